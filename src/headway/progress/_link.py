@@ -1,0 +1,191 @@
+"""The connection to Headway, kept by a daemon thread: connects, says hello, empties the mailbox, listens.
+
+For ever: when Headway goes away it tries again, less and less often up to a bound, and repeats hello and
+the last report.
+Must not know what a save or a size is, and never calls into the training.
+"""
+
+import contextlib
+import os
+import selectors
+import socket
+import sys
+import threading
+import time
+import weakref
+
+from headway.progress._mailbox import Mailbox
+from headway.progress._messages import Lines, TooLongError, line
+
+SHORTEST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+STEADY_SECONDS = 1.0  # a connection that lasted this long was a good one: the next pause is short again
+CONNECT_SECONDS = 5.0
+SILENT_PEER_SECONDS = 20  # what was sent and not confirmed for so long counts as a lost connection
+
+
+class Link:
+    """One per `track`. `wake` and `close` are called by the training thread, all else runs on its own."""
+
+    def __init__(
+        self,
+        address: tuple[str, str, int],
+        mailbox: Mailbox,
+        hello: dict[str, object],
+        interval_seconds: float,
+    ) -> None:
+        self._address = address
+        self._mailbox = mailbox
+        self._hello = line(hello)
+        self._interval_seconds = interval_seconds
+        self._next_report_at = 0.0
+        self._farewell: bytes | None = None
+        self._give_up_at: float | None = None
+        self._connection: socket.socket | None = None
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._button.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="headway-progress", daemon=True)
+        _links.add(self)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):  # a full pipe wakes as well; a closed one has nobody to wake
+            self._button.send(b"!")
+
+    def close(self, farewell: bytes, patience_seconds: float) -> None:
+        """Send what is left and the farewell, and wait for it, but not longer than this."""
+        self._farewell = farewell
+        self._give_up_at = time.monotonic() + patience_seconds
+        self.wake()
+        self._thread.join(patience_seconds)
+
+    def forget_in_child(self) -> None:
+        """A forked child's copy would keep the connection open after the parent has gone."""
+        for end in (self._connection, self._bell, self._button):
+            if end is not None:
+                end.close()
+
+    def _run(self) -> None:
+        pause = SHORTEST_PAUSE_SECONDS
+        with self._bell, self._button:
+            while not self._given_up():
+                began = time.monotonic()
+                with contextlib.suppress(OSError, UnicodeError, TooLongError):
+                    with self._connect() as self._connection:
+                        self._serve(self._connection)
+                    return
+                if time.monotonic() - began > STEADY_SECONDS:
+                    pause = SHORTEST_PAUSE_SECONDS
+                self._wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _given_up(self) -> bool:
+        return self._give_up_at is not None and time.monotonic() >= self._give_up_at
+
+    def _connect(self) -> socket.socket:
+        kind, host, port = self._address
+        if kind == "unix":
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.settimeout(CONNECT_SECONDS)
+                connection.connect(host)
+            except OSError:
+                connection.close()
+                raise
+        else:
+            connection = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if sys.platform == "linux":
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_PEER_SECONDS * 1000)
+        connection.setblocking(False)
+        return connection
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Returns when the farewell has been sent; raises OSError when the connection is lost."""
+        self._mailbox.repeat_last_report()
+        self._next_report_at = 0.0
+        lines, out = Lines(), self._hello
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(connection, selectors.EVENT_READ)
+            while not self._given_up():
+                leaving = self._farewell is not None
+                out = out or self._next_out()
+                if leaving and not out:
+                    _finish(connection, self._farewell or b"")
+                    return
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if out else 0)
+                selector.modify(connection, events)
+                for key, ready in selector.select(self._seconds_to_wait(out)):
+                    if key.fileobj is self._bell:
+                        self._bell.recv(4096)
+                        continue
+                    if ready & selectors.EVENT_READ:
+                        self._read(connection, lines)
+                    if ready & selectors.EVENT_WRITE:
+                        out = out[connection.send(out) :]
+
+    def _next_out(self) -> bytes:
+        """Answers at once; a report when the last one is long enough ago, or when it is the last of all."""
+        out = self._mailbox.take_answers()
+        now = time.monotonic()
+        if now >= self._next_report_at or self._farewell is not None:
+            report = self._mailbox.take_report()
+            if report is not None:
+                self._next_report_at = now + self._interval_seconds
+                out += report.line()
+        return out
+
+    def _seconds_to_wait(self, out: bytes) -> float | None:
+        """Until the next report may go, or until the patience of leaving ends; for ever when none is due."""
+        now = time.monotonic()
+        if self._give_up_at is not None:
+            return max(0.0, self._give_up_at - now)
+        if not out and self._mailbox.has_report():
+            return max(0.0, self._next_report_at - now)
+        return None
+
+    def _read(self, connection: socket.socket, lines: Lines) -> None:
+        data = connection.recv(65536)
+        if not data:
+            raise ConnectionResetError
+        for message in lines.feed(data):
+            self._mailbox.take_message(message)
+
+    def _wait(self, seconds: float) -> None:
+        """A pause that reports do not shorten, but leaving does."""
+        until = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            while (left := until - time.monotonic()) > 0:
+                if self._farewell is not None:
+                    time.sleep(min(left, SHORTEST_PAUSE_SECONDS))
+                    return
+                if selector.select(left):
+                    self._bell.recv(4096)
+
+
+def _finish(connection: socket.socket, farewell: bytes) -> None:
+    """Closing a TCP connection with bytes unread may destroy what was just sent: read them first."""
+    connection.settimeout(1.0)
+    connection.sendall(farewell)
+    connection.shutdown(socket.SHUT_WR)
+    connection.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while connection.recv(65536):
+            pass
+
+
+_links: "weakref.WeakSet[Link]" = weakref.WeakSet()
+
+
+def _forget_links() -> None:
+    for link in list(_links):
+        link.forget_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_links)

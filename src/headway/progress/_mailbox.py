@@ -1,0 +1,117 @@
+"""What the training thread and the input/output thread leave for each other. Bounded whatever they do.
+
+Must not know sockets, and calls none of the training's functions.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import TypeVar
+
+from headway.progress._messages import Report, line
+
+MOST_KEPT = 64
+
+SaveId = int | str
+T = TypeVar("T")
+
+
+class Mailbox:
+    """The newest report and the answers go out; requests to save and the newest size come in."""
+
+    def __init__(self, *, can_save: bool) -> None:
+        self._lock = threading.Lock()
+        self._can_save = can_save
+        self._report: Report | None = None
+        self._last_sent: Report | None = None
+        self._answers: OrderedDict[SaveId, bytes] = OrderedDict()
+        self._saves: OrderedDict[SaveId, None] = OrderedDict()
+        self._saved: OrderedDict[SaveId, int] = OrderedDict()
+        self._size: dict[str, object] | None = None
+        self.requested = False  # read without the lock on every report: only a hint that there is work
+
+    # The training thread's side.
+
+    def put_report(self, report: Report) -> bool:
+        """The newest wins. True when the other thread took all before it and so must be woken."""
+        with self._lock:
+            was_empty = self._report is None
+            self._report = report
+        return was_empty
+
+    def take_requests(self, *, resizes: bool) -> tuple[list[SaveId], dict[str, object] | None]:
+        """All saves asked for and the newest size; the size waits while nobody wants to hear it."""
+        with self._lock:
+            self.requested = False
+            saves = [save for save in self._saves if not self._answer_again(save)]
+            self._saves.clear()
+            size = self._size if resizes else None
+            if resizes:
+                self._size = None
+        return saves, size
+
+    def ask_again_for_size(self) -> None:
+        with self._lock:
+            self.requested = self.requested or self._size is not None
+
+    def answer_saved(self, save: SaveId, step: int) -> None:
+        with self._lock:
+            _keep(self._saved, save, step)
+            self._answer_again(save)
+
+    def answer_failed(self, save: SaveId, why: str) -> None:
+        with self._lock:
+            _keep(self._answers, save, line({"save_failed": save, "why": why[:1000]}))
+
+    # The input/output thread's side.
+
+    def take_answers(self) -> bytes:
+        with self._lock:
+            answers = b"".join(self._answers.values())
+            self._answers.clear()
+        return answers
+
+    def has_report(self) -> bool:
+        return self._report is not None
+
+    def take_report(self) -> Report | None:
+        with self._lock:
+            report, self._report = self._report, None
+            self._last_sent = report or self._last_sent
+        return report
+
+    def repeat_last_report(self) -> None:
+        """After a reconnect: whoever listens now may never have seen it."""
+        with self._lock:
+            self._report = self._report or self._last_sent
+
+    def take_message(self, message: dict[str, object]) -> None:
+        """What Headway says. Unknown messages are passed over: a newer Headway may say more."""
+        save, size = message.get("save"), message.get("resize")
+        with self._lock:
+            if isinstance(save, int | str) and not isinstance(save, bool) and not self._answer_again(save):
+                if self._can_save:
+                    _keep(self._saves, save, None)
+                    self.requested = True
+                else:
+                    _keep(
+                        self._answers,
+                        save,
+                        line({"save_failed": save, "why": "the script gave no save function"}),
+                    )
+            if isinstance(size, dict):
+                self._size = size
+                self.requested = True
+
+    def _answer_again(self, save: SaveId) -> bool:
+        step = self._saved.get(save)
+        if step is None:
+            return False
+        _keep(self._answers, save, line({"saved": save, "step": step}))
+        return True
+
+
+def _keep(kept: "OrderedDict[SaveId, T]", save: SaveId, value: T) -> None:
+    """Remember at most so many, the oldest forgotten first."""
+    kept[save] = value
+    while len(kept) > MOST_KEPT:
+        kept.popitem(last=False)
