@@ -1,0 +1,53 @@
+"""Saves and finds again: one .npz file, written whole or not at all.
+
+Must not know models: a state is any tree of arrays.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class Checkpoint:
+    """The file of one part of one run; without a directory it saves nothing and finds nothing."""
+
+    def __init__(self, directory: Path | None, name: str, run: str) -> None:
+        self._path = None if directory is None else directory / f"{name}.npz"
+        self._run = run  # what the state belongs to: another model's state must not be loaded
+
+    def save(self, step: int, state: Any) -> None:
+        if self._path is None:
+            return
+        leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, step=np.int64(step), run=np.array(self._run), **leaves)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(self._path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def load(self, state: Any) -> tuple[int, Any]:
+        """The step that was saved and the state after it; 0 and what was given when there is none."""
+        if self._path is None or not self._path.exists():
+            return 0, state
+        with np.load(self._path) as saved:
+            if str(saved["run"]) != self._run:
+                sys.exit(f"{self._path} belongs to {saved['run']}, not to {self._run}")
+            structure = jax.tree.structure(state)
+            leaves = [saved[f"leaf{i}"] for i in range(structure.num_leaves)]
+            return int(saved["step"]), jax.tree.unflatten(structure, leaves)
