@@ -1,0 +1,18 @@
+"""A real Kubernetes on this machine, with simulated and real nodes: for tests, demonstrations and measurements.
+
+    from headway.lab import Lab
+
+    lab = Lab.up(kubelets=2)
+    lab.api.get("/api/v1/nodes")
+    lab.down()
+
+It knows nothing of scheduling: the rest of Headway is a guest in it like any other program.
+"""
+
+from __future__ import annotations
+
+from headway.lab.errors import LabError, Unavailable
+from headway.lab.lab import Lab, LabStatus, PartStatus
+from headway.lab.packages import ensure_debian_packages
+
+__all__ = ["Lab", "LabError", "LabStatus", "PartStatus", "Unavailable", "ensure_debian_packages"]

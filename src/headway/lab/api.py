@@ -1,0 +1,111 @@
+"""A very small client of the API server, for starting, checking and testing a lab. Not for the hot path."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from headway.lab.certificates import KeyPair
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+class ApiError(Exception):
+    """The API server answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Api:
+    """Requests with one kept connection per thread."""
+
+    def __init__(self, url: str, context: ssl.SSLContext) -> None:
+        self._host = urlsplit(url).netloc
+        self._context = context
+        self._local = threading.local()
+
+    def get(self, path: str) -> Any:
+        return self.request("GET", path)
+
+    def post(self, path: str, body: Any) -> Any:
+        return self.request("POST", path, body)
+
+    def patch(self, path: str, body: Any, content_type: str = MERGE_PATCH) -> Any:
+        return self.request("PATCH", path, body, content_type)
+
+    def delete(self, path: str, body: Any = None) -> Any:
+        return self.request("DELETE", path, body)
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
+        """The decoded answer (text where it is not JSON); raises `ApiError`, or `OSError` where nobody answers."""
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            response, content = self._send(method, path, data, content_type)
+        except (http.client.HTTPException, OSError):
+            self.close()
+            raise
+        text = content.decode()
+        is_json = JSON in (response.getheader("Content-Type") or "")
+        answer = json.loads(text) if is_json else text
+        if response.status >= 400:
+            message = answer.get("message", text) if isinstance(answer, dict) else text
+            raise ApiError(response.status, message)
+        return answer
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        connection = self._local.__dict__.pop("connection", None)
+        if connection is not None:
+            connection.close()
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, content_type: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = self._local.__dict__.get("connection")
+        if connection is None:
+            connection = http.client.HTTPSConnection(self._host, context=self._context, timeout=30)
+            self._local.connection = connection
+        connection.request(method, path, data, {"Content-Type": content_type, "Accept": JSON})
+        response = connection.getresponse()
+        return response, response.read()
+
+
+def client_context(authority: Path, pair: KeyPair) -> ssl.SSLContext:
+    """TLS as this client, trusting only the lab's authority; fits `http.client` and aiohttp alike."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(str(pair.certificate), str(pair.key))
+    return context
+
+
+def write_kubeconfig(path: Path, url: str, authority: Path, pair: KeyPair) -> Path:
+    """A kubeconfig that carries its certificates, so that it can be copied elsewhere. JSON is YAML."""
+
+    def encoded(file: Path) -> str:
+        return base64.b64encode(file.read_bytes()).decode()
+
+    user = {
+        "client-certificate-data": encoded(pair.certificate),
+        "client-key-data": encoded(pair.key),
+    }
+    cluster = {"server": url, "certificate-authority-data": encoded(authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": cluster}],
+        "users": [{"name": "lab", "user": user}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config, indent=2))
+    return path

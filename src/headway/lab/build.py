@@ -1,0 +1,143 @@
+"""Builds the lab's programs from Go modules, once per version, into the user's cache.
+
+Each binary is linked under a temporary name and renamed, so that the cache never holds half of one. What was compiled
+stays in Go's own cache: after Ctrl-C or a crash the next build goes on where this one was. A file lock makes a
+second lab wait for the first one's build instead of repeating it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from headway.lab import golang, places
+from headway.lab.errors import LabError, Unavailable
+from headway.lab.meter import Meter
+from headway.lab.programs import Program, missing
+
+NEEDED_DISK_BYTES = 5 * 10**9
+"""Go's module and build caches for all programs, and the programs themselves."""
+
+
+def ensure(names: Iterable[str]) -> None:
+    """Build those programs that are neither the user's own nor built before."""
+    wanted = list(names)
+    if not missing(wanted):
+        return
+    with places.locked(places.cache() / "build.lock"):
+        todo = missing(wanted)  # again: whoever held the lock may have built them
+        if not todo:
+            return
+        _check_disk()
+        go = golang.toolchain()
+        with Meter(total=len(todo)) as meter:
+            for program in todo:
+                _build(go, program, meter)
+
+
+def _check_disk() -> None:
+    free = shutil.disk_usage(places.cache()).free
+    if free < NEEDED_DISK_BYTES:
+        raise Unavailable(
+            f"building the lab's programs needs about {NEEDED_DISK_BYTES / 1e9:.0f} GB of disk"
+            f" and {places.cache()} has {free / 1e9:.1f} GB left"
+        )
+
+
+def _build(go: Path, program: Program, meter: Meter) -> None:
+    meter.begin(f"{program.name} {program.version}", _count_stale(go, program))
+    target = program.built
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so nobody writes these
+        left_over.unlink()
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    command = _go(go, "build", "-v", "-ldflags", _link_flags(program), "-o", str(partial), program.package)
+    try:
+        _run(command, program, meter)
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    meter.end()
+
+
+def _run(command: Sequence[str], program: Program, meter: Meter) -> None:
+    """Run `go build -v`, which names each package as it is compiled: that is the progress."""
+    complaints: list[str] = []
+    with subprocess.Popen(
+        command, cwd=program.folder, env=_environment(), stderr=subprocess.PIPE, text=True
+    ) as building:
+        try:
+            with _ticking(meter):
+                for line in building.stderr or ():
+                    if _is_package(line):
+                        meter.advance()
+                    else:
+                        complaints.append(line.strip())
+        except BaseException:
+            building.terminate()
+            raise
+    if building.returncode != 0:
+        reason = next((line for line in complaints if line), f"go ended with {building.returncode}")
+        raise LabError(f"{program.name} {program.version} could not be built: {reason}")
+
+
+@contextlib.contextmanager
+def _ticking(meter: Meter) -> Iterator[None]:
+    """Keep the meter alive while the linker, which says nothing, runs."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(1):
+            meter.tick(time.monotonic())
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _is_package(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith(("go:", "#", " ", "\t")) and ":" not in line
+
+
+def _count_stale(go: Path, program: Program) -> int:
+    """How many packages are still to be compiled; downloads the modules first where they are missing."""
+    template = "{{if .Stale}}{{.ImportPath}}{{end}}"
+    command = _go(go, "list", "-deps", "-f", template, program.package)
+    listing = subprocess.run(
+        command, cwd=program.folder, env=_environment(), capture_output=True, text=True, check=False
+    )
+    if listing.returncode != 0:
+        reason = (listing.stderr.strip().splitlines() or ["go list failed"])[-1]
+        raise LabError(f"the Go modules of {program.name} {program.version} cannot be had: {reason}")
+    return len(listing.stdout.split())
+
+
+def _go(go: Path, verb: str, *rest: str) -> list[str]:
+    """A go command at lower priority: a build must not take the machine from whoever works on it."""
+    nice = shutil.which("nice")
+    start = [nice] if nice else []
+    return [*start, str(go), verb, "-trimpath", "-buildvcs=false", *rest]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+
+
+def _link_flags(program: Program) -> str:
+    """Kubernetes' programs need their version from the linker: clients fail to parse what they say otherwise."""
+    flags = ["-s", "-w"]
+    if program.module == "kubernetes":
+        major, minor, _ = program.version.removeprefix("v").split(".", 2)
+        stamp = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        flags += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
+    return " ".join(flags)

@@ -1,0 +1,169 @@
+"""Command lines of etcd, the API server, the controller manager and the native scheduler.
+
+Without `bench` their settings are those of an ordinary cluster. The one liberty taken: etcd does not wait for the
+disk (a killed etcd loses nothing by that, a machine that loses power does).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable
+
+from headway.lab import credentials
+from headway.lab.errors import LabError
+from headway.lab.programs import PROGRAMS, find
+from headway.lab.state import LOOPBACK, LabState, Part
+
+FIRST_PORT, LAST_PORT = 20_000, 29_999
+"""Below the range from which the kernel takes ports of outgoing connections, so that none is taken meanwhile."""
+
+GANG_API = "scheduling.k8s.io/v1alpha2=true"
+
+
+def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
+    """Ports that nobody listens on and no other lab has been given."""
+    taken = set(avoid)
+    found = []
+    for port in range(FIRST_PORT, LAST_PORT):
+        if port not in taken and is_free(LOOPBACK, port):
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise LabError(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT} on this machine")
+
+
+def is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def parts(state: LabState, ports: list[int]) -> list[Part]:
+    """The four parts in the order in which they start; `ports` are etcd's two, the manager's, the scheduler's."""
+    client, peer, manager, scheduler = ports
+    return [
+        _part("etcd", client, _etcd(state, client, peer)),
+        _part("kube-apiserver", state.port, _api_server(state, client)),
+        _part("kube-controller-manager", manager, _controller_manager(state, manager)),
+        _part("kube-scheduler", scheduler, _scheduler(state, scheduler)),
+    ]
+
+
+def _part(name: str, port: int, flags: dict[str, str]) -> Part:
+    argv = [str(find(name)), *(f"--{flag}={value}" for flag, value in flags.items())]
+    return Part(name=name, argv=argv, version=PROGRAMS[name].version, port=port)
+
+
+def _etcd(state: LabState, client: int, peer: int) -> dict[str, str]:
+    folder = credentials.of(state).etcd
+    here, there = f"https://{LOOPBACK}:{client}", f"https://{LOOPBACK}:{peer}"
+    flags = {
+        "name": "lab",
+        "data-dir": str(state.folder / "etcd"),
+        "listen-client-urls": here,
+        "advertise-client-urls": here,
+        "listen-peer-urls": there,
+        "initial-advertise-peer-urls": there,
+        "initial-cluster": f"lab={there}",
+        "unsafe-no-fsync": "true",
+        "quota-backend-bytes": str(4 * 2**30),
+        "log-level": "warn",
+    }
+    for prefix in ("", "peer-"):
+        flags |= {
+            f"{prefix}cert-file": str(folder / "server.crt"),
+            f"{prefix}key-file": str(folder / "server.key"),
+            f"{prefix}client-cert-auth": "true",
+            f"{prefix}trusted-ca-file": str(folder / "ca.crt"),
+        }
+    return flags
+
+
+def _api_server(state: LabState, etcd_port: int) -> dict[str, str]:
+    made = credentials.of(state)
+    serving, to_kubelet = made.pair("kube-apiserver"), made.pair("apiserver-to-kubelet")
+    flags = {
+        "etcd-servers": f"https://{LOOPBACK}:{etcd_port}",
+        "etcd-cafile": str(made.etcd / "ca.crt"),
+        "etcd-certfile": str(made.etcd / "client.crt"),
+        "etcd-keyfile": str(made.etcd / "client.key"),
+        "bind-address": state.address,
+        "advertise-address": state.address,
+        "secure-port": str(state.port),
+        "tls-cert-file": str(serving.certificate),
+        "tls-private-key-file": str(serving.key),
+        "client-ca-file": str(made.authority),
+        "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",
+        "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+        "service-account-key-file": str(made.folder / "service-accounts.pub"),
+        "service-account-signing-key-file": str(made.folder / "service-accounts.key"),
+        "service-cluster-ip-range": state.network.services if state.network else "10.255.0.0/24",
+        "kubelet-client-certificate": str(to_kubelet.certificate),
+        "kubelet-client-key": str(to_kubelet.key),
+        "kubelet-certificate-authority": str(made.authority),
+        "kubelet-preferred-address-types": "InternalIP",
+        "allow-privileged": "true",
+    }
+    if state.network is None:
+        flags["endpoint-reconciler-type"] = "none"  # a loopback address is no valid endpoint
+    if state.bench:
+        flags |= {
+            "enable-priority-and-fairness": "false",
+            "max-requests-inflight": "0",
+            "max-mutating-requests-inflight": "0",
+        }
+    if state.gangs:
+        flags |= {"feature-gates": "GenericWorkload=true", "runtime-config": GANG_API}
+    return flags
+
+
+def _controller_manager(state: LabState, port: int) -> dict[str, str]:
+    made = credentials.of(state)
+    flags = _common(state, "kube-controller-manager", port) | {
+        "kubeconfig": str(made.kubeconfig("kube-controller-manager")),
+        "use-service-account-credentials": "true",
+        "service-account-private-key-file": str(made.folder / "service-accounts.key"),
+        "root-ca-file": str(made.authority),
+        "cluster-signing-cert-file": str(made.authority),
+        "cluster-signing-key-file": str(made.folder / "ca.key"),
+        "leader-elect": "false",
+    }
+    if state.bench:
+        flags |= {"kube-api-qps": "5000", "kube-api-burst": "5000"}
+    return flags
+
+
+def _scheduler(state: LabState, port: int) -> dict[str, str]:
+    made = credentials.of(state)
+    connection: dict[str, object] = {"kubeconfig": str(made.kubeconfig("kube-scheduler"))}
+    if state.bench:
+        connection |= {"qps": 5000, "burst": 5000}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": connection,
+        "leaderElection": {"leaderElect": False},
+    }
+    path = state.folder / "kube-scheduler.json"
+    path.write_text(json.dumps(config, indent=2))
+    flags = _common(state, "kube-scheduler", port) | {"config": str(path)}
+    if state.gangs:
+        flags["feature-gates"] = "GenericWorkload=true,GangScheduling=true"
+    return flags
+
+
+def _common(state: LabState, who: str, port: int) -> dict[str, str]:
+    kubeconfig = str(credentials.of(state).kubeconfig(who))
+    return {
+        "bind-address": LOOPBACK,
+        "secure-port": str(port),
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "cert-dir": str(state.folder / "credentials" / who),
+    }

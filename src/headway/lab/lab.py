@@ -1,0 +1,266 @@
+"""`Lab`: a real Kubernetes on this machine, as an object. The command line and the test fixture are thin over it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import ssl
+import time
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, TypedDict, Unpack
+
+import msgspec
+
+from headway.lab import build, cgroups, credentials, packages, places, pods, process, starting, teardown
+from headway.lab.api import Api, client_context
+from headway.lab.errors import LabError
+from headway.lab.programs import CONTROL_PLANE, find
+from headway.lab.state import LabState, check_disk, check_name, load, load_all
+
+DISK_BYTES = 500 * 10**6
+MAX_KUBELETS = 16
+
+
+class Wishes(TypedDict, total=False):
+    """What a lab is to be like; every field may be left out."""
+
+    kubelets: int
+    """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
+    kubelet_cpus: float
+    """Cores that each real node offers. Default: all of the machine's, on each."""
+    bench: bool
+    """Lift client and server limits, for measurements."""
+    gangs: bool
+    """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
+    port: int
+    """The API server's port on 127.0.0.1. Default: a free one. Real nodes: the lab's own address, port 443."""
+    owned: bool
+    """The lab ends with this process: if it dies without `down`, the next `up` of any lab cleans up."""
+
+
+class PartStatus(msgspec.Struct, frozen=True):
+    name: str
+    alive: bool
+    pid: int | None
+    version: str
+    port: int
+    memory_bytes: int
+    log: str
+
+
+class LabStatus(msgspec.Struct, frozen=True):
+    name: str
+    url: str
+    kubeconfig: str
+    up_seconds: float
+    healthy: bool
+    parts: list[PartStatus]
+
+
+class Lab:
+    """A lab that is up. Make one with `Lab.up`, find one with `Lab.attach`; it stays up until `down`."""
+
+    def __init__(self, state: LabState) -> None:
+        self._state = state
+
+    @classmethod
+    def up(cls, name: str = "default", **wishes: Unpack[Wishes]) -> Self:
+        check_name(name)
+        state = _state_for(name, wishes)
+        if state.kubelets:
+            packages.check_real_nodes_possible()
+        build.ensure([*CONTROL_PLANE, *(["kubelet"] if state.kubelets else [])])
+        check_disk(places.labs(), DISK_BYTES)
+        with places.locked(places.labs() / f"{name}.lock"):
+            _make_room(name)
+            teardown.take_down_orphans()
+            try:
+                starting.prepare(state)
+                starting.start_all(state)
+                state.ready = True
+                state.save()
+            except BaseException:
+                teardown.take_down(state)
+                raise
+        return cls(state)
+
+    @classmethod
+    def attach(cls, name: str = "default") -> Self:
+        """The lab of this name, which someone else may have started."""
+        state = load(name)
+        if state is None:
+            raise LabError(f"there is no lab '{name}': start it with `headway lab up`")
+        return cls(state)
+
+    @classmethod
+    def all(cls) -> list[Self]:
+        return [cls(state) for state in load_all()]
+
+    @property
+    def name(self) -> str:
+        return self._state.name
+
+    @property
+    def url(self) -> str:
+        return self._state.url
+
+    @property
+    def folder(self) -> Path:
+        """All files of this lab; removed by `down`."""
+        return self._state.folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A cluster administrator's kubeconfig, with a client certificate inside."""
+        return self._credentials.kubeconfig("admin")
+
+    @property
+    def ca(self) -> Path:
+        return self._credentials.authority
+
+    @property
+    def certificate(self) -> Path:
+        return self._credentials.pair("admin").certificate
+
+    @property
+    def key(self) -> Path:
+        return self._credentials.pair("admin").key
+
+    @property
+    def kubectl(self) -> Path:
+        return find("kubectl")
+
+    @property
+    def node_names(self) -> list[str]:
+        """The real nodes."""
+        return [f"node-{number}" for number in range(1, self._state.kubelets + 1)]
+
+    @property
+    def host_address(self) -> str:
+        """Where pods on any real node reach servers of this machine (listen on it, or on 0.0.0.0)."""
+        network = self._state.network
+        return network.gateway(1) if network else self._state.address
+
+    @property
+    def shared(self) -> Path:
+        """A folder that pods made from `pod_template` may write to, at the same path as on the host."""
+        folder = self._state.folder / "shared"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @cached_property
+    def api(self) -> Api:
+        """A small synchronous client, as administrator."""
+        return Api(self.url, self.ssl_context())
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """TLS as administrator, for aiohttp and the standard library alike."""
+        return client_context(self.ca, self._credentials.pair("admin"))
+
+    def pod_template(
+        self, paths: Iterable[str | Path] = (), *, python: str | Path | None = None, writable: Iterable[str | Path] = ()
+    ) -> dict[str, Any]:
+        """A pod template that runs a host Python (this one unless told) and sees `paths` read-only.
+
+        `lab.shared` and the folders in `writable` can be written. Add `command` and `resources` to its container.
+        """
+        return pods.pod_template(
+            read_only=[Path(path) for path in paths],
+            writable=[self.shared, *(Path(path) for path in writable)],
+            python=Path(python) if python else pods.this_python(),
+        )
+
+    def status(self) -> LabStatus:
+        parts = [
+            PartStatus(
+                name=part.name,
+                alive=part.alive,
+                pid=part.process.pid if part.process and part.alive else None,
+                version=part.version,
+                port=part.port,
+                memory_bytes=process.memory_bytes(part.process) if part.process and part.alive else 0,
+                log=str(self._state.log(part.name)),
+            )
+            for part in self._state.parts
+        ]
+        return LabStatus(
+            name=self.name,
+            url=self.url,
+            kubeconfig=str(self.kubeconfig),
+            up_seconds=time.time() - self._state.created,
+            healthy=self._state.ready and all(part.alive for part in parts),
+            parts=parts,
+        )
+
+    def log(self, part: str) -> Path:
+        return self._state.log(self._state.part(part).name)
+
+    def kill(self, part: str) -> None:
+        """End a part at once, as a crash would. `node-N` takes a real node away with all its containers."""
+        for name in self._members(part):
+            target = self._state.part(name).process
+            if target is not None:
+                process.send(target, signal.SIGKILL)
+                process.wait_gone([target], 10)
+        if part in self.node_names:
+            cgroups.kill_node(self._state, int(part.removeprefix("node-")))
+
+    def restart(self, part: str) -> None:
+        """End a part in order (the API server takes some seconds), start it again, and wait until it works."""
+        for name in reversed(self._members(part)):
+            running = self._state.part(name).process
+            if running is not None:
+                process.end([running], grace_seconds=15)
+        for name in self._members(part):
+            starting.start(self._state, self._state.part(name))
+        if part in {"etcd", "kube-apiserver"}:
+            starting.wait_for_api(self._state)
+
+    def down(self) -> None:
+        """End all that the lab started, and only that; remove its files."""
+        self.__dict__.pop("api", None)
+        with places.locked(places.labs() / f"{self.name}.lock"):
+            teardown.take_down(self._state)
+        (places.labs() / f"{self.name}.lock").unlink(missing_ok=True)
+
+    @property
+    def _credentials(self) -> credentials.Credentials:
+        return credentials.of(self._state)
+
+    def _members(self, part: str) -> list[str]:
+        if part in self.node_names:
+            number = part.removeprefix("node-")
+            return [f"containerd-{number}", f"kubelet-{number}"]
+        return [self._state.part(part).name]
+
+
+def _state_for(name: str, wishes: Wishes) -> LabState:
+    kubelets, port = wishes.get("kubelets", 0), wishes.get("port", 0)
+    if not 0 <= kubelets <= MAX_KUBELETS:
+        raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
+    if port and not 1024 <= port <= 65535:
+        raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
+    return LabState(
+        name=name,
+        created=time.time(),
+        owner=process.current(os.getpid()) if wishes.get("owned") else None,
+        port=port,
+        bench=wishes.get("bench", False),
+        gangs=wishes.get("gangs", False),
+        kubelets=kubelets,
+        kubelet_cpus=wishes.get("kubelet_cpus"),
+    )
+
+
+def _make_room(name: str) -> None:
+    """A lab that runs is an error; what is left of a dead one is taken away."""
+    existing = load(name)
+    if existing is None:
+        shutil.rmtree(places.labs() / name, ignore_errors=True)
+    elif any(part.alive for part in existing.parts):
+        raise LabError(f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`")
+    else:
+        teardown.take_down(existing)

@@ -1,0 +1,123 @@
+"""What real nodes change on the machine outside their own folders, and putting it back.
+
+kubelet sets kernel parameters, containerd and the network plugins leave files in fixed places. Values are noted before
+the first lab with real nodes starts and restored when the last one ends.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from headway.lab import places
+from headway.lab.errors import LabError
+from headway.lab.packages import required_program
+from headway.lab.state import LabState
+
+PARAMETERS = (
+    "net/ipv4/ip_forward",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+FIXED_FOLDERS = (
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/lib/cni/results",
+    "/var/lib/cni/cache",
+    "/var/lib/cni",
+    "/run/containerd/s",
+    "/run/containerd/fifo",
+    "/run/containerd",
+)
+"""Made by kubelet, containerd or the network plugins whatever they are told; inner ones first."""
+
+
+def remember() -> None:
+    """Note what is there before the first real node changes it. Call under the machine's lock."""
+    note = _note()
+    if note.exists():
+        return
+    before = {
+        "parameters": {name: Path("/proc/sys", name).read_text().strip() for name in _present()},
+        "absent": [folder for folder in FIXED_FOLDERS if not Path(folder).exists()],
+    }
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps(before, indent=2))
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def restore() -> None:
+    """Put all back as it was noted. Call under the machine's lock, when no lab with real nodes is left."""
+    note = _note()
+    if not note.exists():
+        return
+    before = json.loads(note.read_text())
+    for name, value in before["parameters"].items():
+        path = Path("/proc/sys", name)
+        if path.read_text().strip() != value:
+            path.write_text(value)
+    for folder in before["absent"]:
+        _remove_made(Path(folder))
+    note.unlink()
+
+
+def is_last(state: LabState) -> bool:
+    """Whether no other lab with real nodes is up on this machine, whoever's it is."""
+    return not any(path.is_dir() and path != state.run_folder for path in places.RUN_ROOT.glob("*"))
+
+
+def remove_leavings(state: LabState) -> None:
+    """Mounts, shim sockets, network results and log links of this lab, after its processes have ended."""
+    for file in state.run_folder.glob("*/state/io.containerd.runtime.v2.task/*/*/address"):
+        socket = Path(file.read_text().removeprefix("unix://"))
+        if socket.parent == Path("/run/containerd/s"):
+            socket.unlink(missing_ok=True)
+    _unmount_below([state.run_folder, state.folder])
+    for folder in ("/var/lib/cni/results", "/var/lib/cni/cache/results"):
+        for result in Path(folder).glob(f"headway-lab-{state.identity}-*"):
+            result.unlink(missing_ok=True)
+    for link in Path("/var/log/containers").glob("*.log"):
+        if link.is_symlink() and str(link.readlink()).startswith(str(state.folder)):
+            link.unlink(missing_ok=True)
+    shutil.rmtree(state.run_folder, ignore_errors=True)
+
+
+def _unmount_below(folders: list[Path]) -> None:
+    """Lazily, innermost first. Refuses to go on while a mount is left: what follows deletes the folders."""
+    for point in reversed(_mounts_below(folders)):
+        subprocess.run([required_program("umount"), "-l", point], capture_output=True, check=False)
+    left = _mounts_below(folders)
+    if left:
+        raise LabError(f"{left[0]} cannot be unmounted; unmount it, then run `headway lab down` again")
+
+
+def _mounts_below(folders: list[Path]) -> list[str]:
+    prefixes = tuple(f"{folder}/" for folder in folders)
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in points if point.startswith(prefixes)]
+
+
+def _remove_made(folder: Path) -> None:
+    """Remove a folder that was not there before us, unless somebody else has since put something into it."""
+    if folder.name == "device-plugins":
+        for name in ("kubelet.sock", "DEPRECATION", "kubelet_internal_checkpoint"):
+            (folder / name).unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError:
+        pass
+
+
+def _present() -> list[str]:
+    return [name for name in PARAMETERS if Path("/proc/sys", name).exists()]
+
+
+def _note() -> Path:
+    return places.RUN_ROOT / "machine-before.json"

@@ -1,0 +1,85 @@
+"""The bridges of real nodes. The host routes between them, so pods of all nodes reach each other and the host.
+
+No kube-proxy runs: service addresses other than the API server's lead nowhere; headless services need none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+
+from headway.lab.errors import LabError
+from headway.lab.packages import required_program, system_program
+from headway.lab.state import LabState, Network
+
+BLOCKS = range(96, 128)
+
+
+def choose(taken: Iterable[int]) -> Network:
+    """A 10.B.0.0/16 that no other lab has and no route of this machine leads to."""
+    routes = _run("ip", "-4", "route", "show", "table", "all")
+    used = set(taken) | {int(block) for block in re.findall(r"\b10\.(\d+)\.\d+\.\d+", routes)}
+    for block in BLOCKS:
+        if block not in used:
+            return Network(block)
+    raise LabError(f"all of 10.{BLOCKS[0]}.0.0/16 to 10.{BLOCKS[-1]}.0.0/16 are in use: end another lab first")
+
+
+def create(state: LabState) -> None:
+    network = state.network
+    assert network is not None
+    for node in range(1, state.kubelets + 1):
+        bridge = network.bridge(node)
+        _run("ip", "link", "add", bridge, "type", "bridge")
+        _run("ip", "address", "add", f"{network.gateway(node)}/24", "dev", bridge)
+        if node == 1:
+            _run("ip", "address", "add", f"{network.api_address}/32", "dev", bridge)
+        _run("ip", "link", "set", bridge, "up")
+    for rule in _forward_rules(state):
+        _run("iptables", "-w", "-I", "FORWARD", *rule)
+
+
+def remove(state: LabState) -> None:
+    """Take away bridges and rules, whichever of them exist."""
+    if state.network is None:
+        return
+    existing = {link["ifname"] for link in json.loads(_run("ip", "-json", "link", "show", "type", "bridge") or "[]")}
+    for node in range(1, state.kubelets + 1):
+        if state.network.bridge(node) in existing:
+            _run("ip", "link", "delete", state.network.bridge(node))
+    iptables = system_program("iptables")
+    for rule in _forward_rules(state) if iptables else ():
+        subprocess.run([str(iptables), "-w", "-D", "FORWARD", *rule], capture_output=True, check=False)
+
+
+def container_network(state: LabState, node: int) -> dict[str, object]:
+    """The CNI configuration of one node."""
+    assert state.network is not None
+    ipam = {
+        "type": "host-local",
+        "ranges": [[{"subnet": state.network.subnet(node)}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": str(state.folder / f"node-{node}" / "addresses"),
+    }
+    bridge = {"type": "bridge", "bridge": state.network.bridge(node), "isGateway": True, "ipam": ipam}
+    return {"cniVersion": "0.4.0", "name": f"headway-lab-{state.identity}-{node}", "plugins": [bridge]}
+
+
+def _forward_rules(state: LabState) -> list[list[str]]:
+    """Only where the machine refuses to forward unless told (as Docker leaves it) do we tell it."""
+    assert state.network is not None
+    interface = f"hwlab{state.network.block}-+"
+    note = ["-m", "comment", "--comment", f"headway-lab {state.identity}", "-j", "ACCEPT"]
+    listing = _run("iptables", "-w", "-S", "FORWARD") if system_program("iptables") else ""
+    if "-P FORWARD DROP" not in listing and "headway-lab" not in listing:
+        return []
+    return [["-i", interface, *note], ["-o", interface, *note]]
+
+
+def _run(program: str, *arguments: str) -> str:
+    done = subprocess.run([required_program(program), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"`{program} {' '.join(arguments)}` failed: {done.stderr.strip()}")
+    return done.stdout

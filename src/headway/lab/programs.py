@@ -1,0 +1,124 @@
+"""The programs a lab runs, and where each comes from: the user's own, or our cache of built ones.
+
+Versions are pinned in the go.mod files beside this module and read from there, so that they are written once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache as remembered
+from pathlib import Path
+
+from headway.lab import places
+from headway.lab.errors import LabError
+
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One binary: which of our Go modules builds it, from which package, at the version of which requirement."""
+
+    name: str
+    module: str
+    package: str
+    requirement: str
+    skew: int = 0
+    """By how many minor releases a copy of the user's own may differ from ours."""
+
+    @property
+    def folder(self) -> Path:
+        """Our go.mod."""
+        return places.GO_MODULES / self.module
+
+    @property
+    def version(self) -> str:
+        return _pinned(self.folder / "go.mod", self.requirement)
+
+    @property
+    def built(self) -> Path:
+        """Where our own build of it is kept."""
+        return places.cache() / f"{self.module}-{self.version}" / "bin" / self.name
+
+
+def _kubernetes(name: str, skew: int = 0) -> Program:
+    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", skew)
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", skew=1),
+        _kubernetes("kube-apiserver"),
+        _kubernetes("kube-controller-manager"),
+        _kubernetes("kube-scheduler"),
+        _kubernetes("kubectl", skew=1),
+        _kubernetes("kubelet"),
+        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    )
+}
+"""In the order in which they are built: the first of a module compiles most of what the others need."""
+
+
+def locate(name: str) -> Path | None:
+    """The program's path: the user's own where its version fits, else ours where it has been built."""
+    program = PROGRAMS[name]
+    for candidate in _own_copies(name):
+        if _fits(program, candidate):
+            return candidate
+    return program.built if os.access(program.built, os.X_OK) else None
+
+
+def missing(names: Iterable[str]) -> list[Program]:
+    wanted = set(names)
+    return [program for name, program in PROGRAMS.items() if name in wanted and locate(name) is None]
+
+
+def find(name: str) -> Path:
+    path = locate(name)
+    if path is None:
+        raise LabError(f"{name} {PROGRAMS[name].version} has not been built yet: run `headway lab build`")
+    return path
+
+
+def _own_copies(name: str) -> list[Path]:
+    folders = [os.environ.get("KUBEBUILDER_ASSETS"), os.environ.get("PATH")]
+    found = [shutil.which(name, path=folder) for folder in folders if folder]
+    return [Path(path) for path in found if path]
+
+
+def _fits(program: Program, candidate: Path) -> bool:
+    """Whether the user's copy is of the pinned minor release: another may serve other API versions."""
+    have = _release(reported_version(candidate, candidate.stat().st_mtime_ns))
+    want = _release(program.version)
+    return have is not None and want is not None and have[0] == want[0] and abs(have[1] - want[1]) <= program.skew
+
+
+@remembered
+def reported_version(path: Path, _changed_ns: int = 0) -> str:
+    """What the program says of itself; empty where it cannot be asked."""
+    flags = ["version", "--client"] if path.name == "kubectl" else ["--version"]
+    try:
+        done = subprocess.run([path, *flags], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"v?\d+\.\d+\.\d+\S*", done.stdout)
+    return found.group(0) if done.returncode == 0 and found else ""
+
+
+def _release(version: str) -> tuple[int, int] | None:
+    found = re.match(r"v?(\d+)\.(\d+)\.", version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@remembered
+def _pinned(go_mod: Path, requirement: str) -> str:
+    found = re.search(rf"^\s*(?:require\s+)?{re.escape(requirement)} (v\S+)", go_mod.read_text(), re.MULTILINE)
+    if found is None:
+        raise LabError(f"{go_mod} does not require {requirement}: the installation of headway is damaged")
+    return found[1]

@@ -1,0 +1,146 @@
+"""One real node: a containerd and a kubelet with folders, sockets, cgroups and a network of their own.
+
+Two kubelets must not share a containerd: each would end the other's pods as strangers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from headway.lab import cgroups, credentials, network
+from headway.lab.errors import LabError
+from headway.lab.image import BASE_IMAGE, write_archive
+from headway.lab.packages import cni_folder, required_program
+from headway.lab.programs import PROGRAMS, find, reported_version
+from headway.lab.state import LabState, Part
+
+KUBELET_PORT, HEALTH_PORT = 10250, 10248
+"""The usual ones: each node has an address of its own."""
+
+
+def socket_path(state: LabState, node: int) -> Path:
+    return state.run_folder / f"node-{node}" / "containerd.sock"
+
+
+def folder(state: LabState, node: int) -> Path:
+    return state.folder / f"node-{node}"
+
+
+def parts(state: LabState, node: int) -> list[Part]:
+    """containerd and kubelet of one node, with their configuration written."""
+    home = folder(state, node)
+    for path in (home / "cni", home / "kubelet", home / "pod-logs", socket_path(state, node).parent):
+        path.mkdir(parents=True, exist_ok=True)
+    (home / "cni" / "10-lab.conflist").write_text(json.dumps(network.container_network(state, node)))
+    (home / "containerd.toml").write_text(_containerd_config(state, node))
+    (home / "kubelet.json").write_text(json.dumps(_kubelet_config(state, node), indent=2))
+    containerd = Path(required_program("containerd"))
+    kubelet_argv = [
+        str(find("kubelet")),
+        f"--config={home / 'kubelet.json'}",
+        f"--kubeconfig={credentials.of(state).kubeconfig(f'kubelet-{node}')}",
+        f"--hostname-override=node-{node}",
+        f"--node-ip={_gateway(state, node)}",
+        f"--root-dir={home / 'kubelet'}",
+        f"--cert-dir={home / 'kubelet' / 'pki'}",
+        f"--node-labels=headway.dev/lab={state.name},headway.dev/real=true",
+    ]
+    return [
+        Part(
+            name=f"containerd-{node}",
+            argv=[str(containerd), "--config", str(home / "containerd.toml")],
+            version=reported_version(containerd),
+        ),
+        Part(
+            name=f"kubelet-{node}", argv=kubelet_argv, version=PROGRAMS["kubelet"].version, port=KUBELET_PORT
+        ),
+    ]
+
+
+def import_image(state: LabState, node: int) -> None:
+    """Put the lab's image into the node's containerd, as soon as that answers."""
+    archive = state.folder / "image.tar"
+    if not archive.exists():
+        partial = archive.with_suffix(f".{os.getpid()}-{node}")
+        write_archive(partial)
+        partial.rename(archive)
+    command = [required_program("ctr"), "--address", str(socket_path(state, node)), "-n", "k8s.io"]
+    command += ["images", "import", "--snapshotter", "native", str(archive)]
+    deadline = time.monotonic() + 20
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+        if time.monotonic() > deadline:
+            raise LabError(f"containerd of node-{node} does not take the image: {done.stderr.strip()}")
+        time.sleep(0.1)
+
+
+def _gateway(state: LabState, node: int) -> str:
+    assert state.network is not None
+    return state.network.gateway(node)
+
+
+def _containerd_config(state: LabState, node: int) -> str:
+    """`native` snapshots copy the (small) image and so work on any file system, an overlay included."""
+    home, socket = folder(state, node), socket_path(state, node)
+    return f"""version = 2
+root = "{home / "containerd"}"
+state = "{socket.parent / "state"}"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper"]
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{BASE_IMAGE}"
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni_folder()}"
+    conf_dir = "{home / "cni"}"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "native"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+"""
+
+
+def _kubelet_config(state: LabState, node: int) -> dict[str, object]:
+    made, home = credentials.of(state), folder(state, node)
+    serving = made.pair(f"kubelet-{node}-serving")
+    config: dict[str, object] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": _gateway(state, node),
+        "port": KUBELET_PORT,
+        "healthzBindAddress": _gateway(state, node),
+        "healthzPort": HEALTH_PORT,
+        "tlsCertFile": str(serving.certificate),
+        "tlsPrivateKeyFile": str(serving.key),
+        "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": str(made.authority)}},
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": f"unix://{socket_path(state, node)}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": cgroups.node_root(state, node),
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "enforceNodeAllocatable": [],
+        "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "imageGCHighThresholdPercent": 100,
+        "makeIPTablesUtilChains": False,
+        "podLogsDir": str(home / "pod-logs"),
+        "volumePluginDir": str(home / "plugins"),
+        "clusterDomain": "cluster.local",
+        "clusterDNS": [_gateway(state, 1)],
+    }
+    if state.kubelet_cpus is not None:
+        reserved = max(0, round(1000 * ((os.cpu_count() or 1) - state.kubelet_cpus)))
+        config["systemReserved"] = {"cpu": f"{reserved}m"}
+    return config

@@ -1,0 +1,158 @@
+"""Brings a lab up, part by part, in the order that is fastest: whatever does not need the API server starts first."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from headway.lab import cgroups, controlplane, credentials, machine, network, places, process, realnode
+from headway.lab.api import Api, ApiError, client_context
+from headway.lab.errors import LabError
+from headway.lab.packages import SEARCH
+from headway.lab.state import LabState, Part, load_all
+
+READY_SECONDS = 60.0
+
+
+def prepare(state: LabState) -> None:
+    """Choose ports and addresses, and record them before anything is made."""
+    with places.locked(places.labs() / "lock"):
+        others = [other for other in load_all() if other.name != state.name]
+        ports = _reserve_ports(state, others)
+        state.save()
+    if state.kubelets:
+        with places.locked(places.machine_lock()):
+            state.network = network.choose(other.network.block for other in others if other.network)
+            state.address, state.port = state.network.api_address, 443
+            state.save()
+            state.run_folder.mkdir(parents=True, exist_ok=True)
+            machine.remember()
+            network.create(state)
+            cgroups.create(state)
+    credentials.make(state)
+    state.parts = controlplane.parts(state, ports)
+    for node in range(1, state.kubelets + 1):
+        state.parts += realnode.parts(state, node)
+    state.save()
+
+
+def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
+    """Four for the control plane and, without real nodes, one for the API server. Kept in the state at once."""
+    taken = {port for other in others for port in other.reserved_ports}
+    if state.port:
+        if not state.kubelets and (state.port in taken or not controlplane.is_free(state.address, state.port)):
+            raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
+        taken.add(state.port)
+    ports = controlplane.free_ports(5, taken)
+    state.port = state.port or ports[4]
+    state.reserved_ports = ports
+    return ports[:4]
+
+
+def start_all(state: LabState) -> None:
+    nodes = range(1, state.kubelets + 1)
+    start(state, state.part("etcd"))
+    for node in nodes:
+        start(state, state.part(f"containerd-{node}"))
+    with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
+        images = [pool.submit(realnode.import_image, state, node) for node in nodes]
+        _wait(state, "etcd", lambda: is_open("127.0.0.1", state.part("etcd").port))
+        start(state, state.part("kube-apiserver"))
+        wait_for_api(state)
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            start(state, state.part(name))
+        for image in images:
+            image.result()
+    for node in nodes:
+        start(state, state.part(f"kubelet-{node}"))
+    wait_for_controllers(state)
+    for node in nodes:
+        wait_for_node(state, node)
+
+
+def start(state: LabState, part: Part) -> None:
+    environment = {
+        "PATH": f"{SEARCH}:{os.environ.get('PATH', '')}",
+        "HOME": str(state.folder),
+        process.MARK: state.mark,
+    }
+    part.process = process.spawn(part.argv, state.log(part.name), environment)
+    state.save()
+
+
+def api_of(state: LabState) -> Api:
+    made = credentials.of(state)
+    return Api(state.url, client_context(made.authority, made.pair("admin")))
+
+
+def wait_for_api(state: LabState) -> None:
+    api = api_of(state)
+    _wait(state, "kube-apiserver", lambda: _answers(api, "/readyz"))
+    api.close()
+
+
+def wait_for_controllers(state: LabState) -> None:
+    """The default service account is made by the controller manager; without it no pod is accepted."""
+    api = api_of(state)
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    _wait(state, "kube-controller-manager", lambda: _answers(api, account))
+    scheduler = state.part("kube-scheduler").port
+    _wait(state, "kube-scheduler", lambda: is_open("127.0.0.1", scheduler))
+    api.close()
+
+
+def wait_for_node(state: LabState, node: int) -> None:
+    api = api_of(state)
+    _wait(state, f"kubelet-{node}", lambda: _node_is_ready(api, f"node-{node}"))
+    api.close()
+
+
+def _node_is_ready(api: Api, name: str) -> bool:
+    """Ready, and the taint that keeps pods off a new node is gone."""
+    if not _answers(api, f"/api/v1/nodes/{name}"):
+        return False
+    node = api.get(f"/api/v1/nodes/{name}")
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+    return ready and not node["spec"].get("taints")
+
+
+def _answers(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except (ApiError, OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def is_open(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _wait(state: LabState, name: str, is_ready: Callable[[], bool]) -> None:
+    """Until the part is ready; if it ends before or takes too long, tell its last words."""
+    part = state.part(name)
+    deadline = time.monotonic() + READY_SECONDS
+    while not is_ready():
+        if not part.alive:
+            raise LabError(f"{name} ended while starting: {last_words(state, name)}")
+        if time.monotonic() > deadline:
+            raise LabError(f"{name} is not ready after {READY_SECONDS:.0f} s: {last_words(state, name)}")
+        time.sleep(0.05)
+
+
+def last_words(state: LabState, name: str) -> str:
+    """The last line of a part's log that looks like a complaint, else the very last one."""
+    try:
+        lines = state.log(name).read_text(errors="replace").strip().splitlines()[-40:]
+    except FileNotFoundError:
+        lines = []
+    complaints = [line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line]
+    return (complaints or lines or ["its log is empty"])[-1][:300]

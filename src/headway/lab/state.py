@@ -1,0 +1,148 @@
+"""What is known of a running lab, kept in one file that is written before anything is made.
+
+So a crash at any moment leaves a record of all that may exist, and `down` can take it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from headway.lab import places
+from headway.lab.errors import LabError
+from headway.lab.process import Process, is_alive
+
+LOOPBACK = "127.0.0.1"
+
+
+class Part(msgspec.Struct):
+    """One process of the lab, with all that is needed to start it again."""
+
+    name: str
+    argv: list[str]
+    version: str
+    port: int = 0
+    process: Process | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and is_alive(self.process)
+
+
+class Network(msgspec.Struct, frozen=True):
+    """A lab with real nodes has 10.B.0.0/16 to itself: a /24 per node, the last /24 for services.
+
+    The API server listens at the first service address, port 443, which is where pods look for it: no proxy needed.
+    """
+
+    block: int
+
+    @property
+    def services(self) -> str:
+        return f"10.{self.block}.255.0/24"
+
+    @property
+    def api_address(self) -> str:
+        return f"10.{self.block}.255.1"
+
+    def gateway(self, node: int) -> str:
+        """The host's address on a node's bridge; also the node's own address."""
+        return f"10.{self.block}.{node}.1"
+
+    def subnet(self, node: int) -> str:
+        return f"10.{self.block}.{node}.0/24"
+
+    def bridge(self, node: int) -> str:
+        return f"hwlab{self.block}-{node}"
+
+
+class LabState(msgspec.Struct, kw_only=True):
+    name: str
+    created: float
+    owner: Process | None = None
+    """The test run that the lab belongs to; when that is gone, the lab is an orphan and the next `up` ends it."""
+    address: str = LOOPBACK
+    port: int = 0
+    reserved_ports: list[int] = []
+    bench: bool = False
+    gangs: bool = False
+    kubelets: int = 0
+    kubelet_cpus: float | None = None
+    nodes: int = 0
+    network: Network | None = None
+    ready: bool = False
+    parts: list[Part] = []
+
+    @property
+    def folder(self) -> Path:
+        return places.labs() / self.name
+
+    @property
+    def identity(self) -> str:
+        """Tells labs of one name in different state folders apart, for names in /run, cgroups and the like."""
+        return f"{self.name}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:6]}"
+
+    @property
+    def mark(self) -> str:
+        return str(self.folder)
+
+    @property
+    def run_folder(self) -> Path:
+        return places.RUN_ROOT / self.identity
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}" if self.port == 443 else f"https://{self.address}:{self.port}"
+
+    def part(self, name: str) -> Part:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        known = ", ".join(part.name for part in self.parts)
+        raise LabError(f"lab '{self.name}' has no part '{name}'; it has {known}")
+
+    def log(self, name: str) -> Path:
+        return self.folder / "logs" / f"{name}.log"
+
+    def save(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = self.folder / f"lab.json.{os.getpid()}"
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(self)))
+        partial.rename(self.folder / "lab.json")
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?", name):
+        raise LabError(f"'{name}' cannot name a lab: use up to 24 lower-case letters, digits and dashes")
+
+
+def load(name: str) -> LabState | None:
+    """The state of a lab that is up or was left behind; None where there is none."""
+    check_name(name)
+    path = places.labs() / name / "lab.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=LabState)
+    except FileNotFoundError:
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise LabError(f"{path} cannot be read ({error}): remove {path.parent} after ending its processes") from error
+
+
+def load_all() -> list[LabState]:
+    root = places.labs()
+    names = sorted(path.parent.name for path in root.glob("*/lab.json")) if root.exists() else []
+    return [state for name in names if (state := load(name)) is not None]
+
+
+def check_disk(folder: Path, needed_bytes: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise LabError(
+            f"a lab needs {needed_bytes / 1e6:.0f} MB of disk and {folder} has {free / 1e6:.0f} MB left"
+        )
