@@ -33,7 +33,8 @@ def create(state: LabState) -> None:
 
 def remove(state: LabState) -> None:
     """Kill whatever runs in the lab's subtree, then remove the subtree."""
-    roots = [hierarchy / f"headway-lab-{state.identity}" for hierarchy in _hierarchies()]
+    everywhere = {*_hierarchies(), MOUNT / "unified"}  # runc makes one in the unified hierarchy of a mixed system
+    roots = [hierarchy / f"headway-lab-{state.identity}" for hierarchy in everywhere]
     deadline = time.monotonic() + 10
     while any([_try_remove(root) for root in roots if root.exists()]):  # a list: each is to be tried
         if time.monotonic() > deadline:

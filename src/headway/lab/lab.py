@@ -224,7 +224,6 @@ class Lab:
         self.__dict__.pop("api", None)
         with places.locked(places.labs() / f"{self.name}.lock"):
             teardown.take_down(self._state)
-        (places.labs() / f"{self.name}.lock").unlink(missing_ok=True)
 
     @property
     def _credentials(self) -> credentials.Credentials:

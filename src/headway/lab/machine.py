@@ -66,6 +66,8 @@ def restore() -> None:
     for folder in before["absent"]:
         _remove_made(Path(folder))
     note.unlink()
+    if not any(places.RUN_ROOT.iterdir()):
+        places.RUN_ROOT.rmdir()
 
 
 def is_last(state: LabState) -> bool:
@@ -75,18 +77,25 @@ def is_last(state: LabState) -> bool:
 
 def remove_leavings(state: LabState) -> None:
     """Mounts, shim sockets, network results and log links of this lab, after its processes have ended."""
-    for file in state.run_folder.glob("*/state/io.containerd.runtime.v2.task/*/*/address"):
-        socket = Path(file.read_text().removeprefix("unix://"))
-        if socket.parent == Path("/run/containerd/s"):
-            socket.unlink(missing_ok=True)
+    tasks = list(state.run_folder.glob("*/state/io.containerd.runtime.v2.task/*/*"))
+    for task in tasks:
+        _remove_shim_socket(task / "address")
     _unmount_below([state.run_folder, state.folder])
+    names = [f"headway-lab-{state.identity}-*", *(f"cni-loopback-{task.name}-*" for task in tasks)]
     for folder in ("/var/lib/cni/results", "/var/lib/cni/cache/results"):
-        for result in Path(folder).glob(f"headway-lab-{state.identity}-*"):
+        for result in (path for name in names for path in Path(folder).glob(name)):
             result.unlink(missing_ok=True)
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(str(state.folder)):
             link.unlink(missing_ok=True)
     shutil.rmtree(state.run_folder, ignore_errors=True)
+
+
+def _remove_shim_socket(note: Path) -> None:
+    if note.exists():
+        socket = Path(note.read_text().removeprefix("unix://"))
+        if socket.parent == Path("/run/containerd/s"):
+            socket.unlink(missing_ok=True)
 
 
 def _unmount_below(folders: list[Path]) -> None:

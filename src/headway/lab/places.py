@@ -29,13 +29,27 @@ def labs() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file lock; the kernel frees it when the holder dies, however it dies."""
+    """Hold a file lock, removed on release; the kernel frees it when the holder dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    while True:
+        with path.open("a") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not _is_still(handle.fileno(), path):  # the one we waited for has removed it
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _is_still(descriptor: int, path: Path) -> bool:
+    try:
+        return os.fstat(descriptor).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def machine_lock() -> Path:
     """Held while interfaces, kernel parameters and the like are changed: those belong to the whole machine."""
-    return RUN_ROOT / "lock"
+    return RUN_ROOT.with_suffix(".lock")
