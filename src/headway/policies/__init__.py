@@ -1,0 +1,1 @@
+"""Policies: pure functions from a snapshot to a plan, built from small steps on one draft."""

@@ -1,0 +1,1 @@
+"""Jobs and clusters read from files. Nothing here runs or decides anything."""

@@ -1,0 +1,18 @@
+"""All commands in one place."""
+
+from __future__ import annotations
+
+import typer
+
+from headway.cli.replay import replay
+from headway.cli.simulate import simulate
+
+app = typer.Typer(
+    name="headway",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A scheduler for deep-learning training that knows how much headway each job is making.",
+)
+app.command()(simulate)
+app.command()(replay)

@@ -1,0 +1,99 @@
+"""From words on the command line to objects."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headway.core.errors import UserError
+from headway.core.node import Node
+from headway.core.quantity import GPU
+from headway.cycle.book import Declared, Nothing, Oracle, Progress, Truth
+from headway.cycle.loop import Book, Policy
+from headway.policies.registry import POLICIES, settings_of
+
+ESTIMATES = ("oracle", "declared", "progress", "none")
+
+
+def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
+    """A policy by name, or a researcher's own as `file.py:function`."""
+    if ".py:" in name:
+        return _own_policy(name)
+    if name not in POLICIES:
+        raise UserError(
+            f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
+        )
+    return POLICIES[name](**_settings(name, settings))
+
+
+def _settings(name: str, settings: Sequence[str]) -> dict[str, Any]:
+    known = settings_of(name)
+    chosen = {}
+    for item in settings:
+        key, equals, value = item.partition("=")
+        if not equals or key not in known:
+            offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
+            raise UserError(f"--set {item}: policy {name} has these settings: {offer}")
+        try:
+            chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
+        except msgspec.ValidationError as error:
+            raise UserError(f"--set {item}: {error}") from error
+    return chosen
+
+
+def _own_policy(name: str) -> Policy:
+    path, _, attribute = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("own_policy", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise UserError(f"--policy {name}: there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's file raises is the user's to see, in one sentence
+        raise UserError(
+            f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    policy = getattr(module, attribute, None)
+    if not callable(policy):
+        raise UserError(f"--policy {name}: {path} has no function {attribute!r}")
+    return policy() if isinstance(policy, type) else policy
+
+
+def make_book(estimates: str, truth: Truth | None = None) -> Book:
+    match estimates:
+        case "oracle":
+            if truth is None:
+                raise UserError(
+                    "--estimates oracle: only virtual time knows the truth; use declared or progress"
+                )
+            return Oracle(truth)
+        case "declared":
+            return Declared()
+        case "progress":
+            return Progress()
+        case "none":
+            return Nothing()
+    raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
+
+
+def parse_cluster(text: str) -> list[Node]:
+    """`32x4`: nodes x GPUs. `2x1cpu`, `4x8cpu,32Gi,2gpu`: nodes x anything."""
+    from headway.core.quantity import QuantityError, parse
+
+    found = re.fullmatch(r"(\d+)x(.+)", text.strip())
+    if not found or int(found.group(1)) < 1:
+        raise UserError(f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu")
+    capacity: dict[str, int] = {}
+    for part in found.group(2).split(","):
+        kind = GPU if part.isdigit() else next((k for k in ("cpu", "gpu") if part.endswith(k)), "memory")
+        amount = part.removesuffix(kind)
+        try:
+            capacity[kind] = parse(kind, amount)
+        except QuantityError as error:
+            raise UserError(f"--cluster {text}: {error}") from error
+    return [Node(name=f"n{i}", capacity=tuple(sorted(capacity.items()))) for i in range(int(found.group(1)))]

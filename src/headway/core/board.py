@@ -1,0 +1,249 @@
+"""The one bookkeeping that every cluster uses: which job is in which state, where it is and what is free.
+
+A cluster tells the board what it has begun and what it has seen; the board keeps capacity and gangs consistent and
+hands out snapshots that cost what changed, not what exists. It decides nothing and performs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from headway.core.job import Job, JobId
+from headway.core.node import IntArray, Nodes
+from headway.core.placement import Placement, resized, take, union
+from headway.core.plan import Move, Resize, Scale, Start, Stop
+from headway.core.quantity import CPU, MEMORY
+from headway.core.shape import Shape
+from headway.core.snapshot import Flight, Sample, Snapshot
+from headway.core.states import OVER, TRAINING, TRANSITIONS, State
+from headway.core.table import Table
+
+Remap = Callable[[list[int]], None]
+
+
+def holds(
+    state: State, source: Placement | None, towards: Placement | None, shape: Shape
+) -> tuple[Placement, ...]:
+    """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
+    both = tuple(placement for placement in (source, towards) if placement is not None)
+    if state in (State.SCALING, State.RESIZING) and source is not None and towards is not None:
+        return union(source, towards, shape)
+    return both
+
+
+class IllegalTransition(Exception):  # noqa: N818  it names a fact, not an error class
+    """A cluster told of a change that cannot be: a bug in that cluster."""
+
+
+class Board:
+    def __init__(self, nodes: Nodes, on_compact: Remap | None = None) -> None:
+        self.nodes = nodes
+        self.table = Table(nodes)
+        self._free: IntArray = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
+        self._placements: dict[int, Placement] = {}
+        self._flights: dict[int, Flight] = {}
+        self._used_cpu: dict[int, float] = {}
+        self._held: dict[int, tuple[Placement, ...]] = {}
+        self._shared = False
+        self._changed: dict[int, None] = {}
+        self._samples: list[Sample] = []
+        self._cycle = 0
+        self._on_compact = on_compact
+
+    # ── what a cluster tells ────────────────────────────────────────────────────────────────────────────
+
+    def add(self, job: Job, now: float) -> int:
+        row = self.table.append(job, now)
+        self._changed[row] = None
+        return row
+
+    def begin(self, row: int, state: State, towards: Placement | None, now: float, until: float) -> None:
+        """Something was begun: the job is in flight, and holds what it needs at both ends."""
+        self._own()
+        shape = self.table.shapes[self.table.get("shape", row)]
+        source = self._placements.get(row)
+        self._hold(row, holds(state, source, towards, shape))
+        self._flights[row] = Flight(towards, now, until)
+        self._enter(row, state, now)
+        self.table.set("touched", row, now)
+
+    def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
+        """What was begun has ended, or the job ended, or was lost: this is where it is now."""
+        self._own()
+        self._hold(row, () if placement is None else (placement,))
+        self._flights.pop(row, None)
+        if placement is None:
+            self._placements.pop(row, None)
+            self._used_cpu.pop(row, None)
+        else:
+            self._placements[row] = placement
+        self._enter(row, state, now)
+        size = 0 if placement is None else placement.width()
+        if self.table.get("size", row) != size:
+            self.table.set("size", row, size)
+
+    def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
+        """Puts a job where a log says it was, whatever it was before; its columns are the caller's to set."""
+        self._own()
+        shape = self.table.shapes[self.table.get("shape", row)]
+        held = holds(state, placement, None if flight is None else flight.towards, shape)
+        self._hold(row, held)
+        for mapping, value in ((self._placements, placement), (self._flights, flight)):
+            mapping.pop(row, None)
+            if value is not None:
+                mapping[row] = value  # type: ignore[assignment]
+        was_over = self.state(row) in OVER
+        self.table.set("state", row, state)
+        self.table.set("size", row, 0 if placement is None else placement.width())
+        self.table.dead += (state in OVER) - was_over
+        self._changed[row] = None
+
+    def touch(self, row: int) -> None:
+        """Something outside the board's columns changed for this job, such as its true speed."""
+        self._changed[row] = None
+
+    def sampled(self, sample: Sample) -> None:
+        self._samples.append(sample)
+
+    def saved(self, row: int, trained_seconds: float) -> None:
+        """The job acknowledged a checkpoint of all it has trained so far."""
+        self.table.set("saved", row, trained_seconds)
+        self._changed[row] = None
+
+    def rewind(self, row: int) -> None:
+        """Work since the last checkpoint is lost."""
+        self.table.set("attained", row, self.table.get("saved", row))
+        self._changed[row] = None
+
+    def uses(self, row: int, cores: float) -> None:
+        if row in self._placements:
+            self._own()
+            self._used_cpu[row] = cores
+
+    def set_nodes(self, nodes: Nodes) -> None:
+        """Nodes came, went or changed. Jobs on lost nodes are the cluster's to settle."""
+        self._own()
+        self.nodes = nodes
+        self.table.set_nodes(nodes)
+        self._free = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
+        for row, held in self._held.items():
+            for placement in held:
+                take(self._free, placement, self.table.shapes[self.table.get("shape", row)])
+
+    def aim(self, row: int, decision: Start | Scale | Resize | Move | Stop) -> tuple[State, Placement | None]:
+        """The state that a decision brings a job into, and where the job will be when that has ended."""
+        match decision:
+            case Start(placement=placement):
+                return State.STARTING, placement
+            case Move(placement=placement):
+                return State.MOVING, placement
+            case Stop():
+                return State.STOPPING, None
+        old, number = self._placements[row], self.role_number(row, decision.role)
+        if isinstance(decision, Scale):
+            return State.SCALING, old.with_role(number, decision.nodes)
+        amounts = {CPU: decision.cpu, MEMORY: decision.memory}
+        shape = self.table.shapes[int(self.table.get("shape", row))]
+        return State.RESIZING, resized(old, shape, number, self.nodes.kinds, amounts)
+
+    # ── what a cluster asks ─────────────────────────────────────────────────────────────────────────────
+
+    def row(self, job_id: JobId) -> int | None:
+        return self.table.row_of.get(job_id)
+
+    def state(self, row: int) -> State:
+        return State(int(self.table.get("state", row)))
+
+    def job(self, row: int) -> Job:
+        return self.table.jobs[row]
+
+    def role_number(self, row: int, name: str) -> int:
+        return next(number for number, role in enumerate(self.job(row).roles) if role.name == name)
+
+    def placement(self, row: int) -> Placement | None:
+        return self._placements.get(row)
+
+    def flight(self, row: int) -> Flight | None:
+        return self._flights.get(row)
+
+    def flights(self) -> dict[int, Flight]:
+        return self._flights
+
+    def trained_seconds(self, row: int, now: float) -> float:
+        attained = float(self.table.get("attained", row))
+        return attained + (now - float(self.table.get("since", row)) if self.state(row) in TRAINING else 0.0)
+
+    @property
+    def unfinished(self) -> int:
+        return self.table.count - self.table.dead
+
+    def snapshot(self, now: float) -> Snapshot:
+        self._shared = True
+        changed, samples = tuple(self._changed), tuple(self._samples)
+        self._changed, self._samples = {}, []
+        snapshot = Snapshot(
+            now=now, cycle=self._cycle, nodes=self.nodes, free=self._free, jobs=self.table.view(),
+            placements=self._placements, flights=self._flights, used_cpu=self._used_cpu,
+            samples=samples, changed=changed,
+        )  # fmt: skip
+        self._free.flags.writeable = False
+        self._cycle += 1
+        return snapshot
+
+    def compact(self) -> None:
+        """Forgets finished jobs when they are the most. Called by a cluster between cycles."""
+        if self._changed:
+            return
+        kept = self.table.compact()
+        if kept is None:
+            return
+        new_row = {int(old): new for new, old in enumerate(kept)}
+        self._placements = {new_row[row]: value for row, value in self._placements.items()}
+        self._flights = {new_row[row]: value for row, value in self._flights.items()}
+        self._used_cpu = {new_row[row]: value for row, value in self._used_cpu.items()}
+        self._held = {new_row[row]: value for row, value in self._held.items()}
+        self._shared = False
+        self._free = self._free.copy()
+        if self._on_compact is not None:
+            self._on_compact([int(row) for row in kept])
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _own(self) -> None:
+        if self._shared:
+            self._free = self._free.copy()
+            self._placements = dict(self._placements)
+            self._flights = dict(self._flights)
+            self._used_cpu = dict(self._used_cpu)
+            self._shared = False
+
+    def _hold(self, row: int, placements: tuple[Placement, ...]) -> None:
+        shape = self.table.shapes[self.table.get("shape", row)]
+        for placement in self._held.pop(row, ()):
+            take(self._free, placement, shape, +1)
+        for placement in placements:
+            take(self._free, placement, shape, -1)
+        if placements:
+            self._held[row] = placements
+
+    def _enter(self, row: int, state: State, now: float) -> None:
+        table = self.table
+        old = State(int(table.get("state", row)))
+        if (old, state) not in TRANSITIONS and old is not state:
+            raise IllegalTransition(f"job {table.jobs[row].id}: {old.name} cannot become {state.name}")
+        if old in TRAINING:
+            seconds = now - float(table.get("since", row))
+            if seconds:
+                table.set("attained", row, table.get("attained", row) + seconds)
+                table.set("service", row, table.get("service", row) + seconds * table.get("size", row))
+        if state is State.RUNNING and np.isnan(table.get("first_start", row)):
+            table.set("first_start", row, now)
+        if state is State.WAITING or (old is State.MOVING and state is State.RUNNING):
+            table.set("stops", row, table.get("stops", row) + 1)
+        table.set("state", row, state)
+        table.set("since", row, now)
+        if state in OVER:
+            table.dead += 1
+        self._changed[row] = None

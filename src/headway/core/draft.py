@@ -1,0 +1,121 @@
+"""A plan being written: a working copy of what is free, and the decisions so far. Try on a copy, never undo."""
+
+from __future__ import annotations
+
+import math
+
+from headway.core.job import Role
+from headway.core.node import IntArray
+from headway.core.placement import Placement, resized, take
+from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.quantity import CPU, MEMORY
+from headway.core.snapshot import Snapshot
+
+
+class Draft:
+    __slots__ = ("_decisions", "_own", "coming", "free", "snapshot", "until")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.free: IntArray = snapshot.free
+        """What may be given away in this plan."""
+        self.coming: IntArray | None = None
+        """What the stops and shrinks of this plan will free later; not to be given away yet."""
+        self.until = math.inf
+        self._decisions: dict[int, Decision] = {}
+        self._own = False
+
+    def copy(self) -> Draft:
+        other = Draft(self.snapshot)
+        other.free = self.free.copy()
+        other.coming = None if self.coming is None else self.coming.copy()
+        other.until = self.until
+        other._decisions = dict(self._decisions)
+        other._own = True
+        return other
+
+    def adopt(self, trial: Draft) -> None:
+        """The trial went well: it becomes the draft."""
+        self.free, self.coming, self.until = trial.free, trial.coming, trial.until
+        self._decisions, self._own = trial._decisions, True
+
+    def plan(self) -> Plan:
+        return Plan(tuple(self._decisions.values()), self.until)
+
+    def decided(self, row: int) -> Decision | None:
+        return self._decisions.get(row)
+
+    def wake(self, at: float) -> None:
+        """Ask to be called again at this moment even if nothing happens."""
+        if self.snapshot.now < at < self.until:
+            self.until = at
+
+    def start(self, row: int, placement: Placement) -> None:
+        self._take(row, placement)
+        self._decisions[row] = Start(self.snapshot.jobs.job(row).id, placement)
+
+    def scale(self, row: int, role: int, nodes: tuple[int, ...]) -> None:
+        """The role's nodes afterwards. What is given up is free only when the replicas are gone."""
+        job, old = self.snapshot.jobs.job(row), self.snapshot.placements[row]
+        more = list(nodes)
+        gone = []
+        for node in old.nodes[role]:
+            if node in more:
+                more.remove(node)
+            else:
+                gone.append(node)
+        self._take(row, _only(old, role, tuple(more)))
+        self._release(row, _only(old, role, tuple(gone)))
+        self._decisions[row] = Scale(job.id, job.roles[role].name, nodes)
+
+    def resize(self, row: int, role: int, cpu: int, memory: int) -> None:
+        job, old = self.snapshot.jobs.job(row), self.snapshot.placements[row]
+        shape, kinds = self.snapshot.jobs.shape_at(row), self.snapshot.nodes.kinds
+        wanted = resized(old, shape, role, kinds, {CPU: cpu, MEMORY: memory})
+        growth = tuple(int(amount) for amount in wanted.vector(shape, role) - old.vector(shape, role))
+        only = _only(old, role, old.nodes[role])
+        self._take(row, only.with_request(role, tuple(max(0, amount) for amount in growth)))
+        self._release(row, only.with_request(role, tuple(max(0, -amount) for amount in growth)))
+        self._decisions[row] = Resize(job.id, job.roles[role].name, cpu, memory)
+
+    def move(self, row: int, placement: Placement) -> None:
+        """Both ends are held until it is up elsewhere."""
+        self._take(row, placement)
+        self._release(row, self.snapshot.placements[row])
+        self._decisions[row] = Move(self.snapshot.jobs.job(row).id, placement)
+
+    def stop(self, row: int, because: Because = Because.PREEMPTED) -> None:
+        self._release(row, self.snapshot.placements[row])
+        self._decisions[row] = Stop(self.snapshot.jobs.job(row).id, because)
+
+    def reserve(self, row: int, placement: Placement, until: float) -> None:
+        """Takes the hole out of what this plan may give away, as far as it is free already."""
+        self._decisions[row] = Reserve(self.snapshot.jobs.job(row).id, placement, until)
+        self.wake(until)
+
+    def role(self, row: int, number: int) -> Role:
+        return self.snapshot.jobs.job(row).roles[number]
+
+    def soon(self) -> IntArray:
+        """Free now or after what this plan stops has gone."""
+        return self.free if self.coming is None else self.free + self.coming
+
+    def _writable(self) -> None:
+        if not self._own:
+            self.free = self.free.copy()
+            self._own = True
+
+    def _take(self, row: int, placement: Placement) -> None:
+        self._writable()
+        take(self.free, placement, self.snapshot.jobs.shape_at(row))
+
+    def _release(self, row: int, placement: Placement) -> None:
+        if self.coming is None:
+            self.coming = 0 * self.free
+        take(self.coming, placement, self.snapshot.jobs.shape_at(row), +1)
+
+
+def _only(placement: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
+    """The same job with replicas of one role alone."""
+    empty: tuple[tuple[int, ...], ...] = tuple(() for _ in placement.nodes)
+    return Placement(empty, placement.requests).with_role(role, nodes)

@@ -1,0 +1,138 @@
+"""What a user asks for: a job, its roles, and what may be done to it. Frozen; one object per submitted job."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import NewType
+
+JobId = NewType("JobId", str)
+Amounts = tuple[tuple[str, int], ...]
+"""Resource kind and amount, sorted by kind, in the units of `quantity`."""
+
+
+class Can(enum.IntFlag):
+    """What a scheduler may do to a job. A foreign operator's job may allow nothing; a user may forbid moves."""
+
+    NOTHING = 0
+    SIZE = 1
+    """Choose the number of replicas at the start, between least and most."""
+    SCALE = 2
+    """Add or remove replicas while it runs."""
+    RESIZE = 4
+    """Change cpu and memory of replicas in place."""
+    MOVE = 8
+    """Save, stop and start elsewhere."""
+    STOP = 16
+    """Save, stop, and start again later."""
+
+    @classmethod
+    def everything(cls) -> Can:
+        return cls.SIZE | cls.SCALE | cls.RESIZE | cls.MOVE | cls.STOP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A kind of replica inside a job, such as `ps` or `worker`. All replicas of a role are alike."""
+
+    name: str
+    replicas: int = 1
+    """How many the user asks for."""
+    least: int = 1
+    """Below this the gang does no work; it is never started with fewer."""
+    most: int = 1
+    """Above this it never grows."""
+    request: Amounts = ()
+    """What one replica is promised. Plans bind requests and nothing else."""
+    limit: Amounts = ()
+    """What one replica may use where there is room above the requests; empty means as requested."""
+    selector: tuple[tuple[str, str], ...] = ()
+    """Labels that the node must carry."""
+    tolerates: tuple[str, ...] = ()
+    """Taint keys that these replicas accept."""
+    accelerator: str = ""
+    """The accelerator type that the node must have; empty means any."""
+    after: tuple[str, ...] = ()
+    """Roles whose replicas must be up before these are started."""
+    near: tuple[str, ...] = ()
+    """Roles of the same job that these replicas exchange data with."""
+    apart: tuple[str, ...] = ()
+    """Roles of the same job that these replicas should not share a node with."""
+    restarts_alone: bool = False
+    """A replica of this role may be restarted without the rest of the gang."""
+    command: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+    def amount(self, kind: str) -> int:
+        return dict(self.request).get(kind, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A training job as submitted. Nothing here changes while it lives."""
+
+    id: JobId
+    roles: tuple[Role, ...]
+    user: str = ""
+    queue: str = ""
+    priority: int = 0
+    submit: float = 0.0
+    """Seconds on the cluster's clock."""
+    deadline: float | None = None
+    """Seconds on the cluster's clock by which it should be done."""
+    steps: int | None = None
+    """Training steps in all, where the user knows them."""
+    seconds: float | None = None
+    """Training time at the asked-for size, as the user declares it."""
+    can: Can = field(default_factory=Can.everything)
+    checkpoints: bool = True
+    """It saves on request and goes on from there; without this it is never moved or stopped voluntarily."""
+    model: str = ""
+    """A name under which speed profiles and history of like jobs are kept."""
+
+    directory: str = ""
+    """Where its commands are run."""
+
+    def role(self, name: str) -> Role:
+        return next(role for role in self.roles if role.name == name)
+
+    @property
+    def replicas(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+    @property
+    def least(self) -> int:
+        """The gang's minimum members."""
+        return sum(role.least for role in self.roles)
+
+    @property
+    def elastic(self) -> bool:
+        return any(role.most > role.least for role in self.roles)
+
+
+def start_order(roles: tuple[Role, ...]) -> tuple[int, ...]:
+    """Role indices so that each comes after the roles it waits for; the file's order otherwise.
+
+    Raises ValueError, with a sentence, where roles wait for each other in a circle or for one that is not there.
+    """
+    index = {role.name: number for number, role in enumerate(roles)}
+    done: list[int] = []
+    visiting: set[int] = set()
+
+    def visit(number: int) -> None:
+        if number in done:
+            return
+        if number in visiting:
+            raise ValueError(f"role {roles[number].name!r} waits for itself through `after`")
+        visiting.add(number)
+        for name in roles[number].after:
+            if name not in index:
+                raise ValueError(
+                    f"role {roles[number].name!r} comes after {name!r}, which is no role of this job"
+                )
+            visit(index[name])
+        done.append(number)
+
+    for number in range(len(roles)):
+        visit(number)
+    return tuple(done)

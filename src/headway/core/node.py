@@ -1,0 +1,109 @@
+"""Where jobs run: nodes with several resources, and the immutable table of them that a snapshot carries.
+
+A node keeps its number for as long as the cluster lives; one that goes away stays in the table, not ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.job import Amounts, Role
+
+IntArray = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: str
+    capacity: Amounts
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[str, ...] = ()
+    """Keys of taints; a role runs here only if it tolerates every one."""
+    domain: str = ""
+    """The topology domain, such as a rack: replicas in one domain exchange data faster."""
+    accelerator: str = ""
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a role demands of a node beside room."""
+
+    selector: tuple[tuple[str, str], ...]
+    tolerates: tuple[str, ...]
+    accelerator: str
+
+    @classmethod
+    def of(cls, role: Role) -> Constraint:
+        return cls(role.selector, role.tolerates, role.accelerator)
+
+    def refusal(self, node: Node) -> str:
+        """Why this node will not do, in a few words; empty where it will."""
+        labels = dict(node.labels)
+        for key, value in self.selector:
+            if labels.get(key) != value:
+                return f"lacks label {key}={value}"
+        for taint in node.taints:
+            if taint not in self.tolerates:
+                return f"taint {taint} is not tolerated"
+        if self.accelerator and node.accelerator != self.accelerator:
+            return f"has {node.accelerator or 'no accelerator'}, not {self.accelerator}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """All nodes as columns: `capacity` is (kinds, nodes), so that a fit test reads memory in order."""
+
+    nodes: tuple[Node, ...]
+    kinds: tuple[str, ...]
+    capacity: IntArray
+    ready: BoolArray
+    domain: IntArray
+    index: dict[str, int]
+    _masks: dict[Constraint, BoolArray] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
+        table = tuple(nodes)
+        found = {kind for node in table for kind, _ in node.capacity}
+        names = tuple(dict.fromkeys([*kinds, *sorted(found)]))
+        capacity = np.zeros((len(names), len(table)), np.int32)
+        for number, node in enumerate(table):
+            for kind, amount in node.capacity:
+                capacity[names.index(kind), number] = amount
+        domains = {name: i for i, name in enumerate(dict.fromkeys(node.domain for node in table))}
+        domain = np.array([domains[node.domain] for node in table], np.int32)
+        ready = np.array([node.ready for node in table], np.bool_)
+        for column in (capacity, domain, ready):
+            column.flags.writeable = False
+        return cls(table, names, capacity, ready, domain, {n.name: i for i, n in enumerate(table)})
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def mask(self, constraint: Constraint) -> BoolArray:
+        """The nodes on which a role may run at all. Kept, because constraints are few and asked for often."""
+        mask = self._masks.get(constraint)
+        if mask is None:
+            allowed = [node.ready and not constraint.refusal(node) for node in self.nodes]
+            mask = np.array(allowed, np.bool_)
+            mask.flags.writeable = False
+            self._masks[constraint] = mask
+        return mask
+
+    def vector(self, amounts: Amounts) -> IntArray | None:
+        """The amounts in the order of `kinds`; None where a kind is asked for that no node has."""
+        vector = np.zeros(len(self.kinds), np.int32)
+        for kind, amount in amounts:
+            if kind in self.kinds:
+                vector[self.kinds.index(kind)] = amount
+            elif amount:
+                return None
+        return vector

@@ -1,0 +1,94 @@
+"""Which replicas of a job are where, and what they hold there.
+
+The order of nodes inside a role means nothing: two placements with the same nodes, counted, are the same. A cluster
+that is given a new placement keeps the replicas that may stay and starts or ends the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.node import IntArray
+from headway.core.shape import Shape
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    nodes: tuple[tuple[int, ...], ...]
+    """Per role, in the job's order: the node of each replica."""
+    requests: tuple[Vector | None, ...] | None = None
+    """Per role: what one replica holds after a resize; None where it holds what the job asked for."""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(len(role) for role in self.nodes)
+
+    def width(self) -> int:
+        return sum(len(role) for role in self.nodes)
+
+    def used_nodes(self) -> set[int]:
+        return {node for role in self.nodes for node in role}
+
+    def vector(self, shape: Shape, role: int) -> IntArray:
+        """What one replica of this role holds."""
+        changed = self.requests[role] if self.requests is not None else None
+        return shape.roles[role].vector if changed is None else np.array(changed, np.int32)
+
+    def with_role(self, role: int, nodes: tuple[int, ...]) -> Placement:
+        return Placement((*self.nodes[:role], nodes, *self.nodes[role + 1 :]), self.requests)
+
+    def with_request(self, role: int, vector: Vector) -> Placement:
+        requests = list(self.requests or [None] * len(self.nodes))
+        requests[role] = vector
+        return Placement(self.nodes, tuple(requests))
+
+    def holdings(self, shape: Shape) -> Iterator[tuple[int, int, IntArray]]:
+        """Node, number of replicas there, what each holds."""
+        for number, role in enumerate(self.nodes):
+            vector = self.vector(shape, number)
+            for node, count in Counter(role).items():
+                yield node, count, vector
+
+
+def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:
+    """Subtracts what a placement holds from free capacity, in place (adds it with sign +1)."""
+    for number, role in enumerate(placement.nodes):
+        if not role:
+            continue
+        vector = placement.vector(shape, number)
+        if len(role) == 1:
+            free[:, role[0]] += sign * vector
+        else:
+            nodes, counts = np.unique(np.array(role, np.intp), return_counts=True)
+            free[:, nodes] += sign * np.outer(vector, counts).astype(np.int32)
+
+
+def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement, ...]:
+    """The placements that together hold the larger of both on every node, for a job on its way between them."""
+    if first.requests != second.requests:
+        larger = []
+        for number in range(len(first.nodes)):
+            pair = np.maximum(first.vector(shape, number), second.vector(shape, number))
+            larger.append(tuple(int(amount) for amount in pair))
+        return (Placement(first.nodes, tuple(larger)),)
+    both = []
+    for one, other in zip(first.nodes, second.nodes, strict=True):
+        both.append(tuple(sorted((Counter(one) | Counter(other)).elements())))
+    return (Placement(tuple(both), first.requests),)
+
+
+def resized(
+    placement: Placement, shape: Shape, role: int, kinds: tuple[str, ...], amounts: Mapping[str, int]
+) -> Placement:
+    """The same replicas, each of this role holding other amounts of the given kinds."""
+    vector = [int(amount) for amount in placement.vector(shape, role)]
+    for kind, amount in amounts.items():
+        if kind in kinds:
+            vector[kinds.index(kind)] = amount
+    return placement.with_request(role, tuple(vector))

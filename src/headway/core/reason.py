@@ -1,0 +1,207 @@
+"""Why is a job not running? A pure function on demand, with numbers a user can act on."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.job import JobId
+from headway.core.node import BoolArray, FloatArray
+from headway.core.placement import take
+from headway.core.plan import Plan, Reserve, Start
+from headway.core.quantity import show
+from headway.core.shape import RoleShape, Shape
+from headway.core.snapshot import Snapshot
+from headway.core.states import IN_FLIGHT, State
+
+
+class Code(enum.StrEnum):
+    """Stable: scripts and dashboards may rely on these."""
+
+    RUNNING = "running"
+    OVER = "over"
+    IN_FLIGHT = "in_flight"
+    STARTS_NOW = "starts_now"
+    NO_SUCH_RESOURCE = "no_such_resource"
+    NO_SUITABLE_NODE = "no_suitable_node"
+    LARGER_THAN_ANY_NODE = "larger_than_any_node"
+    LARGER_THAN_CLUSTER = "larger_than_cluster"
+    NOT_ENOUGH_FREE = "not_enough_free"
+    FRAGMENTED = "fragmented"
+    RESERVED = "reserved"
+    BEHIND_OTHERS = "behind_others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    code: Code
+    sentence: str
+    kind: str = ""
+    """The resource that is short, where one is."""
+    need: int = 0
+    have: int = 0
+    blocked_by: tuple[JobId, ...] = ()
+    """Jobs whose end or stop would help, the largest holders first."""
+    remedy: str = ""
+    """The cheapest change that would help."""
+
+    @property
+    def gap(self) -> int:
+        return max(0, self.need - self.have)
+
+
+def explain(snapshot: Snapshot, plan: Plan, job_id: JobId) -> Reason:
+    """Why this job does not run, given what the policy decided on this snapshot."""
+    row = snapshot.jobs.row_of[job_id]
+    state = snapshot.jobs.state_of(row)
+    if state is State.RUNNING:
+        return Reason(code=Code.RUNNING, sentence="It is running.")
+    if state in IN_FLIGHT:
+        flight = snapshot.flights[row]
+        sentence = f"It has been {state.name.lower()} for {snapshot.now - flight.since:.0f} seconds."
+        return Reason(code=Code.IN_FLIGHT, sentence=sentence)
+    if state is not State.WAITING:
+        return Reason(code=Code.OVER, sentence=f"It is {state.name.lower()}.")
+    decision = next((decision for decision in plan.decisions if decision.job == job_id), None)
+    if isinstance(decision, Start):
+        return Reason(code=Code.STARTS_NOW, sentence="It starts now.")
+    shape = snapshot.jobs.shape_at(row)
+    return _never(snapshot, shape) or _not_now(snapshot, plan, row, shape, decision)
+
+
+def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
+    """Reasons that waiting does not cure."""
+    nodes = snapshot.nodes
+    if shape.missing:
+        return Reason(
+            code=Code.NO_SUCH_RESOURCE, kind=shape.missing, need=1,
+            sentence=f"It asks for {shape.missing}, and no node has any (need at least 1, have 0).",
+            remedy=f"add a node with {shape.missing}, or do not ask for it",
+        )  # fmt: skip
+    for role in shape.roles:
+        if role.least == 0:
+            continue
+        mask = nodes.mask(role.constraint)
+        if not mask.any():
+            return Reason(
+                code=Code.NO_SUITABLE_NODE, need=1,
+                sentence=f"None of {len(nodes)} nodes suits role {role.name!r}: {_refusals(snapshot, role)}.",
+                remedy="relax its selector, tolerations or accelerator type",
+            )  # fmt: skip
+        fits = _replicas_that_fit(np.where(mask, nodes.capacity, 0), role)
+        if not fits.any():
+            kind, need, have = _largest_gap(snapshot, role, mask)
+            sentence = (
+                f"One replica of role {role.name!r} asks for {show(kind, need)}; "
+                f"the largest suitable node has {show(kind, have)} ({show(kind, need - have)} too little)."
+            )
+            remedy = f"ask for at most {show(kind, have)} per replica"
+            return Reason(code=Code.LARGER_THAN_ANY_NODE, kind=kind, need=need, have=have,
+                          sentence=sentence, remedy=remedy)  # fmt: skip
+        if int(fits.sum()) < role.least:
+            room = int(fits.sum())
+            return Reason(
+                code=Code.LARGER_THAN_CLUSTER, need=role.least, have=room,
+                sentence=f"Role {role.name!r} needs {role.least} replicas; the empty cluster holds {room}.",
+                remedy=f"lower its least replicas to {room}",
+            )  # fmt: skip
+    return None
+
+
+def _not_now(snapshot: Snapshot, plan: Plan, row: int, shape: Shape, decision: object) -> Reason:
+    free = snapshot.free.copy()
+    ahead = []
+    for other in plan.decisions:
+        if isinstance(other, Start):
+            other_row = snapshot.jobs.row_of[other.job]
+            take(free, other.placement, snapshot.jobs.shape_at(other_row))
+            ahead.append(other.job)
+    for role in shape.roles:
+        mask = snapshot.nodes.mask(role.constraint)
+        room = int(_replicas_that_fit(np.where(mask, free, 0), role).sum())
+        if room < role.least:
+            return _short_of(snapshot, free, row, role, room)
+    if isinstance(decision, Reserve):
+        seconds = decision.until - snapshot.now
+        return Reason(
+            code=Code.RESERVED, need=sum(shape.least),
+            sentence=f"Room for its {sum(shape.least)} replicas is kept for it, free in about {seconds:.0f} seconds.",
+        )  # fmt: skip
+    earlier = tuple(decided.job for decided in plan.decisions if isinstance(decided, Reserve)) or tuple(ahead)
+    waiting = snapshot.jobs.waiting()
+    place = int((waiting < row).sum())
+    return Reason(
+        code=Code.BEHIND_OTHERS, need=sum(shape.least), blocked_by=earlier[:5],
+        sentence=f"Its {sum(shape.least)} replicas may fit, but {place} waiting jobs came before it "
+        f"and the policy does not let it pass.",
+        remedy="a higher priority, or a policy that backfills",
+    )  # fmt: skip
+
+
+def _short_of(snapshot: Snapshot, free: FloatArray | object, row: int, role: RoleShape, room: int) -> Reason:
+    mask = snapshot.nodes.mask(role.constraint)
+    available = np.where(mask, np.asarray(free), 0).clip(min=0)
+    need = role.vector.astype(np.int64) * role.least
+    have = available.sum(axis=1)
+    gap = np.where(role.vector > 0, need - have, -1)
+    holders = _holders(snapshot, mask)
+    if (gap > 0).any():
+        kind = int(np.argmax(gap / np.maximum(need, 1)))
+        name = snapshot.nodes.kinds[kind]
+        sentence = (
+            f"Role {role.name!r} needs {show(name, need[kind])} for {role.least} replicas; "
+            f"{show(name, have[kind])} is free ({show(name, gap[kind])} too little)."
+        )
+        return Reason(
+            code=Code.NOT_ENOUGH_FREE, kind=name, need=int(need[kind]), have=int(have[kind]), sentence=sentence,
+            blocked_by=holders, remedy=_remedy(snapshot, row, room, holders),
+        )  # fmt: skip
+    return Reason(
+        code=Code.FRAGMENTED, need=role.least, have=room, blocked_by=holders,
+        sentence=f"Enough is free in all, but in pieces: {room} of the {role.least} replicas of role "
+        f"{role.name!r} fit on the nodes as they are.",
+        remedy=_remedy(snapshot, row, room, holders),
+    )  # fmt: skip
+
+
+def _remedy(snapshot: Snapshot, row: int, room: int, holders: tuple[JobId, ...]) -> str:
+    job = snapshot.jobs.job(row)
+    if 0 < room < job.least:
+        return f"start with {room} replicas, if it can train with fewer"
+    return f"wait for {holders[0]}" if holders else ""
+
+
+def _holders(snapshot: Snapshot, mask: BoolArray) -> tuple[JobId, ...]:
+    sizes = []
+    for row, placement in snapshot.placements.items():
+        if any(mask[node] for node in placement.used_nodes()):
+            sizes.append((-placement.width(), row))
+    return tuple(snapshot.jobs.job(row).id for _, row in sorted(sizes)[:5])
+
+
+def _replicas_that_fit(free: object, role: RoleShape) -> FloatArray:
+    amounts = np.asarray(free)
+    asked = role.vector > 0
+    if not asked.any():
+        return np.full(amounts.shape[1], role.most, np.float64)
+    each: FloatArray = (
+        (amounts[asked].clip(min=0) // role.vector[asked][:, None]).min(axis=0).astype(np.float64)
+    )
+    return each
+
+
+def _largest_gap(snapshot: Snapshot, role: RoleShape, mask: BoolArray) -> tuple[str, int, int]:
+    largest = np.where(mask, snapshot.nodes.capacity, 0).max(axis=1)
+    gap = (role.vector - largest) / np.maximum(role.vector, 1)
+    kind = int(np.argmax(gap))
+    return snapshot.nodes.kinds[kind], int(role.vector[kind]), int(largest[kind])
+
+
+def _refusals(snapshot: Snapshot, role: RoleShape) -> str:
+    counts: dict[str, int] = {}
+    for node in snapshot.nodes.nodes:
+        why = role.constraint.refusal(node) or "not ready"
+        counts[why] = counts.get(why, 0) + 1
+    return ", ".join(f"{count} {why}" for why, count in sorted(counts.items(), key=lambda item: -item[1]))

@@ -1,0 +1,82 @@
+"""The shape of a job: what placing it depends on, shared by all jobs that are alike in this.
+
+A trace of a hundred thousand jobs has some ten shapes. Asking first which *shapes* fit at all answers most cycles
+on a full cluster, because there the answer is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.core.job import Amounts, Job, start_order
+from headway.core.node import Constraint, IntArray, Nodes
+
+Key = tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoleShape:
+    name: str
+    vector: IntArray
+    """What one replica is promised, in the order of the nodes' kinds."""
+    replicas: int
+    least: int
+    most: int
+    constraint: Constraint
+    near: tuple[int, ...]
+    """Indices of the roles that these replicas exchange data with."""
+    apart: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    roles: tuple[RoleShape, ...]
+    order: tuple[int, ...]
+    """Role indices in the order in which they are placed and started."""
+    counts: tuple[int, ...]
+    """Replicas per role as asked for."""
+    least: tuple[int, ...]
+    missing: str
+    """A resource kind that is asked for and that no node has; empty where there is none."""
+    elastic: bool
+
+    def width(self) -> int:
+        return sum(self.counts)
+
+
+def key(job: Job) -> Key:
+    """Jobs with equal keys have the same shape."""
+    return tuple(
+        (
+            role.name, role.replicas, role.least, role.most, role.request,
+            role.selector, role.tolerates, role.accelerator, role.after, role.near, role.apart,
+        )
+        for role in job.roles
+    )  # fmt: skip
+
+
+def shape_of(job: Job, nodes: Nodes) -> Shape:
+    numbers = {role.name: number for number, role in enumerate(job.roles)}
+    roles = []
+    missing = ""
+    for role in job.roles:
+        missing = missing or _missing(role.request, nodes)
+        known: Amounts = tuple((kind, amount) for kind, amount in role.request if kind in nodes.kinds)
+        vector = nodes.vector(known)
+        assert vector is not None
+        vector.flags.writeable = False
+        roles.append(
+            RoleShape(
+                role.name, vector, role.replicas, role.least, role.most, Constraint.of(role),
+                tuple(numbers[name] for name in role.near if name in numbers),
+                tuple(numbers[name] for name in role.apart if name in numbers),
+            )
+        )  # fmt: skip
+    return Shape(
+        tuple(roles), start_order(job.roles), tuple(r.replicas for r in roles), tuple(r.least for r in roles),
+        missing, any(r.most > r.least for r in roles),
+    )  # fmt: skip
+
+
+def _missing(request: Amounts, nodes: Nodes) -> str:
+    return next((kind for kind, amount in request if amount and kind not in nodes.kinds), "")

@@ -1,0 +1,67 @@
+"""Everything a policy may know, at one moment. Immutable, so that the same snapshot always gives the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headway.core.estimates import Estimates
+from headway.core.job import Job, JobId
+from headway.core.node import IntArray, Nodes
+from headway.core.placement import Placement
+from headway.core.states import State
+from headway.core.table import Jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """Something begun whose end is not yet seen. What it is, the job's state tells."""
+
+    towards: Placement | None
+    """Where the job will be when it ends; None for a stop."""
+    since: float
+    until: float
+    """When it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A training script's own word on how far it is."""
+
+    job: JobId
+    at: float
+    step: int
+    loss: float | None = None
+    total_steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    now: float
+    cycle: int
+    nodes: Nodes
+    free: IntArray
+    """(kinds, nodes): capacity less everything held, both ends of a move included."""
+    jobs: Jobs
+    placements: Mapping[int, Placement]
+    """By row: where the jobs are that are up."""
+    flights: Mapping[int, Flight]
+    used_cpu: Mapping[int, float] = field(default_factory=dict)
+    """By row: cores truly used by all replicas together, as last measured."""
+    samples: tuple[Sample, ...] = ()
+    """Since the snapshot before."""
+    changed: tuple[int, ...] = ()
+    """Rows that changed since the snapshot before."""
+    estimates: Estimates = field(default_factory=Estimates)
+
+    def with_estimates(self, estimates: Estimates) -> Snapshot:
+        return replace(self, estimates=estimates)
+
+    def job(self, job_id: JobId) -> Job:
+        return self.jobs.job(self.jobs.row_of[job_id])
+
+    def state(self, job_id: JobId) -> State:
+        return self.jobs.state_of(self.jobs.row_of[job_id])
+
+    def placement(self, job_id: JobId) -> Placement | None:
+        return self.placements.get(self.jobs.row_of[job_id])

@@ -1,0 +1,172 @@
+"""Where do the replicas of a job go? Whole gangs or nothing, ps next to workers, few nodes, few domains.
+
+Counting comes first: how many replicas does each node take. Most jobs are answered by the counts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.job import Can
+from headway.core.node import BoolArray, IntArray, Nodes
+from headway.core.placement import Placement
+from headway.core.shape import RoleShape, Shape
+from headway.core.snapshot import Snapshot
+
+
+def place(
+    snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None
+) -> Placement | None:
+    """A placement for so many replicas per role (as asked for by default), or None where they do not fit."""
+    wanted = tuple(counts) if counts is not None else shape.counts
+    if shape.missing:
+        return None
+    if len(shape.roles) == 1:
+        nodes = _role_nodes(snapshot.nodes, free, shape.roles[0], wanted[0])
+        return None if nodes is None else Placement((nodes,))
+    return _together(snapshot.nodes, free, shape, wanted) or _spread(snapshot.nodes, free, shape, wanted)
+
+
+def place_any_size(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
+    """As asked for where that fits; else, where the job allows it, the largest size down to its least."""
+    shape = snapshot.jobs.shape_at(row)
+    placement = place(snapshot, free, shape)
+    if placement is not None or not shape.elastic or not int(snapshot.jobs.can[row]) & Can.SIZE:
+        return placement
+    for counts in smaller_sizes(shape):
+        placement = place(snapshot, free, shape, counts)
+        if placement is not None:
+            return placement
+    return None
+
+
+def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
+    """Sizes below the asked-for one, largest first: the role with most to give loses a replica each time."""
+    counts = list(shape.counts)
+    sizes: list[tuple[int, ...]] = []
+    while True:
+        spare = [count - role.least for count, role in zip(counts, shape.roles, strict=True)]
+        role = max(range(len(spare)), key=spare.__getitem__)
+        if spare[role] <= 0:
+            return sizes
+        counts[role] -= 1
+        sizes.append(tuple(counts))
+
+
+def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]:
+    """How many replicas of this role each node takes."""
+    count: npt.NDArray[np.int64] | None = None
+    for kind in np.flatnonzero(role.vector):
+        each = free[kind] // role.vector[kind]
+        count = each if count is None else np.minimum(count, each)
+    mask = nodes.mask(role.constraint)
+    if count is None:
+        return np.where(mask, max(role.most, 1), 0)
+    return np.where(mask, np.maximum(count, 0), 0)
+
+
+def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:
+    """The nodes that take one replica of this role."""
+    fits = nodes.mask(role.constraint).copy()
+    for kind in np.flatnonzero(role.vector):
+        fits &= free[kind] >= role.vector[kind]
+    return fits
+
+
+def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tuple[int, ...] | None:
+    if count == 0:
+        return ()
+    if count == 1:
+        best = _tightest(free, fits_on(nodes, free, role), role)
+        return None if best is None else (best,)
+    takes = room(nodes, free, role)
+    whole = takes >= count
+    if whole.any():
+        best = _tightest(free, whole, role)
+        assert best is not None
+        return (best,) * count
+    if int(takes.sum()) < count:
+        return None
+    return _fewest(nodes, takes, count)
+
+
+def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
+    """Best fit: of the nodes that fit, the one with least free of what the role mostly asks for."""
+    kind = int(np.flatnonzero(role.vector)[-1]) if role.vector.any() else 0
+    scarce = np.where(fits, free[kind], np.iinfo(np.int32).max)
+    best = int(scarce.argmin())
+    return best if fits[best] else None
+
+
+def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int, ...]:
+    """Fewest nodes, in the smallest topology domain that takes them all, or over domains where none does."""
+    per_domain = np.bincount(nodes.domain, weights=takes)
+    enough = np.flatnonzero(per_domain >= count)
+    if len(per_domain) > 1 and len(enough):
+        domain = enough[per_domain[enough].argmin()]
+        takes = np.where(nodes.domain == domain, takes, 0)
+    order = np.lexsort((nodes.domain, -takes))
+    chosen: list[int] = []
+    for node in order:
+        chosen.extend([int(node)] * min(int(takes[node]), count - len(chosen)))
+        if len(chosen) == count:
+            break
+    return tuple(sorted(chosen))
+
+
+def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
+    """All replicas of all roles on one node, unless a role wants to be apart from another."""
+    if any(role.apart for role in shape.roles):
+        return None
+    demand = sum(
+        role.vector.astype(np.int64) * count for role, count in zip(shape.roles, counts, strict=True)
+    )
+    fits = np.all(free >= np.asarray(demand)[:, None], axis=0)
+    for role, count in zip(shape.roles, counts, strict=True):
+        if count:
+            fits = fits & nodes.mask(role.constraint)
+    if not fits.any():
+        return None
+    node = _tightest(free, fits, shape.roles[shape.order[-1]])
+    assert node is not None
+    return Placement(tuple((node,) * count for count in counts))
+
+
+def _spread(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
+    """Role by role in start order, one replica at a time, next to the roles it exchanges data with."""
+    left = free.copy()
+    chosen: dict[int, list[int]] = {number: [] for number in range(len(shape.roles))}
+    for number in shape.order:
+        role = shape.roles[number]
+        for _ in range(counts[number]):
+            node = _next_to_partners(nodes, left, role, chosen, number)
+            if node is None:
+                return None
+            chosen[number].append(node)
+            left[:, node] -= role.vector
+    return Placement(tuple(tuple(chosen[number]) for number in range(len(shape.roles))))
+
+
+def _next_to_partners(
+    nodes: Nodes, free: IntArray, role: RoleShape, chosen: dict[int, list[int]], number: int
+) -> int | None:
+    fits = fits_on(nodes, free, role)
+    if not fits.any():
+        return None
+    score = np.zeros(len(nodes))
+    placed = [node for where in chosen.values() for node in where]
+    for node in placed:
+        score[nodes.domain == nodes.domain[node]] += 0.1
+    for partner in role.near:
+        for node in chosen[partner]:
+            score[node] += 10
+    for rival in role.apart:
+        for node in chosen[rival]:
+            score[node] -= 10
+    for node in chosen[number]:
+        score[node] += 1 if number not in role.apart else -10
+    best = np.where(fits, score, -np.inf)
+    return _tightest(free, fits & (best >= best.max() - 1e-9), role)

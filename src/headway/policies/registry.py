@@ -1,0 +1,30 @@
+"""The policies by name. A plain dict: nothing registers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.adaptive import Adaptive
+from headway.policies.backfill import backfill
+from headway.policies.fifo import fifo, first_fit
+
+Policy = Callable[[Snapshot], Plan]
+
+POLICIES: Mapping[str, Callable[..., Policy]] = {
+    "fifo": lambda: fifo,
+    "first-fit": lambda: first_fit,
+    "backfill": lambda: backfill,
+    "adaptive": Adaptive,
+}
+"""Name to a function that makes the policy from its settings."""
+
+DEFAULT = "adaptive"
+
+
+def settings_of(name: str) -> Mapping[str, Any]:
+    """The settings that a policy takes, with their defaults."""
+    fields = getattr(POLICIES[name], "__dataclass_fields__", {})
+    return {field_name: field.default for field_name, field in fields.items()}

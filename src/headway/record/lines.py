@@ -1,0 +1,169 @@
+"""The lines of a log, one JSON object each. One format for virtual time, this machine and Kubernetes.
+
+    head    what ran: cluster, policy, settings, estimates, seed          (a resumed run writes another)
+    nodes   the node table, again whenever it changes
+    job     a job as submitted, once
+    cycle   now, what changed since the cycle before, the samples, and the plan
+    end     the run was completed
+
+A log keeps changes, not snapshots; every cycle's snapshot can be built again from it, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from headway.core.job import Can, Job, JobId, Role
+from headway.core.node import Node
+from headway.core.placement import Placement
+from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+
+VERSION = 1
+
+
+class Head(msgspec.Struct, tag="head", tag_field="line"):
+    cluster: str
+    policy: str
+    estimates: str
+    settings: dict[str, Any] = {}
+    seed: int = 0
+    began: float = 0.0
+    """Seconds since 1970 at which the cluster's clock showed zero; 0 in virtual time."""
+    source: str = ""
+    version: int = VERSION
+
+
+class NodesLine(msgspec.Struct, tag="nodes", tag_field="line"):
+    nodes: list[Node]
+    kinds: list[str]
+
+
+class JobLine(msgspec.Struct, tag="job", tag_field="line", omit_defaults=True):
+    serial: int
+    job: dict[str, Any]
+
+
+class Change(msgspec.Struct, array_like=True):
+    """One job's columns after the change. Null stands for what has not happened yet."""
+
+    serial: int
+    state: int
+    since: float
+    attained: float
+    service: float
+    touched: float | None
+    first_start: float | None
+    saved: float
+    stops: int
+    placement: list[Any] | None
+    flight: list[Any] | None
+
+
+class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=True):
+    cycle: int
+    now: float
+    changed: list[Change] = []
+    beliefs: list[list[Any]] = []
+    """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed."""
+    samples: list[list[Any]] = []
+    used_cpu: list[list[Any]] = []
+    plan: list[list[Any]] = []
+    until: float | None = None
+    refused: list[list[Any]] = []
+
+
+class End(msgspec.Struct, tag="end", tag_field="line"):
+    now: float
+    unfinished: int = 0
+
+
+Line = Head | NodesLine | JobLine | CycleLine | End
+
+
+def pack_placement(placement: Placement | None) -> list[Any] | None:
+    if placement is None:
+        return None
+    nodes = [list(role) for role in placement.nodes]
+    return [nodes] if placement.requests is None else [nodes, placement.requests]
+
+
+def unpack_placement(packed: list[Any] | None) -> Placement | None:
+    if packed is None:
+        return None
+    nodes = tuple(tuple(role) for role in packed[0])
+    if len(packed) == 1:
+        return Placement(nodes)
+    return Placement(nodes, tuple(None if vector is None else tuple(vector) for vector in packed[1]))
+
+
+def _placed(packed: list[Any]) -> Placement:
+    placement = unpack_placement(packed)
+    assert placement is not None
+    return placement
+
+
+def pack_decision(decision: Decision) -> list[Any]:
+    match decision:
+        case Start(job, placement):
+            return ["start", job, pack_placement(placement)]
+        case Scale(job, role, where):
+            return ["scale", job, role, list(where)]
+        case Resize(job, role, cpu, memory):
+            return ["resize", job, role, cpu, memory]
+        case Move(job, placement):
+            return ["move", job, pack_placement(placement)]
+        case Stop(job, because):
+            return ["stop", job, because.value]
+        case Reserve(job, placement, until):
+            return ["reserve", job, pack_placement(placement), until]
+
+
+def unpack_decision(packed: list[Any]) -> Decision:
+    kind, job = packed[0], JobId(packed[1])
+    match kind:
+        case "start":
+            return Start(job, _placed(packed[2]))
+        case "scale":
+            return Scale(job, packed[2], tuple(packed[3]))
+        case "resize":
+            return Resize(job, packed[2], packed[3], packed[4])
+        case "move":
+            return Move(job, _placed(packed[2]))
+        case "stop":
+            return Stop(job, Because(packed[2]))
+        case "reserve":
+            return Reserve(job, _placed(packed[2]), packed[3])
+    raise ValueError(f"unknown decision {kind!r} in the log")
+
+
+def unpack_plan(line: CycleLine) -> Plan:
+    decisions = tuple(unpack_decision(packed) for packed in line.plan)
+    return Plan(decisions, math.inf if line.until is None else line.until)
+
+
+def pack_job(job: Job) -> dict[str, Any]:
+    """Only what differs from the defaults: a trace's job is a short line."""
+    packed = {name: getattr(job, name) for name in Job.__dataclass_fields__ if name not in ("roles", "can")}
+    packed = {name: value for name, value in packed.items() if value not in ("", None, 0, 0.0, True)}
+    packed["can"] = int(job.can)
+    packed["checkpoints"] = job.checkpoints
+    packed["roles"] = [_pack_role(role) for role in job.roles]
+    return packed
+
+
+def _pack_role(role: Role) -> dict[str, Any]:
+    fields = {name: getattr(role, name) for name in Role.__dataclass_fields__}
+    return {
+        name: value for name, value in fields.items() if value not in ("", (), False) or name == "replicas"
+    }
+
+
+def unpack_job(packed: dict[str, Any]) -> Job:
+    values = dict(packed)
+    values["can"] = Can(values["can"])
+    values["id"] = JobId(values["id"])
+    values["roles"] = tuple(msgspec.convert(role, Role) for role in values["roles"])
+    return Job(**values)

@@ -1,0 +1,190 @@
+"""Writing a log as the run goes, and reading one back. A log cut off by a crash is readable up to its last whole line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+
+from headway.core.check import Refusal
+from headway.core.errors import UserError
+from headway.core.plan import Plan
+from headway.core.snapshot import Flight, Snapshot
+from headway.record.lines import (
+    Change,
+    CycleLine,
+    End,
+    Head,
+    JobLine,
+    Line,
+    NodesLine,
+    pack_decision,
+    pack_job,
+    pack_placement,
+)
+
+_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class LogError(UserError):
+    """A log that cannot be read; its message is a sentence for the user."""
+
+
+class LogWriter:
+    """Appends lines, and shows each to the readers. `durable` writes each cycle through to the
+    file before the plan is applied; `fresh` begins the file anew."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        head: Head,
+        *readers: Callable[[Line], None],
+        durable: bool = False,
+        fresh: bool = False,
+    ) -> None:
+        self._file: IO[bytes] = _open(path, fresh=fresh) if path is not None else io.BytesIO()
+        self._discard = path is None
+        self._durable = durable
+        self._encoder = msgspec.json.Encoder(order="deterministic")
+        self._nodes: object = None
+        self._known = -1
+        self._stale: dict[int, None] = {}
+        self._readers = readers
+        self._used_cpu: dict[int, float] = {}
+        self._write(head)
+
+    def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
+        if snapshot.nodes is not self._nodes:
+            self._nodes = snapshot.nodes
+            self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
+        serials = snapshot.jobs.serial
+        for row in sorted(snapshot.changed):
+            if serials[row] > self._known:
+                self._known = int(serials[row])
+                self._write(JobLine(self._known, pack_job(snapshot.jobs.job(row))))
+        line = CycleLine(snapshot.cycle, snapshot.now)
+        line.changed = [_change(snapshot, row) for row in snapshot.changed]
+        line.beliefs = self._beliefs(snapshot)
+        line.samples = [[s.job, s.at, s.step, s.loss, s.total_steps] for s in snapshot.samples]
+        line.used_cpu = self._usage(snapshot)
+        line.plan = [pack_decision(decision) for decision in plan.decisions]
+        line.until = None if math.isinf(plan.until) else plan.until
+        line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
+        self._write(line)
+        if self._durable:
+            self._file.flush()
+
+    def end(self, now: float, unfinished: int) -> None:
+        self._write(End(now, unfinished))
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _usage(self, snapshot: Snapshot) -> list[list[Any]]:
+        used = dict(snapshot.used_cpu)
+        if used == self._used_cpu:
+            return []
+        fresh = [[int(snapshot.jobs.serial[row]), cores] for row, cores in used.items()
+                 if self._used_cpu.get(row) != cores]  # fmt: skip
+        self._used_cpu = used
+        return fresh
+
+    def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
+        """Of every job whose beliefs may have changed since somebody last looked, if somebody looked now."""
+        serial = snapshot.jobs.serial
+        for row in snapshot.changed:
+            self._stale[int(serial[row])] = None
+        for sample in snapshot.samples:
+            if sample.job in snapshot.jobs.row_of:
+                self._stale[int(serial[snapshot.jobs.row_of[sample.job]])] = None
+        if not snapshot.estimates.asked:
+            return []
+        beliefs = snapshot.estimates.beliefs
+        rows, self._stale = _rows(snapshot, self._stale), {}
+        return [
+            [number, _number(beliefs.left[row]), float(beliefs.at[row]), bool(beliefs.burning[row])]
+            for number, row in rows.items()
+        ]
+
+    def _write(self, line: Line) -> None:
+        for reader in self._readers:
+            reader(line)
+        if not self._discard:
+            self._file.write(self._encoder.encode(line) + b"\n")
+
+
+def _rows(snapshot: Snapshot, serials: dict[int, None]) -> dict[int, int]:
+    """Rows of these arrival numbers; jobs that have left the table are of no interest any more."""
+    column = snapshot.jobs.serial
+    wanted = sorted(serials)
+    places = column.searchsorted(wanted)
+    return {
+        number: int(row)
+        for number, row in zip(wanted, places, strict=True)
+        if row < len(column) and column[row] == number
+    }
+
+
+def _change(snapshot: Snapshot, row: int) -> Change:
+    jobs = snapshot.jobs
+    return Change(
+        int(jobs.serial[row]), int(jobs.state[row]), float(jobs.since[row]), float(jobs.attained[row]),
+        float(jobs.service[row]), _number(jobs.touched[row]), _number(jobs.first_start[row]),
+        float(jobs.saved[row]), int(jobs.stops[row]), pack_placement(snapshot.placements.get(row)),
+        _pack_flight(snapshot.flights.get(row)),
+    )  # fmt: skip
+
+
+def _pack_flight(flight: Flight | None) -> list[Any] | None:
+    return None if flight is None else [pack_placement(flight.towards), flight.since, _number(flight.until)]
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _open(path: Path, *, fresh: bool) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        path.unlink(missing_ok=True)
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "ab", compresslevel=1))
+    _drop_torn_line(path)
+    return path.open("ab", buffering=1 << 16)
+
+
+def _drop_torn_line(path: Path) -> None:
+    """A run that was killed may have left half a line; appending to it would spoil the next."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        while size and file.seek(size - 1) >= 0 and file.read(1) != b"\n":
+            size -= 1
+        file.truncate(size)
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a log, up to the last whole one."""
+    opener: Callable[[Path], Any] = (
+        (lambda p: gzip.open(p, "rb")) if path.suffix == ".gz" else lambda p: p.open("rb")
+    )
+    try:
+        with opener(path) as file:
+            for number, raw in enumerate(file, 1):
+                if not raw.endswith(b"\n"):
+                    return
+                try:
+                    yield _decoder.decode(raw)
+                except msgspec.DecodeError as error:
+                    raise LogError(f"{path}, line {number}: not a line of a headway log: {error}") from error
+    except (OSError, EOFError) as error:
+        if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
+            raise LogError(f"{path}: cannot be read: {error.strerror}") from error

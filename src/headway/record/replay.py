@@ -1,0 +1,135 @@
+"""A recorded run as a cluster: it yields the snapshots that were, and compares plans instead of applying them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from headway.core.board import Board
+from headway.core.estimates import Beliefs, Estimates
+from headway.core.node import FloatArray, Nodes
+from headway.core.plan import Plan
+from headway.core.snapshot import Flight, Sample, Snapshot
+from headway.core.states import State
+from headway.core.job import JobId
+from headway.record.lines import (
+    Change,
+    CycleLine,
+    End,
+    Head,
+    JobLine,
+    NodesLine,
+    unpack_job,
+    unpack_placement,
+)
+from headway.record.lines import unpack_plan
+from headway.record.log import LogError, read
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    cycle: int
+    now: float
+    recorded: Plan
+    replayed: Plan
+
+
+@dataclass(slots=True)
+class ReplayCluster:
+    path: Path
+    heads: list[Head] = field(default_factory=list)
+    cycles: int = 0
+    complete: bool = False
+    differences: list[Difference] = field(default_factory=list)
+    _lines: Iterator[object] = field(init=False)
+    _board: Board | None = None
+    _rows: dict[int, int] = field(default_factory=dict)
+    """Arrival number to row."""
+    _beliefs: FloatArray = field(default_factory=lambda: np.zeros((64, 3)))
+    """By row: seconds left, as of, burning."""
+    _recorded: Plan = field(default_factory=Plan)
+    _at: tuple[int, float] = (0, 0.0)
+
+    def __post_init__(self) -> None:
+        self._lines = read(self.path)
+
+    def next_snapshot(self) -> Snapshot | None:
+        for line in self._lines:
+            match line:
+                case Head():
+                    self.heads.append(line)
+                    self._board, self._rows = None, {}
+                case NodesLine():
+                    nodes = Nodes.of(line.nodes, line.kinds)
+                    if self._board is None:
+                        self._board = Board(nodes, self._compacted)
+                    else:
+                        self._board.set_nodes(nodes)
+                case JobLine():
+                    self._add(line)
+                case CycleLine():
+                    return self._snapshot(line)
+                case End():
+                    self.complete = True
+        return None
+
+    def apply(self, plan: Plan) -> None:
+        self.cycles += 1
+        if plan != self._recorded:
+            self.differences.append(Difference(*self._at, self._recorded, plan))
+        self._need_board().compact()
+
+    def _need_board(self) -> Board:
+        if self._board is None:
+            raise LogError(f"{self.path}: a job or cycle stands before the nodes")
+        return self._board
+
+    def _add(self, line: JobLine) -> None:
+        row = self._need_board().add(unpack_job(line.job), 0.0)
+        self._rows[line.serial] = row
+        if row == len(self._beliefs):
+            self._beliefs = np.concatenate([self._beliefs, np.zeros_like(self._beliefs)])
+        self._beliefs[row] = (np.nan, 0.0, 0.0)
+
+    def _compacted(self, kept: list[int]) -> None:
+        new_row = {old: new for new, old in enumerate(kept)}
+        self._rows = {serial: new_row[row] for serial, row in self._rows.items() if row in new_row}
+        self._beliefs[: len(kept)] = self._beliefs[kept]
+
+    def _snapshot(self, line: CycleLine) -> Snapshot:
+        board, rows = self._need_board(), self._rows
+        for change in line.changed:
+            _restore(board, rows[change.serial], change)
+        for job, at, step, loss, total in line.samples:
+            board.sampled(Sample(JobId(job), at, step, loss, total))
+        for serial, cores in line.used_cpu:
+            if serial in rows:
+                board.uses(rows[serial], cores)
+        for serial, left, at, burning in line.beliefs:
+            self._beliefs[rows[serial]] = (math.nan if left is None else left, at, burning)
+        self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
+        return board.snapshot(line.now).with_estimates(Estimates(self._columns))
+
+    def _columns(self) -> Beliefs:
+        known = self._beliefs[: self._need_board().table.count].copy()
+        return Beliefs(known[:, 0], known[:, 1], known[:, 2] > 0)
+
+
+def _restore(board: Board, row: int, change: Change) -> None:
+    flight = None
+    if change.flight is not None:
+        towards, since, until = change.flight
+        flight = Flight(unpack_placement(towards), since, math.inf if until is None else until)
+    board.restore(row, State(change.state), unpack_placement(change.placement), flight)
+    values = {
+        "since": change.since, "attained": change.attained, "service": change.service,
+        "touched": -math.inf if change.touched is None else change.touched,
+        "first_start": math.nan if change.first_start is None else change.first_start,
+        "saved": change.saved, "stops": change.stops,
+    }  # fmt: skip
+    for name, value in values.items():
+        board.table.set(name, row, value)

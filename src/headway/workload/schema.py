@@ -1,0 +1,112 @@
+"""The fields of a jobs file, as users write them. Unknown fields are errors, never silently dropped."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from headway.core.quantity import CPU, GPU, MEMORY
+
+Number = int | float | str
+
+
+class Limit(msgspec.Struct, forbid_unknown_fields=True):
+    """What a replica may grow to in place."""
+
+    cpu: Number | None = None
+    memory: Number | None = None
+
+
+class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
+    replicas: int = 1
+    least: int | None = None
+    most: int | None = None
+    cpu: Number | None = None
+    memory: Number | None = None
+    gpu: Number | None = None
+    resources: dict[str, Number] = {}
+    limit: Limit | None = None
+    selector: dict[str, str] = {}
+    tolerates: list[str] = []
+    accelerator: str = ""
+    after: list[str] = []
+    near: list[str] = []
+    apart: list[str] = []
+    restarts_alone: bool = False
+    command: list[str] | None = None
+    env: dict[str, str] = {}
+
+
+class JobFields(RoleFields, forbid_unknown_fields=True):
+    """A job. One with a single role may give the role's fields on the job itself."""
+
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    priority: int = 0
+    submit: Number = 0
+    deadline: Number | None = None
+    steps: int | None = None
+    seconds: Number | None = None
+    can: list[str] | None = None
+    checkpoints: bool = True
+    model: str = ""
+    roles: dict[str, RoleFields] = {}
+
+
+class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
+    name: str = ""
+    count: int = 1
+    cpu: Number | None = None
+    memory: Number | None = None
+    gpu: Number | None = None
+    resources: dict[str, Number] = {}
+    labels: dict[str, str] = {}
+    taints: list[str] = []
+    domain: str = ""
+    accelerator: str = ""
+
+
+class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
+    """What things cost in virtual time."""
+
+    start: Number = 0
+    save: Number = 0
+    stop: Number = 0
+    scale: Number = 0
+    resize: Number = 0
+
+
+class FileFields(msgspec.Struct, forbid_unknown_fields=True):
+    jobs: list[JobFields]
+    nodes: list[NodeFields] = []
+    simulate: SimulateFields = msgspec.field(default_factory=SimulateFields)
+
+
+KINDS = (CPU, MEMORY, GPU)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(value: Number) -> float:
+    """A duration as people write it: 90, 90s, 5m, 1.5h, 2d."""
+    text = str(value).strip()
+    number, unit = text, 1.0
+    for suffix, size in _UNITS.items():
+        if text.endswith(suffix) and text[: -len(suffix)].replace(".", "", 1).isdigit():
+            number, unit = text[: -len(suffix)], size
+            break
+    try:
+        result = float(number) * unit
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no duration: write for example 90s, 5m or 2h") from error
+    if not math.isfinite(result) or result < 0:
+        raise ValueError(f"{value!r} is no duration: it must be finite and not below zero")
+    return result
+
+
+def amounts_of(fields: Any) -> dict[str, Number]:
+    """Every resource named, whether by its own field or under `resources`."""
+    named = {kind: getattr(fields, kind) for kind in KINDS if getattr(fields, kind) is not None}
+    return {**fields.resources, **named}
