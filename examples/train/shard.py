@@ -23,7 +23,7 @@ class Shard:
     def __init__(
         self, params: frames.Arrays, learning_rate: float, steps: int, checkpoint: Checkpoint
     ) -> None:
-        optimiser = optax.adam(learning_rate)
+        optimiser = optax.flatten(optax.adam(learning_rate))
 
         def apply(state: Any, gradients: Any) -> Any:
             params, memory = state
