@@ -1,4 +1,4 @@
-"""A real Kubernetes on this machine, with simulated and real nodes: for tests, demonstrations and measurements.
+"""A real Kubernetes on this machine, with simulated and real nodes: for tests, demos and measurements.
 
     from headway.lab import Lab
 

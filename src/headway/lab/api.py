@@ -33,6 +33,7 @@ class Api:
         self._host = urlsplit(url).netloc
         self._context = context
         self._local = threading.local()
+        self._connections: set[http.client.HTTPSConnection] = set()
 
     def get(self, path: str) -> Any:
         return self.request("GET", path)
@@ -47,13 +48,18 @@ class Api:
         return self.request("DELETE", path, body)
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
-        """The decoded answer (text where it is not JSON); raises `ApiError`, or `OSError` where nobody answers."""
+        """The decoded answer (text where it is not JSON); raises `ApiError`, or `OSError` if none comes."""
         data = None if body is None else json.dumps(body).encode()
+        was_kept = "connection" in self._local.__dict__
         try:
             response, content = self._send(method, path, data, content_type)
         except (http.client.HTTPException, OSError):
-            self.close()
-            raise
+            self._drop()
+            if not was_kept or method != "GET":
+                raise
+            return self.request(
+                method, path, body, content_type
+            )  # the kept connection had been closed meanwhile
         text = content.decode()
         is_json = JSON in (response.getheader("Content-Type") or "")
         answer = json.loads(text) if is_json else text
@@ -63,9 +69,16 @@ class Api:
         return answer
 
     def close(self) -> None:
+        """Close the connections of all threads."""
+        self._local = threading.local()
+        while self._connections:
+            self._connections.pop().close()
+
+    def _drop(self) -> None:
         """Close this thread's connection."""
         connection = self._local.__dict__.pop("connection", None)
         if connection is not None:
+            self._connections.discard(connection)
             connection.close()
 
     def _send(
@@ -75,6 +88,7 @@ class Api:
         if connection is None:
             connection = http.client.HTTPSConnection(self._host, context=self._context, timeout=30)
             self._local.connection = connection
+            self._connections.add(connection)
         connection.request(method, path, data, {"Content-Type": content_type, "Accept": JSON})
         response = connection.getresponse()
         return response, response.read()

@@ -1,8 +1,8 @@
 """Builds the lab's programs from Go modules, once per version, into the user's cache.
 
-Each binary is linked under a temporary name and renamed, so that the cache never holds half of one. What was compiled
-stays in Go's own cache: after Ctrl-C or a crash the next build goes on where this one was. A file lock makes a
-second lab wait for the first one's build instead of repeating it.
+Each binary is linked under a temporary name and renamed, so that the cache never holds half of one. What was
+compiled stays in Go's own cache: after Ctrl-C or a crash the next build goes on where this one was. A file
+lock makes a second lab wait for the first one's build instead of repeating it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _build(go: Path, program: Program, meter: Meter) -> None:
     meter.begin(f"{program.name} {program.version}", _count_stale(go, program))
     target = program.built
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so nobody writes these
+    for left_over in target.parent.glob(
+        f"{target.name}.partial-*"
+    ):  # we hold the lock, so nobody writes these
         left_over.unlink()
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     command = _go(go, "build", "-v", "-ldflags", _link_flags(program), "-o", str(partial), program.package)
@@ -134,7 +136,7 @@ def _environment() -> dict[str, str]:
 
 
 def _link_flags(program: Program) -> str:
-    """Kubernetes' programs need their version from the linker: clients fail to parse what they say otherwise."""
+    """Kubernetes' programs get their version from the linker; clients cannot parse what they say without."""
     flags = ["-s", "-w"]
     if program.module == "kubernetes":
         major, minor, _ = program.version.removeprefix("v").split(".", 2)

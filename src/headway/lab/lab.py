@@ -1,4 +1,4 @@
-"""`Lab`: a real Kubernetes on this machine, as an object. The command line and the test fixture are thin over it."""
+"""`Lab`: a real Kubernetes on this machine, as an object. Command line and test fixture are thin over it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Wishes(TypedDict, total=False):
     gangs: bool
     """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
     port: int
-    """The API server's port on 127.0.0.1. Default: a free one. Real nodes: the lab's own address, port 443."""
+    """The API server's port on 127.0.0.1. Default: a free one; with real nodes 443 at the lab's address."""
     owned: bool
     """The lab ends with this process: if it dies without `down`, the next `up` of any lab cleans up."""
 
@@ -161,17 +161,26 @@ class Lab:
         return client_context(self.ca, self._credentials.pair("admin"))
 
     def pod_template(
-        self, paths: Iterable[str | Path] = (), *, python: str | Path | None = None, writable: Iterable[str | Path] = ()
+        self,
+        paths: Iterable[str | Path] = (),
+        *,
+        python: str | Path | None = None,
+        writable: Iterable[str | Path] = (),
     ) -> dict[str, Any]:
         """A pod template that runs a host Python (this one unless told) and sees `paths` read-only.
 
-        `lab.shared` and the folders in `writable` can be written. Add `command` and `resources` to its container.
+        `lab.shared` and what is in `writable` can be written. Add `command` and `resources` to its container.
         """
         return pods.pod_template(
             read_only=[Path(path) for path in paths],
             writable=[self.shared, *(Path(path) for path in writable)],
             python=Path(python) if python else pods.this_python(),
         )
+
+    def create_namespace(self, name: str) -> None:
+        """Make a namespace and wait until pods can be made in it."""
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+        starting.wait_for_account(self._state, self.api, name)
 
     def status(self) -> LabStatus:
         parts = [
@@ -209,7 +218,7 @@ class Lab:
             cgroups.kill_node(self._state, int(part.removeprefix("node-")))
 
     def restart(self, part: str) -> None:
-        """End a part in order (the API server takes some seconds), start it again, and wait until it works."""
+        """End a part in order (the API server takes seconds), start it again, and wait until it works."""
         for name in reversed(self._members(part)):
             running = self._state.part(name).process
             if running is not None:
@@ -221,7 +230,8 @@ class Lab:
 
     def down(self) -> None:
         """End all that the lab started, and only that; remove its files."""
-        self.__dict__.pop("api", None)
+        if "api" in self.__dict__:
+            self.api.close()
         with places.locked(places.labs() / f"{self.name}.lock"):
             teardown.take_down(self._state)
 
@@ -260,6 +270,8 @@ def _make_room(name: str) -> None:
     if existing is None:
         shutil.rmtree(places.labs() / name, ignore_errors=True)
     elif any(part.alive for part in existing.parts):
-        raise LabError(f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`")
+        raise LabError(
+            f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`"
+        )
     else:
         teardown.take_down(existing)

@@ -1,11 +1,12 @@
 """What real nodes change on the machine outside their own folders, and putting it back.
 
-kubelet sets kernel parameters, containerd and the network plugins leave files in fixed places. Values are noted before
-the first lab with real nodes starts and restored when the last one ends.
+kubelet sets kernel parameters, containerd and the network plugins leave files in fixed places. Values are
+noted before the first lab with real nodes starts and restored when the last one ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -118,10 +119,8 @@ def _remove_made(folder: Path) -> None:
     if folder.name == "device-plugins":
         for name in ("kubelet.sock", "DEPRECATION", "kubelet_internal_checkpoint"):
             (folder / name).unlink(missing_ok=True)
-    try:
+    with contextlib.suppress(OSError):
         folder.rmdir()
-    except OSError:
-        pass
 
 
 def _present() -> list[str]:

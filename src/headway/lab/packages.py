@@ -37,7 +37,9 @@ def ensure_debian_packages() -> None:
     if os.geteuid() != 0:
         raise Unavailable(f"real nodes need packages that are not installed: sudo apt-get install {names}")
     if shutil.which("apt-get") is None:
-        raise Unavailable(f"real nodes need what Debian calls {names}; install it with this system's package manager")
+        raise Unavailable(
+            f"real nodes need what Debian calls {names}; install it with this system's package manager"
+        )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
     for command in (["apt-get", "update", "-q"], install):
@@ -51,11 +53,14 @@ def check_real_nodes_possible() -> None:
     """Raise with the reason where kubelets cannot run here."""
     if os.geteuid() != 0:
         raise Unavailable(
-            "real nodes need root (containers, cgroups and network interfaces); without --kubelets the lab runs as any user"
+            "real nodes need root (containers, cgroups and network interfaces);"
+            " without --kubelets the lab runs as any user"
         )
     missing = missing_debian_packages()
     if missing:
-        raise Unavailable(f"real nodes need packages that are not installed: run `headway lab deps` ({' '.join(missing)})")
+        raise Unavailable(
+            f"real nodes need packages that are not installed: run `headway lab deps` ({' '.join(missing)})"
+        )
 
 
 def system_program(name: str) -> str | None:

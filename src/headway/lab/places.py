@@ -51,5 +51,5 @@ def _is_still(descriptor: int, path: Path) -> bool:
 
 
 def machine_lock() -> Path:
-    """Held while interfaces, kernel parameters and the like are changed: those belong to the whole machine."""
+    """Held while interfaces, kernel parameters and the like are changed: they are the whole machine's."""
     return RUN_ROOT.with_suffix(".lock")

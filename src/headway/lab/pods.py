@@ -1,6 +1,6 @@
 """Pods that run the host's own Python: its folders are mounted read-only at the very same paths.
 
-So a virtual environment and scripts work inside a container as they do outside, with nothing to build or pull.
+So a virtual environment and scripts work inside a container as they do outside; nothing is built or pulled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import Any
 
 from headway.lab.image import BASE_IMAGE
 
-SYSTEM_PATHS = ("/usr", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+SYSTEM_PATHS = (
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+)
 
 
 def pod_template(
@@ -59,7 +67,7 @@ def _prefix(python: Path) -> Path:
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """Drop paths inside others: they are seen already, and a mount point cannot be made in a read-only folder."""
+    """Drop paths inside others: they are seen already, and no mount point can be made in a read-only one."""
     unique = sorted(set(paths), key=lambda path: len(path.parts))
     kept: list[Path] = []
     for path in unique:

@@ -1,11 +1,12 @@
 """Starting and ending the lab's processes, and knowing for certain which ones are ours.
 
-A process is a pid together with its start time, so that a recycled pid is never mistaken for ours. Each also carries
-a mark in its environment, by which `down` finds what a crash left unrecorded.
+A process is a pid together with its start time, so that a recycled pid is never mistaken for ours. Each also
+carries a mark in its environment, by which `down` finds what a crash left unrecorded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -47,11 +48,9 @@ def is_alive(process: Process) -> bool:
 
 
 def reap(process: Process) -> None:
-    """Collect the exit status where the process is our child; labs outlive their parents, so it may not be."""
-    try:
+    """Collect the exit status where the process is our child; labs outlive parents, so it may not be."""
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(process.pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def current(pid: int) -> Process | None:
@@ -61,10 +60,8 @@ def current(pid: int) -> Process | None:
 
 def send(process: Process, number: signal.Signals) -> None:
     if is_alive(process):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def end(processes: Iterable[Process], *, grace_seconds: float) -> None:

@@ -22,7 +22,7 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One binary: which of our Go modules builds it, from which package, at the version of which requirement."""
+    """One binary: which of our Go modules builds it, from which package, at which requirement's version."""
 
     name: str
     module: str
@@ -59,6 +59,7 @@ PROGRAMS = {
         _kubernetes("kube-scheduler"),
         _kubernetes("kubectl", skew=1),
         _kubernetes("kubelet"),
+        Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
     )
 }
@@ -96,7 +97,12 @@ def _fits(program: Program, candidate: Path) -> bool:
     """Whether the user's copy is of the pinned minor release: another may serve other API versions."""
     have = _release(reported_version(candidate, candidate.stat().st_mtime_ns))
     want = _release(program.version)
-    return have is not None and want is not None and have[0] == want[0] and abs(have[1] - want[1]) <= program.skew
+    return (
+        have is not None
+        and want is not None
+        and have[0] == want[0]
+        and abs(have[1] - want[1]) <= program.skew
+    )
 
 
 @remembered
@@ -118,7 +124,9 @@ def _release(version: str) -> tuple[int, int] | None:
 
 @remembered
 def _pinned(go_mod: Path, requirement: str) -> str:
-    found = re.search(rf"^\s*(?:require\s+)?{re.escape(requirement)} (v\S+)", go_mod.read_text(), re.MULTILINE)
+    found = re.search(
+        rf"^\s*(?:require\s+)?{re.escape(requirement)} (v\S+)", go_mod.read_text(), re.MULTILINE
+    )
     if found is None:
         raise LabError(f"{go_mod} does not require {requirement}: the installation of headway is damaged")
     return found[1]

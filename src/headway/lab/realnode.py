@@ -31,7 +31,7 @@ def folder(state: LabState, node: int) -> Path:
 
 
 def parts(state: LabState, node: int) -> list[Part]:
-    """containerd and kubelet of one node, with their configuration written."""
+    """The containerd and kubelet of one node, with their configuration written."""
     home = folder(state, node)
     for path in (home / "cni", home / "kubelet", home / "pod-logs", socket_path(state, node).parent):
         path.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,8 @@ def _containerd_config(state: LabState, node: int) -> str:
 root = "{home / "containerd"}"
 state = "{socket.parent / "state"}"
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs",
-  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper"]
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.devmapper"]
 [grpc]
   address = "{socket}"
 [plugins."io.containerd.grpc.v1.cri"]

@@ -1,4 +1,4 @@
-"""Brings a lab up, part by part, in the order that is fastest: whatever does not need the API server starts first."""
+"""Brings a lab up, in the order that is fastest: what does not need the API server starts first."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def prepare(state: LabState) -> None:
 
 
 def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
-    """Four for the control plane and, without real nodes, one for the API server. Kept in the state at once."""
+    """Four for the control plane and, without real nodes, one for the API server."""
     taken = {port for other in others for port in other.reserved_ports}
     if state.port:
-        if not state.kubelets and (state.port in taken or not controlplane.is_free(state.address, state.port)):
+        if not state.kubelets and (
+            state.port in taken or not controlplane.is_free(state.address, state.port)
+        ):
             raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
         taken.add(state.port)
     ports = controlplane.free_ports(5, taken)
@@ -96,13 +98,17 @@ def wait_for_api(state: LabState) -> None:
 
 
 def wait_for_controllers(state: LabState) -> None:
-    """The default service account is made by the controller manager; without it no pod is accepted."""
     api = api_of(state)
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
-    _wait(state, "kube-controller-manager", lambda: _answers(api, account))
+    wait_for_account(state, api, "default")
     scheduler = state.part("kube-scheduler").port
     _wait(state, "kube-scheduler", lambda: is_open("127.0.0.1", scheduler))
     api.close()
+
+
+def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
+    """The default service account is made by the controller manager; without it no pod is accepted."""
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    _wait(state, "kube-controller-manager", lambda: _answers(api, account))
 
 
 def wait_for_node(state: LabState, node: int) -> None:
@@ -154,5 +160,7 @@ def last_words(state: LabState, name: str) -> str:
         lines = state.log(name).read_text(errors="replace").strip().splitlines()[-40:]
     except FileNotFoundError:
         lines = []
-    complaints = [line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line]
+    complaints = [
+        line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line
+    ]
     return (complaints or lines or ["its log is empty"])[-1][:300]

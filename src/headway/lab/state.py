@@ -37,7 +37,7 @@ class Part(msgspec.Struct):
 class Network(msgspec.Struct, frozen=True):
     """A lab with real nodes has 10.B.0.0/16 to itself: a /24 per node, the last /24 for services.
 
-    The API server listens at the first service address, port 443, which is where pods look for it: no proxy needed.
+    The API server listens at the first service address, port 443, where pods look for it: no proxy needed.
     """
 
     block: int
@@ -65,7 +65,7 @@ class LabState(msgspec.Struct, kw_only=True):
     name: str
     created: float
     owner: Process | None = None
-    """The test run that the lab belongs to; when that is gone, the lab is an orphan and the next `up` ends it."""
+    """The test run that it belongs to; when that is gone, the lab is an orphan and the next `up` ends it."""
     address: str = LOOPBACK
     port: int = 0
     reserved_ports: list[int] = []
@@ -84,7 +84,7 @@ class LabState(msgspec.Struct, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """Tells labs of one name in different state folders apart, for names in /run, cgroups and the like."""
+        """Tells labs of one name in different state folders apart, for names in /run, cgroups and so on."""
         return f"{self.name}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:6]}"
 
     @property
@@ -130,7 +130,9 @@ def load(name: str) -> LabState | None:
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LabError(f"{path} cannot be read ({error}): remove {path.parent} after ending its processes") from error
+        raise LabError(
+            f"{path} cannot be read ({error}): remove {path.parent} after ending its processes"
+        ) from error
 
 
 def load_all() -> list[LabState]:

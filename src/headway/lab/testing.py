@@ -1,0 +1,59 @@
+"""Fixtures for tests on a real Kubernetes; import them into a conftest.
+
+One lab for the whole test session, a namespace for each test. Where this machine cannot carry a lab the tests are
+skipped with the reason; with `CI` set in the environment that is a failure, so that a broken lab is not mistaken for
+a green run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from headway.lab import Lab, LabError, Unavailable, ensure_debian_packages
+
+KUBELETS = 2
+KUBELET_CPUS = 2.0
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """A lab with two real nodes, shared by all tests of the session."""
+    started = _up(kubelets=KUBELETS)
+    yield started
+    started.down()
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[Lab]:
+    """A lab without nodes, for tests that need no pod to run; works without root."""
+    started = _up(kubelets=0)
+    yield started
+    started.down()
+
+
+@pytest.fixture
+def namespace(lab: Lab) -> Iterator[str]:
+    """A namespace of the test's own in `lab`, with its default service account; deleted afterwards."""
+    name = f"test-{secrets.token_hex(4)}"
+    lab.create_namespace(name)
+    yield name
+    lab.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def _up(*, kubelets: int) -> Lab:
+    in_ci = bool(os.environ.get("CI"))
+    try:
+        if kubelets and in_ci:
+            ensure_debian_packages()
+        name = f"test-{os.getpid()}-{kubelets}"
+        return Lab.up(name, kubelets=kubelets, kubelet_cpus=KUBELET_CPUS, owned=True)
+    except Unavailable as error:
+        if in_ci:
+            pytest.fail(f"no lab, and CI is set: {error}", pytrace=False)
+        pytest.skip(str(error))
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
