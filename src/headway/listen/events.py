@@ -1,0 +1,56 @@
+"""What training scripts say, once their words have been made sense of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.core.job import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The replica that speaks. The attempt tells whether it is one that we have already given up."""
+
+    job: JobId
+    role: str
+    index: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(Speaker):
+    can_save: bool
+    total_steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported(Speaker):
+    step: int
+    loss: float | None
+    total_steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Speaker):
+    request: int | None
+    """The request that this answers; None for a checkpoint that the script made by itself."""
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFailed(Speaker):
+    request: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Speaker):
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Speaker):
+    """The connection ended, for whatever reason."""
+
+
+Event = Connected | Reported | Saved | SaveFailed | Done | Gone
