@@ -23,6 +23,7 @@ import _one_thread  # noqa: F401  before jax
 from headway import progress
 
 SAVE_EVERY_SECONDS = 5.0
+MY_OWN = int.from_bytes(os.urandom(8))  # no two replicas draw the same batches
 FIRST_PATIENCE_SECONDS = 15.0  # a server may still be on its way up
 
 
@@ -64,26 +65,33 @@ def serve(options: argparse.Namespace, listener: socket.socket, *, computes: boo
     shard.listen(listener)
     compute = gradient_of(model) if computes and mine == 1 else None
     with progress.track(total_steps=options.steps, save=shard.save) as p:
+        p.poll(shard.step)
         saved_at = told_at = time.monotonic()
         while not shard.finished:
             step = shard.step
             if compute is None:
                 shard.wait_beyond(step, 0.1)
             else:
-                loss, gradients = compute(shard.params(), model.batch_of(options.seed, os.getpid(), step))
-                shard.push(gradients, float(loss))
+                shard.push(*compute(shard.params(), model.batch_of(MY_OWN, step)))
             if shard.step > step:
                 p.report(shard.step, loss=shard.loss, workers=shard.workers)
-            p.poll()
+            p.poll(shard.step)
             now = time.monotonic()
-            if now - told_at >= 1.0 or shard.finished:
-                print(f"step {shard.step} loss {shard.loss} workers {shard.workers}", flush=True)
+            if now - told_at >= 1.0:
+                tell(shard)
                 told_at = now
             if now - saved_at >= SAVE_EVERY_SECONDS:
                 shard.save(shard.step)
                 saved_at = now
         shard.save(shard.step)
+        if shard.loss is not None:  # otherwise it was done before it began
+            p.report(shard.step, loss=shard.loss, workers=shard.workers)
+    tell(shard)
     shard.wait_until_told()
+
+
+def tell(shard: Any) -> None:
+    print(f"step {shard.step} loss {shard.loss} workers {shard.workers}", flush=True)
 
 
 def model_named(name: str) -> Any:
@@ -116,9 +124,9 @@ def gradient_of(model: Any) -> Any:
 
     compiled = jax.jit(jax.value_and_grad(model.loss))
 
-    def compute(params: Any, batch: Any) -> tuple[float, dict[str, Any]]:
+    def compute(params: Any, batch: Any) -> tuple[dict[str, Any], float]:
         loss, gradients = compiled(params, batch)
-        return float(loss), {name: np.asarray(gradient) for name, gradient in gradients.items()}
+        return {name: np.asarray(gradient) for name, gradient in gradients.items()}, float(loss)
 
     return compute
 
@@ -137,8 +145,7 @@ def work(options: argparse.Namespace) -> int:
         try:
             servers.pull()
             while not servers.finished:
-                loss, gradients = compute(servers.params, model.batch_of(options.seed, os.getpid(), step))
-                servers.push(gradients, loss)
+                servers.push(*compute(servers.params, model.batch_of(MY_OWN, step)))
                 step += 1
         except ServersGoneError as error:
             print(f"gave up after {step} steps: {error}", file=sys.stderr)

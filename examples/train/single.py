@@ -37,6 +37,7 @@ def train(options: argparse.Namespace) -> None:
 
     saved_at = told_at = time.monotonic()
     with progress.track(total_steps=options.steps, save=save) as p:
+        p.poll(first)  # so that Headway hears the right step even if none is left to do
         for step in range(first + 1, options.steps + 1):
             state, loss = advance(state, model.batch_of(options.seed, step))
             p.report(step, loss=loss)

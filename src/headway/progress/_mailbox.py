@@ -19,7 +19,7 @@ class Mailbox:
     """The newest report and the answers go out; requests to save and the newest size come in."""
 
     def __init__(self, *, can_save: bool) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may report while its own thread is inside
         self._can_save = can_save
         self._report: Report | None = None
         self._last_sent: Report | None = None
