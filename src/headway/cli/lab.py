@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headway.lab import Lab, LabError, LabStatus, ensure_debian_packages
+from headway.lab import Lab, LabError, LabStatus, ensure_debian_packages, node_groups
 
 app = typer.Typer(
     name="lab",
@@ -45,22 +45,33 @@ def _one_sentence() -> Iterator[None]:
 def up(
     name: Name = "default",
     kubelets: Annotated[int, typer.Option(help="Real nodes, with real containers (needs root).")] = 0,
+    nodes: Annotated[int, typer.Option(help="Simulated nodes.")] = 0,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="What they are like, repeatable: [COUNT:]8xA100,96cpu,768Gi.")
+    ] = None,
+    racks: Annotated[int, typer.Option(help="Over how many racks the simulated nodes are spread.")] = 1,
     kubelet_cpus: Annotated[
         float | None, typer.Option(help="Cores each real node offers; all of the machine's unless told.")
     ] = None,
     bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits.")] = False,
-    gangs: Annotated[bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")] = False,
+    gangs: Annotated[
+        bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")
+    ] = False,
     port: Annotated[int, typer.Option(help="The API server's port; a free one unless told.")] = 0,
 ) -> None:
     """Start a lab and print how to use it."""
     began = time.monotonic()
     with _one_sentence():
-        if kubelet_cpus is None:
-            lab = Lab.up(name, kubelets=kubelets, bench=bench, gangs=gangs, port=port)
-        else:
-            lab = Lab.up(
-                name, kubelets=kubelets, kubelet_cpus=kubelet_cpus, bench=bench, gangs=gangs, port=port
-            )
+        lab = Lab.up(
+            name,
+            kubelets=kubelets,
+            kubelet_cpus=kubelet_cpus,
+            simulated=node_groups(nodes, shape or ()),
+            racks=racks,
+            bench=bench,
+            gangs=gangs,
+            port=port,
+        )
     flag = "" if name == "default" else f" --name {name}"
     print(f"lab '{name}' is up after {time.monotonic() - began:.1f} s at {lab.url}")
     print(f"  export KUBECONFIG={lab.kubeconfig}")
@@ -85,7 +96,9 @@ def status(name: Annotated[str | None, typer.Option("--name", "-n")] = None, jso
 
 def _print_status(one: LabStatus) -> None:
     verdict = "healthy" if one.healthy else "[red]not healthy[/red]"
-    table = Table(title=f"lab '{one.name}' at {one.url}, {verdict}, up {one.up_seconds:.0f} s", title_justify="left")
+    table = Table(
+        title=f"lab '{one.name}' at {one.url}, {verdict}, up {one.up_seconds:.0f} s", title_justify="left"
+    )
     for heading in ("part", "state", "pid", "version", "port", "memory MB"):
         table.add_column(heading, justify="left" if heading in {"part", "state", "version"} else "right")
     for part in one.parts:
@@ -155,7 +168,8 @@ def restart(part: PartName, name: Name = "default") -> None:
 
 @app.command()
 def down(
-    name: Name = "default", every: Annotated[bool, typer.Option("--all", help="Every lab of this user.")] = False
+    name: Name = "default",
+    every: Annotated[bool, typer.Option("--all", help="Every lab of this user.")] = False,
 ) -> None:
     """End all that a lab started, and only that."""
     with _one_sentence():

@@ -14,5 +14,15 @@ from __future__ import annotations
 from headway.lab.errors import LabError, Unavailable
 from headway.lab.lab import Lab, LabStatus, PartStatus
 from headway.lab.packages import ensure_debian_packages
+from headway.lab.shapes import NodeGroup, node_groups
 
-__all__ = ["Lab", "LabError", "LabStatus", "PartStatus", "Unavailable", "ensure_debian_packages"]
+__all__ = [
+    "Lab",
+    "LabError",
+    "LabStatus",
+    "NodeGroup",
+    "PartStatus",
+    "Unavailable",
+    "ensure_debian_packages",
+    "node_groups",
+]

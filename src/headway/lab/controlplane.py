@@ -134,9 +134,8 @@ def _controller_manager(state: LabState, port: int) -> dict[str, str]:
         "cluster-signing-key-file": str(made.folder / "ca.key"),
         "leader-elect": "false",
     }
-    if state.bench:
-        flags |= {"kube-api-qps": "5000", "kube-api-burst": "5000"}
-    return flags
+    rate = "5000" if state.bench else "100"  # the default of 20 makes its forty controllers take 6 s to start
+    return flags | {"kube-api-qps": rate, "kube-api-burst": rate}
 
 
 def _scheduler(state: LabState, port: int) -> dict[str, str]:

@@ -23,6 +23,7 @@ COMPONENTS = {
     "admin": Subject(name="headway-lab-admin", groups=("system:masters",)),
     "kube-controller-manager": Subject(name="system:kube-controller-manager"),
     "kube-scheduler": Subject(name="system:kube-scheduler"),
+    "coredns": Subject(name="headway-lab-coredns"),
     "kwok": Subject(name="kwok", groups=("system:masters",)),
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from headway.core.errors import UserError
 
-class LabError(Exception):
+
+class LabError(UserError):
     """Something the user can act on, told in one sentence."""
 
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -18,6 +18,7 @@ from headway.lab import build, cgroups, credentials, packages, places, pods, pro
 from headway.lab.api import Api, client_context
 from headway.lab.errors import LabError
 from headway.lab.programs import CONTROL_PLANE, find
+from headway.lab.shapes import NodeGroup
 from headway.lab.state import LabState, check_disk, check_name, load, load_all
 
 DISK_BYTES = 500 * 10**6
@@ -29,7 +30,11 @@ class Wishes(TypedDict, total=False):
 
     kubelets: int
     """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
-    kubelet_cpus: float
+    simulated: Sequence[NodeGroup]
+    """Simulated nodes, from `node_groups(1000, ["8xA100,96cpu,768Gi"])`. Default: none."""
+    racks: int
+    """Over how many racks the simulated nodes are spread (label `headway.dev/rack`). Default 1."""
+    kubelet_cpus: float | None
     """Cores that each real node offers. Default: all of the machine's, on each."""
     bench: bool
     """Lift client and server limits, for measurements."""
@@ -72,7 +77,7 @@ class Lab:
         state = _state_for(name, wishes)
         if state.kubelets:
             packages.check_real_nodes_possible()
-        build.ensure([*CONTROL_PLANE, *(["kubelet"] if state.kubelets else [])])
+        build.ensure(_needed(state))
         check_disk(places.labs(), DISK_BYTES)
         with places.locked(places.labs() / f"{name}.lock"):
             _make_room(name)
@@ -246,10 +251,18 @@ class Lab:
         return [self._state.part(part).name]
 
 
+def _needed(state: LabState) -> list[str]:
+    real = ["kubelet", "coredns"] if state.kubelets else []
+    pretended = ["kwok"] if state.simulated else []
+    return [*CONTROL_PLANE, *real, *pretended]
+
+
 def _state_for(name: str, wishes: Wishes) -> LabState:
-    kubelets, port = wishes.get("kubelets", 0), wishes.get("port", 0)
+    kubelets, port, racks = wishes.get("kubelets", 0), wishes.get("port", 0), wishes.get("racks", 1)
     if not 0 <= kubelets <= MAX_KUBELETS:
         raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
+    if racks < 1:
+        raise LabError(f"simulated nodes stand in at least one rack, not in {racks}")
     if port and not 1024 <= port <= 65535:
         raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
     return LabState(
@@ -260,6 +273,8 @@ def _state_for(name: str, wishes: Wishes) -> LabState:
         bench=wishes.get("bench", False),
         gangs=wishes.get("gangs", False),
         kubelets=kubelets,
+        simulated=list(wishes.get("simulated", ())),
+        racks=racks,
         kubelet_cpus=wishes.get("kubelet_cpus"),
     )
 

@@ -8,8 +8,11 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote
 
-from headway.lab import cgroups, controlplane, credentials, machine, network, places, process, realnode
+from headway.lab import cgroups, controlplane, credentials, dns, machine, network, places, process, realnode
+from headway.lab import simulated as pretend
 from headway.lab.api import Api, ApiError, client_context
 from headway.lab.errors import LabError
 from headway.lab.packages import SEARCH
@@ -37,11 +40,15 @@ def prepare(state: LabState) -> None:
     state.parts = controlplane.parts(state, ports)
     for node in range(1, state.kubelets + 1):
         state.parts += realnode.parts(state, node)
+    if state.kubelets:
+        state.parts.append(dns.part(state))
+    if state.simulated:
+        state.parts.append(pretend.part(state, state.reserved_ports[5]))
     state.save()
 
 
 def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
-    """Four for the control plane and, without real nodes, one for the API server."""
+    """Four for the control plane, one for the API server (unused with real nodes), one for KWOK."""
     taken = {port for other in others for port in other.reserved_ports}
     if state.port:
         if not state.kubelets and (
@@ -49,7 +56,7 @@ def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
         ):
             raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
         taken.add(state.port)
-    ports = controlplane.free_ports(5, taken)
+    ports = controlplane.free_ports(6, taken)
     state.port = state.port or ports[4]
     state.reserved_ports = ports
     return ports[:4]
@@ -71,9 +78,25 @@ def start_all(state: LabState) -> None:
             image.result()
     for node in nodes:
         start(state, state.part(f"kubelet-{node}"))
+    _start_guests(state)
     wait_for_controllers(state)
     for node in nodes:
         wait_for_node(state, node)
+
+
+def _start_guests(state: LabState) -> None:
+    """What is not part of Kubernetes itself: name service and simulated nodes."""
+    api = api_of(state)
+    if state.kubelets:
+        dns.grant(api)
+        start(state, state.part("coredns"))
+        _wait(state, "coredns", lambda: is_open(dns.address(state), dns.PORT))
+    if state.simulated:
+        start(state, state.part("kwok"))
+        pretend.create_nodes(state, api)
+        expected = sum(group.count for group in state.simulated)
+        _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
+    api.close()
 
 
 def start(state: LabState, part: Part) -> None:
@@ -113,17 +136,22 @@ def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
 
 def wait_for_node(state: LabState, node: int) -> None:
     api = api_of(state)
-    _wait(state, f"kubelet-{node}", lambda: _node_is_ready(api, f"node-{node}"))
+    path = f"/api/v1/nodes/node-{node}"
+    _wait(state, f"kubelet-{node}", lambda: _answers(api, path) and _is_usable(api.get(path)))
     api.close()
 
 
-def _node_is_ready(api: Api, name: str) -> bool:
+def _count_ready(api: Api) -> int:
+    """Of the simulated nodes; from the API server's cache, which is cheap."""
+    query = f"labelSelector={quote(pretend.LABEL)}&resourceVersion=0"
+    return sum(_is_usable(node) for node in api.get(f"/api/v1/nodes?{query}")["items"])
+
+
+def _is_usable(node: dict[str, Any]) -> bool:
     """Ready, and the taint that keeps pods off a new node is gone."""
-    if not _answers(api, f"/api/v1/nodes/{name}"):
-        return False
-    node = api.get(f"/api/v1/nodes/{name}")
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
-    return ready and not node["spec"].get("taints")
+    taints = node["spec"].get("taints", ())
+    return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
 
 def _answers(api: Api, path: str) -> bool:
@@ -142,7 +170,7 @@ def is_open(address: str, port: int) -> bool:
     return True
 
 
-def _wait(state: LabState, name: str, is_ready: Callable[[], bool]) -> None:
+def _wait(state: LabState, name: str, is_ready: Callable[[], bool], *, poll_seconds: float = 0.05) -> None:
     """Until the part is ready; if it ends before or takes too long, tell its last words."""
     part = state.part(name)
     deadline = time.monotonic() + READY_SECONDS
@@ -151,7 +179,7 @@ def _wait(state: LabState, name: str, is_ready: Callable[[], bool]) -> None:
             raise LabError(f"{name} ended while starting: {last_words(state, name)}")
         if time.monotonic() > deadline:
             raise LabError(f"{name} is not ready after {READY_SECONDS:.0f} s: {last_words(state, name)}")
-        time.sleep(0.05)
+        time.sleep(poll_seconds)
 
 
 def last_words(state: LabState, name: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from headway.lab import places
 from headway.lab.errors import LabError
 from headway.lab.process import Process, is_alive
+from headway.lab.shapes import NodeGroup
 
 LOOPBACK = "127.0.0.1"
 
@@ -73,7 +74,8 @@ class LabState(msgspec.Struct, kw_only=True):
     gangs: bool = False
     kubelets: int = 0
     kubelet_cpus: float | None = None
-    nodes: int = 0
+    simulated: list[NodeGroup] = []
+    racks: int = 1
     network: Network | None = None
     ready: bool = False
     parts: list[Part] = []

@@ -1,0 +1,207 @@
+"""Simulated nodes: real Node objects whose kubelet is KWOK, which pretends to run the pods bound to them.
+
+How a pod fares is told by its annotations, all optional:
+`headway.dev/lab-ready-after` and `headway.dev/lab-run-for` are durations such as 90s (a pod without the second runs
+until it is deleted), `headway.dev/lab-fail` makes a running pod fail with the given reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.lab import credentials
+from headway.lab.api import Api
+from headway.lab.programs import PROGRAMS, find
+from headway.lab.shapes import NodeGroup
+from headway.lab.state import LOOPBACK, LabState, Part
+
+MARK = "kwok.x-k8s.io/node"
+READY_AFTER = "headway.dev/lab-ready-after"
+RUN_FOR = "headway.dev/lab-run-for"
+FAIL = "headway.dev/lab-fail"
+RACK, ACCELERATOR = "headway.dev/rack", "headway.dev/accelerator"
+LABEL = "headway.dev/simulated=true"
+GPU = "nvidia.com/gpu"
+REAL_NODES_TOO = {"key": "headway.dev/simulated", "value": "true", "effect": "NoSchedule"}
+"""Where real nodes are beside them, a pod must say that it is content with a pretended life."""
+CREATORS = 16
+NODE_INFO = (
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
+
+
+def part(state: LabState, port: int) -> Part:
+    config = state.folder / "kwok.yaml"
+    config.write_text("\n---\n".join(json.dumps(stage) for stage in _pod_stages()))
+    flags = {
+        "kubeconfig": str(credentials.of(state).kubeconfig("kwok")),
+        "config": str(config),
+        "manage-nodes-with-annotation-selector": f"{MARK}=fake",
+        "node-ip": LOOPBACK,
+        "server-address": f"{LOOPBACK}:{port}",
+        "node-lease-duration-seconds": "200",
+    }
+    argv = [str(find("kwok")), *(f"--{flag}={value}" for flag, value in flags.items())]
+    return Part(name="kwok", argv=argv, version=PROGRAMS["kwok"].version, port=port)
+
+
+def create_nodes(state: LabState, api: Api) -> None:
+    """All node objects, several at a time, Ready from the first moment; KWOK keeps them so.
+
+    Every new node gets a taint until a controller has seen it Ready. That takes a minute for a thousand nodes, so
+    the taint is removed here.
+    """
+
+    def create(node: dict[str, Any]) -> None:
+        api.post("/api/v1/nodes", node)
+        api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": node["spec"]["taints"]}})
+
+    with ThreadPoolExecutor(max_workers=CREATORS) as pool:
+        for _ in pool.map(create, _nodes(state)):
+            pass
+
+
+def _nodes(state: LabState) -> Iterator[dict[str, Any]]:
+    number = 0
+    total = sum(group.count for group in state.simulated)
+    for group in state.simulated:
+        for _ in range(group.count):
+            rack = number * state.racks // total + 1
+            number += 1
+            yield _node(f"sim-{number:05}", f"rack-{rack:03}", group, is_mixed=state.kubelets > 0)
+
+
+def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str, Any]:
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "headway.dev/simulated": "true",
+        RACK: rack,
+    }
+    amounts = {"cpu": str(group.cpus), "memory": group.memory, "pods": "256", "ephemeral-storage": "1Ti"}
+    if group.accelerators:
+        labels |= {ACCELERATOR: group.accelerator, "nvidia.com/gpu.product": group.accelerator}
+        amounts[GPU] = str(group.accelerators)
+    return {
+        "metadata": {"name": name, "labels": labels, "annotations": {MARK: "fake"}},
+        "spec": {"taints": [REAL_NODES_TOO] if is_mixed else []},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "addresses": [{"type": "InternalIP", "address": LOOPBACK}, {"type": "Hostname", "address": name}],
+            "conditions": _healthy_conditions(),
+            "nodeInfo": {
+                **dict.fromkeys(NODE_INFO, ""),
+                "kubeletVersion": f"kwok-{PROGRAMS['kwok'].version}",
+            },
+        },
+    }
+
+
+def _healthy_conditions() -> list[dict[str, str]]:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = {"lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "Simulated"}
+    troubles = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+    return [
+        {"type": "Ready", "status": "True", **since},
+        *({"type": trouble, "status": "False", **since} for trouble in troubles),
+    ]
+
+
+def _pod_stages() -> list[dict[str, Any]]:
+    """Own stages for a kind replace all of KWOK's for it, so ready, end and delete are brought together."""
+    is_going = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
+    is_staying = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
+    is_new = {"key": ".status.startTime", "operator": "DoesNotExist"}
+    is_running = {"key": ".status.phase", "operator": "In", "values": ["Running"]}
+    can_end = {"key": f'.metadata.annotations["{RUN_FOR}"]', "operator": "Exists"}
+    shall_fail = {"key": f'.metadata.annotations["{FAIL}"]', "operator": "Exists"}
+    shall_not_fail = {**shall_fail, "operator": "DoesNotExist"}
+    return [
+        _stage("pod-ready", [is_staying, is_new], {"statusTemplate": _RUNNING}, delay=READY_AFTER),
+        _stage(
+            "pod-complete",
+            [is_staying, is_running, can_end, shall_not_fail],
+            {"statusTemplate": _ended("Succeeded", 0, '"Completed"')},
+            delay=RUN_FOR,
+        ),
+        _stage(
+            "pod-fail",
+            [is_staying, is_running, shall_fail],
+            {"statusTemplate": _ended("Failed", 1, f'index .metadata.annotations "{FAIL}" | Quote')},
+        ),
+        _stage("pod-delete", [is_going], {"finalizers": {"empty": True}, "delete": True}),
+    ]
+
+
+def _stage(
+    name: str, expressions: list[dict[str, Any]], following: dict[str, Any], *, delay: str = ""
+) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {"matchExpressions": expressions},
+        "next": following,
+    }
+    if delay:
+        source = {"expressionFrom": f'.metadata.annotations["{delay}"]'}
+        spec["delay"] = {"durationMilliseconds": 0, "durationFrom": source}
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+
+
+_RUNNING = """
+{{ $now := Now | Quote }}
+phase: Running
+startTime: {{ $now }}
+hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+podIP: {{ PodIPWith .spec.nodeName false .metadata.uid .metadata.name .metadata.namespace | Quote }}
+conditions:
+{{ range $kind := list "Initialized" "ContainersReady" "Ready" }}
+- {type: {{ $kind }}, status: "True", lastTransitionTime: {{ $now }}}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: true
+  restartCount: 0
+  state: {running: {startedAt: {{ $now }}}}
+{{ end }}
+"""
+
+
+def _ended(phase: str, exit_code: int, reason: str) -> str:
+    return f"""
+{{{{ $now := Now | Quote }}}}
+{{{{ $started := .status.startTime | Quote }}}}
+{{{{ $reason := {reason} }}}}
+phase: {phase}
+conditions:
+- {{type: Ready, status: "False", reason: PodCompleted, lastTransitionTime: {{{{ $now }}}}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    terminated:
+      exitCode: {exit_code}
+      reason: {{{{ $reason }}}}
+      startedAt: {{{{ $started }}}}
+      finishedAt: {{{{ $now }}}}
+{{{{ end }}}}
+"""
