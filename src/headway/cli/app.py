@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from headway.cli.replay import replay
+from headway.cli.run import run
 from headway.cli.simulate import simulate
 
 app = typer.Typer(
@@ -14,5 +15,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A scheduler for deep-learning training that knows how much headway each job is making.",
 )
+app.command()(run)
 app.command()(simulate)
 app.command()(replay)

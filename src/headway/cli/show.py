@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from headway.core.states import State
 from headway.record.metrics import Course, Tally
 
 
@@ -19,12 +20,15 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
     console = Console()
     if jobs and len(tally.courses) <= 50:
         console.print(job_table(list(tally.courses.values())))
-    console.print(summary(result))
+    for course in tally.courses.values():
+        if course.note and course.state is State.FAILED:
+            console.print(f"{course.job.id} failed: {course.note}", highlight=False)
+    console.print(summary(result), highlight=False)
 
 
 def job_table(courses: list[Course]) -> Table:
     table = Table(title="Jobs (seconds)")
-    for name in ("job", "user", "submitted", "started", "finished", "trained", "stops", "deadline", "state"):
+    for name in ("job", "user", "submit", "start", "end", "trained", "stops", "deadline", "state"):
         table.add_column(name, justify="left" if name in ("job", "user", "state") else "right")
     for course in courses:
         job = course.job
@@ -54,7 +58,7 @@ def summary(result: dict[str, Any]) -> str:
 def _deadline(course: Course) -> str:
     if course.job.deadline is None:
         return ""
-    verdict = "" if course.ended is None else (" met" if course.ended <= course.job.deadline else " missed")
+    verdict = "" if course.ended is None else (" met" if course.met else " missed")
     return f"{course.job.deadline:.0f}{verdict}"
 
 

@@ -17,7 +17,7 @@ from headway.cycle.resume import resume
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
-from headway.record.resume import recorded_plans
+from headway.record.resume import interrupted
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.workload.jobsfile import load
 from headway.workload.schema import seconds
@@ -51,10 +51,10 @@ def simulate(
     )  # fmt: skip
     sim = SimCluster(Nodes.of(nodes), workload.jobs, world)
     head = Head("sim", policy, estimates, {"set": list(settings)}, seed, 0.0, file.name)
-    plans = recorded_plans(log, head) if log is not None else []
+    before = interrupted(log, head)
     tally = Tally()
-    writer = LogWriter(log, head, tally, fresh=True)
-    chosen = resume(make_policy(policy, settings), plans)
+    writer = LogWriter(log, head, tally, fresh=not before.lines, written=before.lines)
+    chosen = resume(make_policy(policy, settings), before.plans)
     run(sim, chosen, make_book(estimates, sim.truth), lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(sim.now, sim.board.unfinished)
     show_result(tally, as_json=json)

@@ -61,7 +61,8 @@ def _own_policy(name: str) -> Policy:
     policy = getattr(module, attribute, None)
     if not callable(policy):
         raise UserError(f"--policy {name}: {path} has no function {attribute!r}")
-    return policy() if isinstance(policy, type) else policy
+    chosen: Policy = policy() if isinstance(policy, type) else policy
+    return chosen
 
 
 def make_book(estimates: str, truth: Truth | None = None) -> Book:

@@ -12,25 +12,14 @@ import numpy as np
 
 from headway.core.job import Job, JobId
 from headway.core.node import IntArray, Nodes
-from headway.core.placement import Placement, resized, take, union
+from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Move, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
-from headway.core.shape import Shape
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import OVER, TRAINING, TRANSITIONS, State
 from headway.core.table import Table
 
 Remap = Callable[[list[int]], None]
-
-
-def holds(
-    state: State, source: Placement | None, towards: Placement | None, shape: Shape
-) -> tuple[Placement, ...]:
-    """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
-    both = tuple(placement for placement in (source, towards) if placement is not None)
-    if state in (State.SCALING, State.RESIZING) and source is not None and towards is not None:
-        return union(source, towards, shape)
-    return both
 
 
 class IllegalTransition(Exception):  # noqa: N818  it names a fact, not an error class
@@ -49,6 +38,7 @@ class Board:
         self._shared = False
         self._changed: dict[int, None] = {}
         self._samples: list[Sample] = []
+        self._notes: list[tuple[JobId, str]] = []
         self._cycle = 0
         self._on_compact = on_compact
 
@@ -106,6 +96,10 @@ class Board:
 
     def sampled(self, sample: Sample) -> None:
         self._samples.append(sample)
+
+    def note(self, job_id: JobId, sentence: str) -> None:
+        """Something that a person should know: why it failed, why it was not moved."""
+        self._notes.append((job_id, sentence))
 
     def saved(self, row: int, trained_seconds: float) -> None:
         """The job acknowledged a checkpoint of all it has trained so far."""
@@ -182,11 +176,12 @@ class Board:
     def snapshot(self, now: float) -> Snapshot:
         self._shared = True
         changed, samples = tuple(self._changed), tuple(self._samples)
-        self._changed, self._samples = {}, []
+        notes = tuple(self._notes)
+        self._changed, self._samples, self._notes = {}, [], []
         snapshot = Snapshot(
             now=now, cycle=self._cycle, nodes=self.nodes, free=self._free, jobs=self.table.view(),
             placements=self._placements, flights=self._flights, used_cpu=self._used_cpu,
-            samples=samples, changed=changed,
+            samples=samples, changed=changed, notes=notes,
         )  # fmt: skip
         self._free.flags.writeable = False
         self._cycle += 1

@@ -6,7 +6,7 @@ import math
 
 from headway.core.job import Role
 from headway.core.node import IntArray
-from headway.core.placement import Placement, resized, take
+from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
@@ -97,8 +97,19 @@ class Draft:
         return self.snapshot.jobs.job(row).roles[number]
 
     def soon(self) -> IntArray:
-        """Free now or after what this plan stops has gone."""
-        return self.free if self.coming is None else self.free + self.coming
+        """Free now, or when what this plan and earlier ones have stopped, moved or shrunk is gone."""
+        soon: IntArray = self.free.copy() if self.coming is None else self.free + self.coming
+        snapshot = self.snapshot
+        for row, flight in snapshot.flights.items():
+            source, state = snapshot.placements.get(row), snapshot.jobs.state_of(row)
+            if source is None:
+                continue
+            shape = snapshot.jobs.shape_at(row)
+            for placement in holds(state, source, flight.towards, shape):
+                take(soon, placement, shape, +1)
+            if flight.towards is not None:
+                take(soon, flight.towards, shape)
+        return soon
 
     def _writable(self) -> None:
         if not self._own:

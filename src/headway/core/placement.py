@@ -14,6 +14,7 @@ import numpy as np
 
 from headway.core.node import IntArray
 from headway.core.shape import Shape
+from headway.core.states import State
 
 Vector = tuple[int, ...]
 
@@ -92,3 +93,13 @@ def resized(
         if kind in kinds:
             vector[kinds.index(kind)] = amount
     return placement.with_request(role, tuple(vector))
+
+
+def holds(
+    state: State, source: Placement | None, towards: Placement | None, shape: Shape
+) -> tuple[Placement, ...]:
+    """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
+    both = tuple(placement for placement in (source, towards) if placement is not None)
+    if state in (State.SCALING, State.RESIZING) and source is not None and towards is not None:
+        return union(source, towards, shape)
+    return both

@@ -52,6 +52,8 @@ class Snapshot:
     """Since the snapshot before."""
     changed: tuple[int, ...] = ()
     """Rows that changed since the snapshot before."""
+    notes: tuple[tuple[JobId, str], ...] = ()
+    """Since the snapshot before: what a cluster has to say of a job that no column tells, in a sentence each."""
     estimates: Estimates = field(default_factory=Estimates)
 
     def with_estimates(self, estimates: Estimates) -> Snapshot:

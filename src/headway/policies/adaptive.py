@@ -27,7 +27,7 @@ from headway.policies.place import fits_on, place, place_any_size
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
     cool_down: float = 5.0
-    """Seconds for which a job is left alone after a decision about it, except to make room."""
+    """Seconds for which a job is left alone after a decision about it."""
     patience: float = 0.0
     """Seconds that a job must have waited before room is made for it."""
     worth_moving: float = 5.0
@@ -50,16 +50,29 @@ class Adaptive:
             if snapshot.now < ready_at:
                 draft.wake(ready_at)
                 continue
-            trial = draft.copy()
-            for victim in self._victims(snapshot, int(row)):
-                if trial.decided(victim) is not None:
-                    continue
-                self._take_back(trial, victim, int(row))
-                if place_any_size(snapshot, trial.soon(), int(row)) is not None:
-                    draft.adopt(trial)
-                    return
+            if place_any_size(snapshot, draft.soon(), int(row)) is not None:
+                return  # room is being made already
+            trial = self._trial(draft, int(row), self._victims(snapshot))
+            if trial is not None:
+                draft.adopt(trial)
+                return
 
-    def _victims(self, snapshot: Snapshot, row: int) -> list[int]:
+    def _trial(self, draft: Draft, row: int, victims: list[int]) -> Draft | None:
+        """The draft with room made by these victims, as few as will do; None where even all are not enough."""
+        snapshot, trial = draft.snapshot, draft.copy()
+        for count, victim in enumerate(victims):
+            self._take_back(trial, victim, row)
+            placement = place_any_size(snapshot, trial.soon(), row)
+            if placement is None:
+                continue
+            needed = [
+                other for other in victims[: count + 1]
+                if snapshot.placements[other].used_nodes() & placement.used_nodes()
+            ]  # fmt: skip
+            return trial if len(needed) == count + 1 else self._trial(draft, row, needed)
+        return None
+
+    def _victims(self, snapshot: Snapshot) -> list[int]:
         """Jobs with something to give: the grown ones first, then lower priority with least unsaved work."""
         jobs = snapshot.jobs
         trained = jobs.trained_seconds(snapshot.now)
@@ -71,7 +84,8 @@ class Adaptive:
                 trained[victim] - jobs.saved[victim],
             )
 
-        return sorted((int(victim) for victim in jobs.running()), key=cost)
+        rested = [int(row) for row in jobs.running() if snapshot.now - jobs.touched[row] >= self.cool_down]
+        return sorted(rested, key=cost)
 
     def _take_back(self, draft: Draft, victim: int, row: int) -> None:
         jobs, snapshot = draft.snapshot.jobs, draft.snapshot

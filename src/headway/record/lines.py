@@ -70,6 +70,7 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed."""
     samples: list[list[Any]] = []
     used_cpu: list[list[Any]] = []
+    notes: list[list[str]] = []
     plan: list[list[Any]] = []
     until: float | None = None
     refused: list[list[Any]] = []

@@ -38,7 +38,8 @@ class LogError(UserError):
 
 class LogWriter:
     """Appends lines, and shows each to the readers. `durable` writes each cycle through to the
-    file before the plan is applied; `fresh` begins the file anew."""
+    file before the plan is applied; `fresh` begins the file anew, and `written` lines of the same
+    run are there already."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class LogWriter:
         *readers: Callable[[Line], None],
         durable: bool = False,
         fresh: bool = False,
+        written: int = 0,
     ) -> None:
         self._file: IO[bytes] = _open(path, fresh=fresh) if path is not None else io.BytesIO()
         self._discard = path is None
@@ -56,6 +58,7 @@ class LogWriter:
         self._known = -1
         self._stale: dict[int, None] = {}
         self._readers = readers
+        self._written = written
         self._used_cpu: dict[int, float] = {}
         self._write(head)
 
@@ -73,6 +76,7 @@ class LogWriter:
         line.beliefs = self._beliefs(snapshot)
         line.samples = [[s.job, s.at, s.step, s.loss, s.total_steps] for s in snapshot.samples]
         line.used_cpu = self._usage(snapshot)
+        line.notes = [[job, sentence] for job, sentence in snapshot.notes]
         line.plan = [pack_decision(decision) for decision in plan.decisions]
         line.until = None if math.isinf(plan.until) else plan.until
         line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
@@ -116,7 +120,9 @@ class LogWriter:
     def _write(self, line: Line) -> None:
         for reader in self._readers:
             reader(line)
-        if not self._discard:
+        if self._written:
+            self._written -= 1
+        elif not self._discard:
             self._file.write(self._encoder.encode(line) + b"\n")
 
 

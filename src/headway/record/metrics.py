@@ -24,10 +24,18 @@ class Course:
     ended: float | None = None
     trained: float = 0.0
     stops: int = 0
+    note: str = ""
+    """The last that the cluster had to say of it."""
     spans: list[tuple[float, float, State, tuple[tuple[int, ...], ...]]] = field(default_factory=list)
     """From, to, state, nodes per role: for pictures."""
     losses: list[tuple[float, int, float]] = field(default_factory=list)
     """Time, step, loss as reported."""
+
+    @property
+    def met(self) -> bool:
+        """Whether it finished by its deadline."""
+        deadline = self.job.deadline
+        return self.state is State.FINISHED and deadline is not None and (self.ended or 0.0) <= deadline
 
     @property
     def completion(self) -> float | None:
@@ -76,6 +84,9 @@ class Tally:
         self.now = line.now
         for change in line.changed:
             self._change(change)
+        for job, sentence in line.notes:
+            if job in self._serial_of:
+                self.courses[self._serial_of[job]].note = sentence
         for packed in line.plan:
             self.decisions[packed[0]] = self.decisions.get(packed[0], 0) + 1
         self.refused += len(line.refused)
@@ -130,11 +141,7 @@ class Tally:
         first = min((course.job.submit for course in courses), default=0.0)
         last = max((course.ended for course in courses if course.ended is not None), default=0.0)
         asked = [course for course in courses if course.job.deadline is not None]
-        met = [
-            c
-            for c in asked
-            if c.state is State.FINISHED and c.ended is not None and c.ended <= c.job.deadline
-        ]  # type: ignore[operator]
+        met = [course for course in asked if course.met]
         return {
             "policy": self.head.policy if self.head else "",
             "cluster": self.head.cluster if self.head else "",

@@ -103,7 +103,7 @@ class ReplayCluster:
     def _snapshot(self, line: CycleLine) -> Snapshot:
         board, rows = self._need_board(), self._rows
         for change in line.changed:
-            _restore(board, rows[change.serial], change)
+            restore(board, rows[change.serial], change)
         for job, at, step, loss, total in line.samples:
             board.sampled(Sample(JobId(job), at, step, loss, total))
         for serial, cores in line.used_cpu:
@@ -119,7 +119,8 @@ class ReplayCluster:
         return Beliefs(known[:, 0], known[:, 1], known[:, 2] > 0)
 
 
-def _restore(board: Board, row: int, change: Change) -> None:
+def restore(board: Board, row: int, change: Change) -> None:
+    """Puts a job where the log says it was."""
     flight = None
     if change.flight is not None:
         towards, since, until = change.flight

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headway.core.job import Job
 from headway.core.plan import Plan
-from headway.record.lines import CycleLine, End, Head, unpack_plan
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, unpack_job, unpack_plan
 from headway.record.log import read
 
 
-def recorded_plans(path: Path, head: Head) -> list[Plan]:
-    """The plans of an unfinished log of the very same run; none where it is another run or was completed."""
-    if not path.exists():
-        return []
-    plans: list[Plan] = []
-    same = False
+@dataclass(slots=True)
+class Left:
+    """How a run on a real cluster stood when its log ended."""
+
+    head: Head | None = None
+    complete: bool = False
+    jobs: dict[int, Job] = field(default_factory=dict)
+    last: dict[int, Change] = field(default_factory=dict)
+    now: float = 0.0
+
+
+def left_behind(path: Path) -> Left:
+    """By arrival number: every job, and the last that the log says of it. A resumed run begins the count anew."""
+    left = Left()
     for line in read(path):
         match line:
             case Head():
-                same, plans = line == head, []
-            case CycleLine() if same:
+                left = Left(line)
+            case JobLine():
+                left.jobs[line.serial] = unpack_job(line.job)
+            case CycleLine():
+                left.now = line.now
+                for change in line.changed:
+                    left.last[change.serial] = change
+            case End():
+                left.complete = line.unfinished == 0
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """How far an interrupted run came: nowhere, where there is none."""
+
+    plans: tuple[Plan, ...] = ()
+    lines: int = 0
+
+
+def interrupted(path: Path | None, head: Head) -> Interrupted:
+    """What an unfinished log of the very same run holds; nothing where it is another run or was completed."""
+    if path is None or not path.exists():
+        return Interrupted()
+    plans: list[Plan] = []
+    lines = 0
+    for line in read(path):
+        lines += 1
+        match line:
+            case Head() if lines > 1 or line != head:
+                return Interrupted()
+            case CycleLine():
                 plans.append(unpack_plan(line))
             case End():
-                return []
-    return plans if same else []
+                return Interrupted()
+    return Interrupted(tuple(plans), lines)

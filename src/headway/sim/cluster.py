@@ -215,7 +215,7 @@ class SimCluster:
         job_id = self.board.job(row).id
         self._bump(job_id, keep_finish=False)
         if rate > 0:
-            self._push(self.now + self._left[row] / rate, "finish", job_id)
+            self._push(self.now + float(self._left[row]) / rate, "finish", job_id)
 
     def _bump(self, job_id: JobId, *, keep_finish: bool) -> None:
         """Events foretold for this job no longer hold, except its end where it trains on meanwhile."""
@@ -228,8 +228,8 @@ class SimCluster:
             job = self.board.job(int(row))
             if job.steps is None or self._total[row] <= 0:
                 continue
-            left = max(0.0, self._left[row] - self._rate[row] * (self.now - self._at[row]))
-            share = 1.0 - left / self._total[row]
+            left = max(0.0, float(self._left[row] - self._rate[row] * (self.now - self._at[row])))
+            share = 1.0 - left / float(self._total[row])
             step = int(job.steps * share)
             self.board.sampled(Sample(job.id, self.now, step, _loss(share), job.steps))
 

@@ -1,0 +1,105 @@
+"""What a person sees while a live run goes on: a table on a terminal, a line per event elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live as RichLive
+from rich.table import Table
+
+from headway.core.job import JobId
+from headway.core.plan import Move, Resize, Scale, Start, Stop
+from headway.core.snapshot import Sample, Snapshot
+from headway.core.states import State
+from headway.cycle.loop import Decided
+
+
+class Live:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._table = RichLive(console=self._console, refresh_per_second=4, transient=True)
+        self._on_terminal = sys.stderr.isatty() and not quiet
+        self._last: dict[JobId, Sample] = {}
+        self._states: dict[JobId, State] = {}
+
+    def __enter__(self) -> Live:
+        if self._on_terminal:
+            self._table.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on_terminal:
+            self._table.__exit__(kind, error, trace)
+
+    def show(self, decided: Decided) -> None:
+        snapshot = decided.snapshot
+        for sample in snapshot.samples:
+            self._last[sample.job] = sample
+        if self._quiet:
+            return
+        if self._on_terminal:
+            self._table.update(self._jobs(snapshot))
+        for line in self._events(decided):
+            self._console.print(f"[dim]{snapshot.now:7.1f}[/dim]  {line}", highlight=False)
+
+    def _events(self, decided: Decided) -> list[str]:
+        snapshot, lines = decided.snapshot, []
+        for row in snapshot.changed:
+            job, state = snapshot.jobs.job(row).id, snapshot.jobs.state_of(row)
+            if self._states.get(job) is not state:
+                self._states[job] = state
+                lines.append(f"{job} is {state.name.lower()}{_where(snapshot, row)}")
+        lines += [f"{job}: {sentence}" for job, sentence in snapshot.notes]
+        names = snapshot.nodes.nodes
+        for decision in decided.plan.decisions:
+            match decision:
+                case Scale(job, role, nodes):
+                    lines.append(f"→ scale {job}: {len(nodes)} {role}")
+                case Resize(job, role, cpu, _):
+                    lines.append(f"→ resize {job}: {role} to {cpu / 1000:g} cpu")
+                case Move(job, placement):
+                    lines.append(
+                        f"→ move {job} to {', '.join(names[n].name for n in placement.used_nodes())}"
+                    )
+                case Stop(job, because):
+                    lines.append(f"→ stop {job}: {because}")
+                case Start(job, placement):
+                    lines.append(
+                        f"→ start {job} on {', '.join(names[n].name for n in placement.used_nodes())}"
+                    )
+        lines += [f"refused: {refusal.decision}: {refusal.why}" for refusal in decided.refusals]
+        return lines
+
+    def _jobs(self, snapshot: Snapshot) -> Table:
+        table = Table()
+        for name in ("job", "user", "state", "where", "step", "loss", "left"):
+            table.add_column(name)
+        left = snapshot.estimates.left(snapshot.now) if snapshot.estimates.known else None
+        for row in range(snapshot.jobs.count):
+            job, sample = snapshot.jobs.job(row), self._last.get(snapshot.jobs.job(row).id)
+            seconds = "" if left is None or left[row] != left[row] else f"{left[row]:.0f} s"
+            loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
+            step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
+            state = snapshot.jobs.state_of(row)
+            table.add_row(job.id, job.user, state.name.lower(), _where(snapshot, row), step, loss,
+                          seconds if state < State.FINISHED else "")  # fmt: skip
+        return table
+
+
+def _where(snapshot: Snapshot, row: int) -> str:
+    placement = snapshot.placements.get(row)
+    if placement is None:
+        return ""
+    names = snapshot.nodes.nodes
+    roles = snapshot.jobs.job(row).roles
+    parts = [
+        f"{len(nodes)} {role.name} on {'+'.join(sorted({names[n].name for n in nodes}))}"
+        for role, nodes in zip(roles, placement.nodes, strict=True)
+        if nodes
+    ]
+    return f" ({', '.join(parts)})"

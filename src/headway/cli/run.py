@@ -1,0 +1,162 @@
+"""`headway run`: real training processes on this machine under a policy."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import IO, Annotated
+
+import typer
+
+from headway.cli.live import Live
+from headway.cli.options import Cluster, Estimates, Json, PolicyName, Set
+from headway.cli.show import show_result
+from headway.cli.wiring import make_book, make_policy, parse_cluster
+from headway.core.errors import UserError
+from headway.core.node import Node, Nodes
+from headway.cycle.loop import Decided, Observer
+from headway.cycle.loop import run as run_loop
+from headway.local.cluster import LocalCluster, Setup
+from headway.local.flights import Patience
+from headway.local.machine import check_jobs, check_nodes, this_machine
+from headway.local.replica import missing_program
+from headway.record.lines import Head
+from headway.record.log import LogWriter, read
+from headway.record.metrics import Tally
+from headway.record.replay import restore
+from headway.record.resume import Left, left_behind
+from headway.workload.jobsfile import JobsFile, load
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A jobs file (YAML).")],
+    policy: PolicyName = "adaptive",
+    settings: Set = [],  # noqa: B006  typer copies it
+    cluster: Cluster = "",
+    estimates: Estimates = "progress",
+    state: Annotated[
+        Path | None, typer.Option(help="Where log, output and checkpoints are kept; default .headway/NAME.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and begin anew.")] = False,
+    save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 30.0,
+    cgroups: Annotated[
+        bool, typer.Option(help="Limit cpu by cgroup where permitted; else by affinity.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
+    workload = load(file)
+    nodes = _nodes(file, workload, cluster)
+    _check_programs(file, workload)
+    chosen, book = make_policy(policy, settings), make_book(estimates)
+    folder = state or Path(".headway") / file.stem
+    lock = _lock(folder)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
+    began = left.head.began if left.head else time.time()
+    head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
+    setup = Setup(folder=folder, began=began, patience=Patience(save=save_seconds), cgroups=cgroups)
+    here = LocalCluster(Nodes.of(nodes), workload.jobs, setup)
+    for serial, job in left.jobs.items():
+        if serial in left.last:
+            change = left.last[serial]
+            here.restore(job, lambda board, row, change=change: restore(board, row, change))  # type: ignore[misc]
+    writer = LogWriter(folder / "run.log", head, durable=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with Live(quiet=json) as live:
+            run_loop(here, chosen, book, observing(writer, live))
+        writer.end(here.now(), here.board.unfinished)
+    except KeyboardInterrupt:
+        writer.close()
+        print(f"\ninterrupted; the same command goes on where it was ({folder})")
+        raise typer.Exit(130) from None
+    finally:
+        here.close()
+        lock.close()
+    _report(folder, as_json=json)
+
+
+def observing(writer: LogWriter, live: Live) -> Observer:
+    """The log first: what it tells must be on disk before the plan is carried out."""
+
+    def observe(decided: Decided) -> None:
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        live.show(decided)
+
+    return observe
+
+
+def _report(folder: Path, *, as_json: bool) -> None:
+    tally = Tally(courses=True)
+    for line in read(folder / "run.log"):
+        tally(line)
+    tally.close()
+    show_result(tally, as_json=as_json)
+    if not as_json:
+        from headway.record.picture import draw
+
+        picture = draw(tally, folder / "run.png")
+        print(f"log      {folder / 'run.log'}")
+        print(f"picture  {picture}" if picture else "picture  not drawn: matplotlib is not installed")
+    result = tally.result()
+    if result["failed"] or result["unfinished"]:
+        raise typer.Exit(1)
+
+
+def _nodes(file: Path, workload: JobsFile, cluster: str) -> list[Node]:
+    nodes = parse_cluster(cluster) if cluster else list(workload.nodes) or [this_machine()]
+    check_nodes("--cluster" if cluster else str(file), nodes)
+    check_jobs(str(file), workload.jobs, nodes)
+    return nodes
+
+
+def _check_programs(file: Path, workload: JobsFile) -> None:
+    for job in workload.jobs:
+        for role in job.roles:
+            if not role.command:
+                raise UserError(
+                    f"{file}: job {job.id!r}, role {role.name!r}: field command: there is none to run"
+                )
+            missing = missing_program(job, role)
+            if missing:
+                raise UserError(
+                    f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} is not there"
+                )
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    """Two runs on one folder would end each other's processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / "lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UserError(f"{folder}: another headway is running there; give another --state") from error
+    return lock
+
+
+def _earlier(folder: Path, source: str, *, fresh: bool) -> Left:
+    """An unfinished run of the same file is gone on with; a finished one is cleared away."""
+    log = folder / "run.log"
+    left = left_behind(log) if log.exists() and not fresh else Left()
+    if left.head is not None and not left.complete:
+        if left.head.source != source:
+            raise UserError(
+                f"{log}: holds an unfinished run of other jobs ({left.head.source}); "
+                f"discard it with --fresh, or give another --state"
+            )
+        return left
+    for name in ("checkpoints", "output"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    log.unlink(missing_ok=True)
+    return Left()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

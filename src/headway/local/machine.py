@@ -1,0 +1,63 @@
+"""What this machine has, and the logical nodes that it is divided into."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+
+from headway.core.errors import UserError
+from headway.core.job import Job
+from headway.core.node import Node
+from headway.core.quantity import CPU, GPU, MEMORY, show
+
+LEFT_ALONE_MIB = 512
+"""Memory that is not given to jobs."""
+
+
+def this_machine() -> Node:
+    cores = len(os.sched_getaffinity(0))
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    capacity = [(CPU, cores * 1000), (MEMORY, max(256, pages - LEFT_ALONE_MIB))]
+    gpus = sum(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev"))
+    if gpus:
+        capacity.append((GPU, gpus))
+    return Node(name="here", capacity=tuple(sorted(capacity)))
+
+
+def check_nodes(where: str, nodes: Sequence[Node]) -> None:
+    """Logical nodes may not promise more than the machine has."""
+    machine = dict(this_machine().capacity)
+    for kind in {kind for node in nodes for kind, _ in node.capacity}:
+        total = sum(dict(node.capacity).get(kind, 0) for node in nodes)
+        if total > machine.get(kind, 0):
+            raise UserError(
+                f"{where}: field nodes: they have {show(kind, total)} in all, and this machine has "
+                f"{show(kind, machine.get(kind, 0))}; give smaller nodes with --cluster"
+            )
+
+
+def check_jobs(where: str, jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
+    """A request that no node can ever hold is a mistake to tell at once, not a job to wait for ever."""
+    for job in jobs:
+        for role in job.roles:
+            for kind, amount in role.request:
+                largest = max((dict(node.capacity).get(kind, 0) for node in nodes), default=0)
+                if amount > largest and role.least:
+                    raise UserError(
+                        f"{where}: job {job.id!r}, role {role.name!r}: field {kind}: asks for {show(kind, amount)}, "
+                        f"and the largest node of this machine has {show(kind, largest)}"
+                    )
+
+
+def cores_of(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+    """Cores for each logical node: of its own where there are enough, shared by all where not."""
+    cores = sorted(os.sched_getaffinity(0))
+    wanted = [max(1, math.ceil(dict(node.capacity).get(CPU, 1000) / 1000)) for node in nodes]
+    if sum(wanted) > len(cores):
+        return [tuple(cores)] * len(nodes)
+    given, taken = [], 0
+    for count in wanted:
+        given.append(tuple(cores[taken : taken + count]))
+        taken += count
+    return given

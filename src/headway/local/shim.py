@@ -1,0 +1,143 @@
+"""Stands between Headway and one replica, so that nothing the replica starts can be left behind.
+
+It adopts every descendant that loses its parent. When the replica ends, whatever it left is ended too; when Headway
+dies, even by kill -9, all of it dies at once. Standard library only, so that it starts in a few milliseconds.
+
+    python -m headway.local.shim '{"command": [...], "directory": ..., "env": {...}, "output": ..., "join": [...]}'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+LEAVE_SECONDS = 2.0
+"""What a replica left behind is asked to go, and after this long is made to."""
+
+
+def main() -> None:
+    spec = json.loads(sys.argv[1])
+    headway = spec["parent"]
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    shim = Shim(headway)
+    signal.signal(signal.SIGTERM, shim.asked_to_stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getppid() != headway:
+        return
+    shim.start(spec, prctl)
+    sys.exit(shim.wait())
+
+
+class Shim:
+    def __init__(self, headway: int) -> None:
+        self.headway = headway
+        self.child = 0
+        self.stop_by: float | None = None
+        self.grace = 10.0
+
+    def start(self, spec: dict[str, Any], prctl: Any) -> None:
+        self.grace = float(spec.get("grace", 10.0))
+        self.child = os.fork()
+        if self.child:
+            return
+        try:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _become(spec)
+        except OSError as error:
+            print(f"headway: cannot run {spec['command'][0]}: {error.strerror}", file=sys.stderr, flush=True)
+            os._exit(127)
+
+    def asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """Headway wants the replica to end; or Headway is gone, and then it ends at once."""
+        orphaned = os.getppid() != self.headway
+        if self.stop_by is None or orphaned:
+            self.stop_by = time.monotonic() + (0.0 if orphaned else self.grace)
+        _signal_all(signal.SIGKILL if orphaned else signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Until the replica and all it started are gone. Returns the replica's exit code, as a shell has it."""
+        code: int | None = None
+        left_at = 0.0
+        while True:
+            code, nobody_left = self._reap(code)
+            if nobody_left:
+                return 0 if code is None else code
+            now = time.monotonic()
+            if code is not None:
+                if not left_at:
+                    left_at = now
+                    _signal_all(signal.SIGTERM)
+                elif now > left_at + LEAVE_SECONDS:
+                    _signal_all(signal.SIGKILL)
+            elif self.stop_by is not None and now >= self.stop_by:
+                _signal_all(signal.SIGKILL)
+            time.sleep(0.05 if self.stop_by is not None or code is not None else 0.1)
+
+    def _reap(self, code: int | None) -> tuple[int | None, bool]:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return code, True
+            if pid == 0:
+                return code, False
+            if pid == self.child:
+                code = os.waitstatus_to_exitcode(status)
+                code = 128 - code if code < 0 else code
+
+
+def _become(spec: dict[str, Any]) -> None:
+    os.setsid()
+    for path in spec.get("join", []):
+        with open(path, "w") as file:  # noqa: PTH123  pathlib is not worth its import here
+            file.write("0")
+    if spec.get("cores"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, spec["cores"])
+    output = os.open(spec["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.chdir(spec["directory"])
+    os.execvpe(spec["command"][0], spec["command"], spec["env"])
+
+
+def _signal_all(number: int) -> None:
+    """Every descendant: adopted ones are our children too, so walking down from ourselves finds all."""
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                stat = file.read()
+                children.setdefault(int(stat[stat.rindex(b")") + 2 :].split()[1]), []).append(int(name))
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+if __name__ == "__main__":
+    main()
