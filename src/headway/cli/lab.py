@@ -42,7 +42,7 @@ def _one_sentence() -> Iterator[None]:
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913, PLR0917 - one parameter per option is how the command line is told of them
     name: Name = "default",
     kubelets: Annotated[int, typer.Option(help="Real nodes, with real containers (needs root).")] = 0,
     nodes: Annotated[int, typer.Option(help="Simulated nodes.")] = 0,
@@ -54,9 +54,7 @@ def up(
         float | None, typer.Option(help="Cores each real node offers; all of the machine's unless told.")
     ] = None,
     bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits.")] = False,
-    gangs: Annotated[
-        bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")
-    ] = False,
+    gangs: Annotated[bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")] = False,
     port: Annotated[int, typer.Option(help="The API server's port; a free one unless told.")] = 0,
 ) -> None:
     """Start a lab and print how to use it."""
@@ -96,9 +94,7 @@ def status(name: Annotated[str | None, typer.Option("--name", "-n")] = None, jso
 
 def _print_status(one: LabStatus) -> None:
     verdict = "healthy" if one.healthy else "[red]not healthy[/red]"
-    table = Table(
-        title=f"lab '{one.name}' at {one.url}, {verdict}, up {one.up_seconds:.0f} s", title_justify="left"
-    )
+    table = Table(title=f"lab '{one.name}' at {one.url}, {verdict}, up {one.up_seconds:.0f} s", title_justify="left")
     for heading in ("part", "state", "pid", "version", "port", "memory MB"):
         table.add_column(heading, justify="left" if heading in {"part", "state", "version"} else "right")
     for part in one.parts:

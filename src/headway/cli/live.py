@@ -63,15 +63,11 @@ class Live:
                 case Resize(job, role, cpu, _):
                     lines.append(f"→ resize {job}: {role} to {cpu / 1000:g} cpu")
                 case Move(job, placement):
-                    lines.append(
-                        f"→ move {job} to {', '.join(names[n].name for n in placement.used_nodes())}"
-                    )
+                    lines.append(f"→ move {job} to {', '.join(names[n].name for n in placement.used_nodes())}")
                 case Stop(job, because):
                     lines.append(f"→ stop {job}: {because}")
                 case Start(job, placement):
-                    lines.append(
-                        f"→ start {job} on {', '.join(names[n].name for n in placement.used_nodes())}"
-                    )
+                    lines.append(f"→ start {job} on {', '.join(names[n].name for n in placement.used_nodes())}")
         lines += [f"refused: {refusal.decision}: {refusal.why}" for refusal in decided.refusals]
         return lines
 

@@ -9,12 +9,8 @@ import typer
 
 PolicyName = Annotated[str, typer.Option("--policy", help="A policy by name, or mine.py:function.")]
 Set = Annotated[list[str], typer.Option("--set", help="A policy's setting, name=value; may be given again.")]
-Cluster = Annotated[
-    str, typer.Option(help="Nodes: 32x4 (nodes x GPUs) or 2x4cpu,16Gi,1gpu; else the file's own.")
-]
-Estimates = Annotated[
-    str, typer.Option(help="Where remaining times come from: oracle, declared, progress or none.")
-]
+Cluster = Annotated[str, typer.Option(help="Nodes: 32x4 (nodes x GPUs) or 2x4cpu,16Gi,1gpu; else the file's own.")]
+Estimates = Annotated[str, typer.Option(help="Where remaining times come from: oracle, declared, progress or none.")]
 Seed = Annotated[int, typer.Option(help="For whatever is random.")]
 Log = Annotated[Path | None, typer.Option(help="Write the run's log here; with .gz it is compressed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

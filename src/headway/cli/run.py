@@ -44,9 +44,7 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and begin anew.")] = False,
     save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 30.0,
-    cgroups: Annotated[
-        bool, typer.Option(help="Limit cpu by cgroup where permitted; else by affinity.")
-    ] = True,
+    cgroups: Annotated[bool, typer.Option(help="Limit cpu by cgroup where permitted; else by affinity.")] = True,
     json: Json = False,
 ) -> None:
     """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
@@ -54,7 +52,7 @@ def run(
     nodes = _nodes(file, workload, cluster)
     _check_programs(file, workload)
     chosen, book = make_policy(policy, settings), make_book(estimates)
-    folder = state or Path(".headway") / file.stem
+    folder = (state or Path(".headway") / file.stem).resolve()
     lock = _lock(folder)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
@@ -74,7 +72,7 @@ def run(
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
         writer.close()
-        print(f"\ninterrupted; the same command goes on where it was ({folder})")
+        print(f"\ninterrupted; the same command goes on where it was ({_short(folder)})")
         raise typer.Exit(130) from None
     finally:
         here.close()
@@ -102,11 +100,16 @@ def _report(folder: Path, *, as_json: bool) -> None:
         from headway.record.picture import draw
 
         picture = draw(tally, folder / "run.png")
-        print(f"log      {folder / 'run.log'}")
-        print(f"picture  {picture}" if picture else "picture  not drawn: matplotlib is not installed")
+        print(f"log      {_short(folder / 'run.log')}")
+        print(f"picture  {_short(picture)}" if picture else "picture  not drawn: matplotlib is not installed")
     result = tally.result()
     if result["failed"] or result["unfinished"]:
         raise typer.Exit(1)
+
+
+def _short(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _nodes(file: Path, workload: JobsFile, cluster: str) -> list[Node]:
@@ -120,14 +123,10 @@ def _check_programs(file: Path, workload: JobsFile) -> None:
     for job in workload.jobs:
         for role in job.roles:
             if not role.command:
-                raise UserError(
-                    f"{file}: job {job.id!r}, role {role.name!r}: field command: there is none to run"
-                )
+                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: there is none to run")
             missing = missing_program(job, role)
             if missing:
-                raise UserError(
-                    f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} is not there"
-                )
+                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} is not there")
 
 
 def _lock(folder: Path) -> IO[bytes]:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from headway.core.errors import UserError
-from headway.core.node import Nodes
 from headway.cli.options import Cluster, Estimates, Json, Log, PolicyName, Seed, Set
 from headway.cli.show import show_result
 from headway.cli.wiring import make_book, make_policy, parse_cluster
+from headway.core.errors import UserError
+from headway.core.node import Nodes
 from headway.cycle.loop import run
 from headway.cycle.resume import resume
 from headway.record.lines import Head

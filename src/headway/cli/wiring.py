@@ -55,9 +55,7 @@ def _own_policy(name: str) -> Policy:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises is the user's to see, in one sentence
-        raise UserError(
-            f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise UserError(f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
     policy = getattr(module, attribute, None)
     if not callable(policy):
         raise UserError(f"--policy {name}: {path} has no function {attribute!r}")
@@ -69,9 +67,7 @@ def make_book(estimates: str, truth: Truth | None = None) -> Book:
     match estimates:
         case "oracle":
             if truth is None:
-                raise UserError(
-                    "--estimates oracle: only virtual time knows the truth; use declared or progress"
-                )
+                raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
             return Oracle(truth)
         case "declared":
             return Declared()

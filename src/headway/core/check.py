@@ -59,7 +59,7 @@ class _Checker:
             case Reserve(placement=placement):
                 return self._fits_shape(row, placement, allowed)
             case Scale(role=role, nodes=nodes):
-                return _unless(Can.SCALE, allowed) or self._scale(row, role, nodes)
+                return ("" if self.gangless else _unless(Can.SCALE, allowed)) or self._scale(row, role, nodes)
             case Resize():
                 return _unless(Can.RESIZE, allowed) or self._resize(row, decision)
             case Move(placement=placement):
@@ -84,7 +84,7 @@ class _Checker:
         if number is None:
             return f"the job has no role {role!r}"
         target = shape.roles[number]
-        if not target.least <= len(nodes) <= target.most:
+        if not (0 if self.gangless else target.least) <= len(nodes) <= target.most:
             return f"role {role!r} must have {target.least} to {target.most} replicas, not {len(nodes)}"
         why = self._nodes_suit(shape, number, nodes)
         if why:

@@ -127,9 +127,7 @@ def start_order(roles: tuple[Role, ...]) -> tuple[int, ...]:
         visiting.add(number)
         for name in roles[number].after:
             if name not in index:
-                raise ValueError(
-                    f"role {roles[number].name!r} comes after {name!r}, which is no role of this job"
-                )
+                raise ValueError(f"role {roles[number].name!r} comes after {name!r}, which is no role of this job")
             visit(index[name])
         done.append(number)
 

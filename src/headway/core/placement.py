@@ -95,9 +95,7 @@ def resized(
     return placement.with_request(role, tuple(vector))
 
 
-def holds(
-    state: State, source: Placement | None, towards: Placement | None, shape: Shape
-) -> tuple[Placement, ...]:
+def holds(state: State, source: Placement | None, towards: Placement | None, shape: Shape) -> tuple[Placement, ...]:
     """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
     both = tuple(placement for placement in (source, towards) if placement is not None)
     if state in (State.SCALING, State.RESIZING) and source is not None and towards is not None:

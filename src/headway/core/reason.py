@@ -186,9 +186,7 @@ def _replicas_that_fit(free: object, role: RoleShape) -> FloatArray:
     asked = role.vector > 0
     if not asked.any():
         return np.full(amounts.shape[1], role.most, np.float64)
-    each: FloatArray = (
-        (amounts[asked].clip(min=0) // role.vector[asked][:, None]).min(axis=0).astype(np.float64)
-    )
+    each: FloatArray = (amounts[asked].clip(min=0) // role.vector[asked][:, None]).min(axis=0).astype(np.float64)
     return each
 
 

@@ -19,6 +19,8 @@ class RoleShape:
     name: str
     vector: IntArray
     """What one replica is promised, in the order of the nodes' kinds."""
+    asks: tuple[tuple[int, int], ...]
+    """The same without zeros: number of the kind, amount. Fit tests loop over these."""
     replicas: int
     least: int
     most: int
@@ -67,7 +69,7 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
         vector.flags.writeable = False
         roles.append(
             RoleShape(
-                role.name, vector, role.replicas, role.least, role.most, Constraint.of(role),
+                role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a), role.replicas, role.least, role.most, Constraint.of(role),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
             )

@@ -20,7 +20,7 @@ from headway.core.states import OVER, State
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
-    "deadline": np.float64, "declared": np.float64, "can": np.uint8, "serial": np.int64,
+    "user": np.int32, "queue": np.int32, "deadline": np.float64, "declared": np.float64, "can": np.uint8, "serial": np.int64,
 }  # fmt: skip
 MUTABLE: dict[str, Any] = {
     "state": np.uint8, "since": np.float64, "attained": np.float64, "service": np.float64,
@@ -33,18 +33,17 @@ _TRAINING = (int(State.RUNNING), int(State.SCALING), int(State.RESIZING))
 class Jobs:
     """A read-only view of the first `count` rows. Columns are made on demand; asking twice costs nothing."""
 
-    __slots__ = ("_columns", "_views", "count", "jobs", "row_of", "shapes")
+    __slots__ = ("_columns", "_views", "count", "jobs", "queues", "row_of", "shapes", "users")
 
-    def __init__(
-        self, columns: dict[str, npt.NDArray[Any]], count: int, jobs: list[Job], row_of: dict[JobId, int],
-        shapes: list[Shape],
-    ) -> None:  # fmt: skip
-        self._columns = columns
+    def __init__(self, table: Table) -> None:
+        self._columns = dict(table._columns)
         self._views: dict[str, npt.NDArray[Any]] = {}
-        self.count = count
-        self.jobs = jobs
-        self.row_of = row_of
-        self.shapes = shapes
+        self.count = table.count
+        self.jobs = table.jobs
+        self.row_of = table.row_of
+        self.shapes = table.shapes
+        self.users = table.users
+        self.queues = table.queues
 
     def column(self, name: str) -> npt.NDArray[Any]:
         view = self._views.get(name)
@@ -71,6 +70,16 @@ class Jobs:
     @property
     def priority(self) -> IntArray:
         return self.column("priority")
+
+    @property
+    def user(self) -> IntArray:
+        """Index into `users`."""
+        return self.column("user")
+
+    @property
+    def queue(self) -> IntArray:
+        """Index into `queues`."""
+        return self.column("queue")
 
     @property
     def deadline(self) -> FloatArray:
@@ -173,6 +182,9 @@ class Table:
         self.jobs: list[Job] = []
         self.row_of: dict[JobId, int] = {}
         self.shapes: list[Shape] = []
+        self.users: dict[str, int] = {}
+        """Name to number, in order of arrival; never shrinks."""
+        self.queues: dict[str, int] = {}
         self._shape_of: dict[Key, int] = {}
         self._shape_jobs: list[Job] = []
         self._columns: dict[str, npt.NDArray[Any]] = {
@@ -183,7 +195,7 @@ class Table:
 
     def view(self) -> Jobs:
         self._shared.update(MUTABLE)
-        return Jobs(dict(self._columns), self.count, self.jobs, self.row_of, self.shapes)
+        return Jobs(self)
 
     def get(self, name: str, row: int) -> Any:
         return self._columns[name][row]
@@ -206,6 +218,8 @@ class Table:
             self._shared.clear()
         values = {
             "submit": job.submit, "shape": self._shape(job), "width": job.replicas, "priority": job.priority,
+            "user": self.users.setdefault(job.user, len(self.users)),
+            "queue": self.queues.setdefault(job.queue, len(self.queues)),
             "deadline": np.inf if job.deadline is None else job.deadline,
             "declared": np.nan if job.seconds is None else job.seconds,
             "can": int(job.can & ~(Can.MOVE | Can.STOP)) if not job.checkpoints else int(job.can),

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.estimates import Beliefs, Estimates
-from headway.core.job import JobId
+from headway.core.estimates import Beliefs, Counts, Estimates
+from headway.core.job import Job, JobId
 from headway.core.snapshot import Sample, Snapshot
+from headway.predict.scaling import plain_speed
 
 Truth = Callable[[Snapshot], Beliefs]
 
@@ -35,12 +36,13 @@ class Nothing:
 @dataclass(frozen=True, slots=True)
 class Oracle:
     truth: Truth
+    speed: Callable[[Job, Counts], float] = plain_speed
 
     def fold(self, snapshot: Snapshot) -> Oracle:  # noqa: ARG002  the truth needs no evidence
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.with_estimates(Estimates(lambda: self.truth(snapshot)))
+        return _annotated(snapshot, lambda: self.truth(snapshot), self.speed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,14 @@ class Declared:
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.with_estimates(Estimates(lambda: declared_beliefs(snapshot)))
+        return _annotated(snapshot, lambda: declared_beliefs(snapshot))
+
+
+def _annotated(
+    snapshot: Snapshot, source: Callable[[], Beliefs], speed: Callable[[Job, Counts], float] = plain_speed
+) -> Snapshot:
+    jobs = snapshot.jobs
+    return snapshot.with_estimates(Estimates(source, lambda row, counts: speed(jobs.job(row), counts)))
 
 
 def declared_beliefs(snapshot: Snapshot) -> Beliefs:
@@ -93,7 +102,7 @@ class Progress:
         return Progress(tracks)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.with_estimates(Estimates(lambda: self._beliefs(snapshot)))
+        return _annotated(snapshot, lambda: self._beliefs(snapshot))
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         declared = declared_beliefs(snapshot)

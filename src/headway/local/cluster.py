@@ -59,9 +59,7 @@ class LocalCluster:
         os.set_blocking(self._ear, False)
         self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._ring)
         self.limits = Limits(f"{zlib.crc32(bytes(setup.folder.resolve())):08x}", cgroups=setup.cgroups)
-        self._grounds = Grounds(
-            self.limits, cores_of(nodes.nodes), nodes.kinds, setup.folder, self.server.address
-        )
+        self._grounds = Grounds(self.limits, cores_of(nodes.nodes), nodes.kinds, setup.folder, self.server.address)
         self._pilot = Pilot(self.now, self.server, setup.patience)
         self._wake = math.inf
         self._happened = False
@@ -122,11 +120,7 @@ class LocalCluster:
     def _snapshot(self, now: float) -> Snapshot:
         for job_id, gang in self._gangs.items():
             row = self.board.row(job_id)
-            if (
-                row is not None
-                and self.board.state(row) in TRAINING
-                and now - self._sampled >= SAMPLE_SECONDS
-            ):
+            if row is not None and self.board.state(row) in TRAINING and now - self._sampled >= SAMPLE_SECONDS:
                 cores = gang.used_cores(now)
                 if cores is not None:
                     self.board.uses(row, round(cores, 3))
@@ -186,15 +180,15 @@ class LocalCluster:
     def _judge(self, row: int, gang: Gang) -> None:
         """A running job's processes: all well, done, failed, or lost?"""
         codes = [replica.poll() for replica in gang.replicas if not replica.leaving]
-        failed = next((code for code in codes if code not in (None, 0)), None)
-        if failed is not None:
-            self._bring_down(row, gang, self._after_failure(gang, failed))
-        elif codes and all(code == 0 for code in codes):
+        failed = next((code for code in codes if code), None)
+        if codes and all(code == 0 for code in codes):
             self._land(row, gang, Landing(State.FINISHED, None))
-        elif any(code == 0 for code in codes):
+        elif gang.leaders_done():
             since = self._lingering.setdefault(gang.job.id, self.now())
-            if self.now() - since > LINGER_SECONDS and self._a_role_is_done(gang):
+            if failed is not None or self.now() - since > LINGER_SECONDS:
                 self._bring_down(row, gang, Landing(State.FINISHED, None))
+        elif failed is not None:
+            self._bring_down(row, gang, self._after_failure(gang, failed))
 
     def _bring_down(self, row: int, gang: Gang, landing: Landing) -> None:
         """What is left of the gang goes; policies leave the job alone meanwhile."""
@@ -202,22 +196,14 @@ class LocalCluster:
         self._flights[gang.job.id] = self._pilot.take_down(gang, landing)
         self._happened = True
 
-    def _a_role_is_done(self, gang: Gang) -> bool:
-        numbers = {replica.role for replica in gang.replicas if not replica.leaving}
-        return any(all(replica.exit_code == 0 for replica in gang.of(number)) for number in numbers)
-
     def _after_failure(self, gang: Gang, code: int) -> Landing:
         """A program that ends with an error has failed; one that was killed is interrupted and starts again."""
         outputs = self._grounds.folder / "output" / gang.job.id
         if code <= 128:
-            return Landing(
-                State.FAILED, None, f"a replica ended with exit code {code}; its output is in {outputs}"
-            )
+            return Landing(State.FAILED, None, f"a replica ended with exit code {code}; its output is in {outputs}")
         gang.interruptions += 1
         if gang.interruptions > MOST_INTERRUPTIONS:
-            return Landing(
-                State.FAILED, None, f"killed by signal {code - 128} {gang.interruptions} times in a row"
-            )
+            return Landing(State.FAILED, None, f"killed by signal {code - 128} {gang.interruptions} times in a row")
         return Landing(State.WAITING, None, f"a replica was killed by signal {code - 128}; it starts again")
 
     def _fly(self) -> None:

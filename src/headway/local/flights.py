@@ -86,9 +86,7 @@ class Pilot:
         why = yield from self._bring_up(gang, target)
         if why:
             yield from self._take_down(gang)
-            return Landing(
-                State.WAITING, None, f"it was saved and stopped, but did not start elsewhere: {why}", True
-            )
+            return Landing(State.WAITING, None, f"it was saved and stopped, but did not start elsewhere: {why}", True)
         return Landing(State.RUNNING, target, "", True)
 
     def stop(self, gang: Gang, old: Placement, because: Because) -> Flight:

@@ -59,9 +59,7 @@ class Gang:
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.replicas, self.step = attempt, [], -1
 
-    def launch(
-        self, role: int, nodes: tuple[int, ...], cpu: int, counts: dict[str, int], now: float
-    ) -> list[Replica]:
+    def launch(self, role: int, nodes: tuple[int, ...], cpu: int, counts: dict[str, int], now: float) -> list[Replica]:
         """Starts replicas of one role; they are told where the roles are that were started before."""
         name = self.job.roles[role].name
         taken = {replica.index for replica in self.of(role)}
@@ -125,6 +123,15 @@ class Gang:
 
     def alive(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.poll() is None]
+
+    def leaders_done(self) -> bool:
+        """Whether a role that others depend on has ended well: then the work is done, however the others end."""
+        leaders = {name for role in self.job.roles for name in role.after}
+        for number, role in enumerate(self.job.roles):
+            replicas = self.of(number)
+            if role.name in leaders and replicas and all(replica.poll() == 0 for replica in replicas):
+                return True
+        return len(self.job.roles) == 1 and any(replica.poll() == 0 for replica in self.replicas)
 
     def used_cores(self, now: float) -> float | None:
         """Cores used since last asked, over all replicas; None where nobody counts."""

@@ -96,10 +96,7 @@ class Adaptive:
             if surplus > 0 and Can.SCALE in allowed:
                 draft.scale(victim, number, placement.nodes[number][: role.replicas])
                 return
-            if (
-                _cpu(snapshot, victim, number) > _asked_cpu(snapshot, victim, number)
-                and Can.RESIZE in allowed
-            ):
+            if _cpu(snapshot, victim, number) > _asked_cpu(snapshot, victim, number) and Can.RESIZE in allowed:
                 _resize(draft, victim, number, _asked_cpu(snapshot, victim, number))
                 return
         if jobs.priority[victim] < jobs.priority[row] and Can.STOP in allowed:
@@ -180,8 +177,7 @@ def _spread_out(draft: Draft, row: int) -> bool:
 def _grown(snapshot: Snapshot, row: int) -> bool:
     shape, placement = snapshot.jobs.shape_at(row), snapshot.placements[row]
     return any(
-        len(placement.nodes[number]) > role.replicas
-        or _cpu(snapshot, row, number) > _asked_cpu(snapshot, row, number)
+        len(placement.nodes[number]) > role.replicas or _cpu(snapshot, row, number) > _asked_cpu(snapshot, row, number)
         for number, role in enumerate(shape.roles)
     )
 

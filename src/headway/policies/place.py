@@ -13,13 +13,12 @@ import numpy.typing as npt
 from headway.core.job import Can
 from headway.core.node import BoolArray, IntArray, Nodes
 from headway.core.placement import Placement
+from headway.core.quantity import LARGEST
 from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 
 
-def place(
-    snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None
-) -> Placement | None:
+def place(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None) -> Placement | None:
     """A placement for so many replicas per role (as asked for by default), or None where they do not fit."""
     wanted = tuple(counts) if counts is not None else shape.counts
     if shape.missing:
@@ -59,8 +58,8 @@ def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
 def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]:
     """How many replicas of this role each node takes."""
     count: npt.NDArray[np.int64] | None = None
-    for kind in np.flatnonzero(role.vector):
-        each = free[kind] // role.vector[kind]
+    for kind, amount in role.asks:
+        each = free[kind] // amount if amount > 1 else free[kind]
         count = each if count is None else np.minimum(count, each)
     mask = nodes.mask(role.constraint)
     if count is None:
@@ -71,8 +70,8 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
 def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:
     """The nodes that take one replica of this role."""
     fits = nodes.mask(role.constraint).copy()
-    for kind in np.flatnonzero(role.vector):
-        fits &= free[kind] >= role.vector[kind]
+    for kind, amount in role.asks:
+        fits &= free[kind] >= amount
     return fits
 
 
@@ -95,8 +94,8 @@ def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tu
 
 def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
     """Best fit: of the nodes that fit, the one with least free of what the role mostly asks for."""
-    kind = int(np.flatnonzero(role.vector)[-1]) if role.vector.any() else 0
-    scarce = np.where(fits, free[kind], np.iinfo(np.int32).max)
+    kind = role.asks[-1][0] if role.asks else 0
+    scarce = np.where(fits, free[kind], LARGEST)
     best = int(scarce.argmin())
     return best if fits[best] else None
 
@@ -121,9 +120,7 @@ def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...
     """All replicas of all roles on one node, unless a role wants to be apart from another."""
     if any(role.apart for role in shape.roles):
         return None
-    demand = sum(
-        role.vector.astype(np.int64) * count for role, count in zip(shape.roles, counts, strict=True)
-    )
+    demand = sum(role.vector.astype(np.int64) * count for role, count in zip(shape.roles, counts, strict=True))
     fits = np.all(free >= np.asarray(demand)[:, None], axis=0)
     for role, count in zip(shape.roles, counts, strict=True):
         if count:

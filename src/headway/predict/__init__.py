@@ -1,0 +1,1 @@
+"""Predictions: speed, and later curves and durations. Pure."""

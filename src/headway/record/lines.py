@@ -12,6 +12,7 @@ A log keeps changes, not snapshots; every cycle's snapshot can be built again fr
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -68,6 +69,8 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     changed: list[Change] = []
     beliefs: list[list[Any]] = []
     """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed."""
+    speeds: list[list[Any]] = []
+    """Serial, counts, relative speed: what the policy asked and was not told the same before."""
     samples: list[list[Any]] = []
     used_cpu: list[list[Any]] = []
     notes: list[list[str]] = []
@@ -145,21 +148,20 @@ def unpack_plan(line: CycleLine) -> Plan:
     return Plan(decisions, math.inf if line.until is None else line.until)
 
 
+_JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.name not in ("roles", "can")}
+_ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
+
+
 def pack_job(job: Job) -> dict[str, Any]:
     """Only what differs from the defaults: a trace's job is a short line."""
-    packed = {name: getattr(job, name) for name in Job.__dataclass_fields__ if name not in ("roles", "can")}
-    packed = {name: value for name, value in packed.items() if value not in ("", None, 0, 0.0, True)}
+    packed = _differing(job, _JOB_DEFAULTS)
     packed["can"] = int(job.can)
-    packed["checkpoints"] = job.checkpoints
-    packed["roles"] = [_pack_role(role) for role in job.roles]
+    packed["roles"] = [_differing(role, _ROLE_DEFAULTS) for role in job.roles]
     return packed
 
 
-def _pack_role(role: Role) -> dict[str, Any]:
-    fields = {name: getattr(role, name) for name in Role.__dataclass_fields__}
-    return {
-        name: value for name, value in fields.items() if value not in ("", (), False) or name == "replicas"
-    }
+def _differing(thing: object, defaults: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, default in defaults.items() if (value := getattr(thing, name)) != default}
 
 
 def unpack_job(packed: dict[str, Any]) -> Job:

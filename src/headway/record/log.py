@@ -39,7 +39,8 @@ class LogError(UserError):
 class LogWriter:
     """Appends lines, and shows each to the readers. `durable` writes each cycle through to the
     file before the plan is applied; `fresh` begins the file anew, and `written` lines of the same
-    run are there already."""
+    run are there already.
+    """
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class LogWriter:
         self._readers = readers
         self._written = written
         self._used_cpu: dict[int, float] = {}
+        self._speeds: dict[tuple[int, tuple[int, ...]], float] = {}
         self._write(head)
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
@@ -74,6 +76,7 @@ class LogWriter:
         line = CycleLine(snapshot.cycle, snapshot.now)
         line.changed = [_change(snapshot, row) for row in snapshot.changed]
         line.beliefs = self._beliefs(snapshot)
+        line.speeds = self._new_speeds(snapshot)
         line.samples = [[s.job, s.at, s.step, s.loss, s.total_steps] for s in snapshot.samples]
         line.used_cpu = self._usage(snapshot)
         line.notes = [[job, sentence] for job, sentence in snapshot.notes]
@@ -98,6 +101,15 @@ class LogWriter:
         fresh = [[int(snapshot.jobs.serial[row]), cores] for row, cores in used.items()
                  if self._used_cpu.get(row) != cores]  # fmt: skip
         self._used_cpu = used
+        return fresh
+
+    def _new_speeds(self, snapshot: Snapshot) -> list[list[Any]]:
+        fresh = []
+        for (row, counts), speed in snapshot.estimates.asked_speeds.items():
+            asked = (int(snapshot.jobs.serial[row]), counts)
+            if self._speeds.get(asked) != speed:
+                self._speeds[asked] = speed
+                fresh.append([asked[0], counts, speed])
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
@@ -179,9 +191,7 @@ def _drop_torn_line(path: Path) -> None:
 
 def read(path: Path) -> Iterator[Line]:
     """The lines of a log, up to the last whole one."""
-    opener: Callable[[Path], Any] = (
-        (lambda p: gzip.open(p, "rb")) if path.suffix == ".gz" else lambda p: p.open("rb")
-    )
+    opener: Callable[[Path], Any] = (lambda p: gzip.open(p, "rb")) if path.suffix == ".gz" else lambda p: p.open("rb")
     try:
         with opener(path) as file:
             for number, raw in enumerate(file, 1):

@@ -11,11 +11,12 @@ import numpy as np
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs, Estimates
+from headway.core.job import JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import State
-from headway.core.job import JobId
+from headway.predict.scaling import plain_speed
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -25,8 +26,8 @@ from headway.record.lines import (
     NodesLine,
     unpack_job,
     unpack_placement,
+    unpack_plan,
 )
-from headway.record.lines import unpack_plan
 from headway.record.log import LogError, read
 
 
@@ -51,6 +52,7 @@ class ReplayCluster:
     """Arrival number to row."""
     _beliefs: FloatArray = field(default_factory=lambda: np.zeros((64, 3)))
     """By row: seconds left, as of, burning."""
+    _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _recorded: Plan = field(default_factory=Plan)
     _at: tuple[int, float] = (0, 0.0)
 
@@ -62,7 +64,7 @@ class ReplayCluster:
             match line:
                 case Head():
                     self.heads.append(line)
-                    self._board, self._rows = None, {}
+                    self._board, self._rows, self._speeds = None, {}, {}
                 case NodesLine():
                     nodes = Nodes.of(line.nodes, line.kinds)
                     if self._board is None:
@@ -111,8 +113,16 @@ class ReplayCluster:
                 board.uses(rows[serial], cores)
         for serial, left, at, burning in line.beliefs:
             self._beliefs[rows[serial]] = (math.nan if left is None else left, at, burning)
+        for serial, counts, speed in line.speeds:
+            self._speeds[serial, tuple(counts)] = speed
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
-        return board.snapshot(line.now).with_estimates(Estimates(self._columns))
+        return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed))
+
+    def _speed(self, row: int, counts: tuple[int, ...]) -> float:
+        """What the policy was told; a policy that asks something new is answered by the plain form."""
+        board = self._need_board()
+        told = self._speeds.get((int(board.table.get("serial", row)), counts))
+        return plain_speed(board.job(row), counts) if told is None else told
 
     def _columns(self) -> Beliefs:
         known = self._beliefs[: self._need_board().table.count].copy()

@@ -91,9 +91,7 @@ class SimCluster:
         """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
         count = snapshot.jobs.count
         rate, training = self._rate[:count], snapshot.jobs.training()
-        left = np.where(
-            training & (rate > 0), self._left[:count] / np.where(rate > 0, rate, 1.0), self._left[:count]
-        )
+        left = np.where(training & (rate > 0), self._left[:count] / np.where(rate > 0, rate, 1.0), self._left[:count])
         return Beliefs(left, self._at[:count].copy(), training)
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
@@ -102,11 +100,7 @@ class SimCluster:
         """Jumps to the next instant at which something happens, and lets all of it happen."""
         while self._events and self._stale(self._events[0]):
             heapq.heappop(self._events)
-        arrival = (
-            self._arrivals[self._next_arrival].submit
-            if self._next_arrival < len(self._arrivals)
-            else math.inf
-        )
+        arrival = self._arrivals[self._next_arrival].submit if self._next_arrival < len(self._arrivals) else math.inf
         event = self._events[0][0] if self._events else math.inf
         instant = min(arrival, event, self._wake)
         if math.isinf(instant) or (math.isinf(min(arrival, event)) and not self.board.unfinished):
@@ -121,9 +115,7 @@ class SimCluster:
             event_ = heapq.heappop(self._events)
             if not self._stale(event_):
                 self._happen(event_[2], event_[3])
-        while (
-            self._next_arrival < len(self._arrivals) and self._arrivals[self._next_arrival].submit <= self.now
-        ):
+        while self._next_arrival < len(self._arrivals) and self._arrivals[self._next_arrival].submit <= self.now:
             self._arrive(self._arrivals[self._next_arrival])
             self._next_arrival += 1
         return True

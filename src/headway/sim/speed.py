@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
+from headway.predict.scaling import PARALLEL, computes, plain_speed
 
 SpeedOf = Callable[[Job, Placement, tuple[str, ...]], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    parallel_replicas: float = 0.9
+    parallel_replicas: float = PARALLEL
     """Share of the work that more replicas divide among them."""
     parallel_cpu: float = 0.97
     """Share of a replica's work that more cpu speeds up."""
@@ -26,21 +27,8 @@ class Speed:
     """Loss of speed when roles that exchange data are all on different nodes."""
 
     def __call__(self, job: Job, placement: Placement, kinds: tuple[str, ...]) -> float:
-        return (
-            self._replicas(job, placement) * self._cpu(job, placement, kinds) * self._locality(job, placement)
-        )
-
-    def _replicas(self, job: Job, placement: Placement) -> float:
-        asked = sum(role.replicas for role in job.roles if computes(role.name))
-        now = sum(
-            len(nodes) for role, nodes in zip(job.roles, placement.nodes, strict=True) if computes(role.name)
-        )
-        if now == asked or not asked:
-            return 1.0
-        if now == 0:
-            return 0.0
-        serial = 1.0 - self.parallel_replicas
-        return 1.0 / (serial + self.parallel_replicas * asked / now)
+        replicas = plain_speed(job, placement.counts, self.parallel_replicas)
+        return replicas * self._cpu(job, placement, kinds) * self._locality(job, placement)
 
     def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...]) -> float:
         if placement.requests is None or CPU not in kinds:
@@ -61,8 +49,3 @@ class Speed:
             return 1.0
         remote = sum(1 for one, other in pairs if not where[one] & where[other])
         return 1.0 - self.apart_loss * remote / len(pairs)
-
-
-def computes(role: str) -> bool:
-    """Parameter servers serve; everyone else trains."""
-    return role != "ps"

@@ -23,8 +23,8 @@ from headway.workload.schema import (
     RoleFields,
     SimulateFields,
     amounts_of,
+    seconds,
 )
-from headway.workload.schema import seconds
 
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
@@ -119,9 +119,7 @@ def _job(path: Path, number: int, fields: JobFields) -> Job:
 
 def _own_role(where: str, fields: JobFields) -> RoleFields:
     if fields.after or fields.near or fields.apart:
-        raise WorkloadError(
-            f"{where}: field after, near or apart: only a job with several roles has an order"
-        )
+        raise WorkloadError(f"{where}: field after, near or apart: only a job with several roles has an order")
     return fields
 
 
@@ -131,9 +129,7 @@ def _check_roles(where: str, roles: tuple[Role, ...]) -> None:
         for field in ("near", "apart"):
             for other in getattr(role, field):
                 if other not in names:
-                    raise WorkloadError(
-                        f"{where}: field roles.{role.name}.{field}: there is no role {other!r}"
-                    )
+                    raise WorkloadError(f"{where}: field roles.{role.name}.{field}: there is no role {other!r}")
     try:
         start_order(roles)
     except ValueError as error:
