@@ -1,0 +1,72 @@
+"""Every policy, on generated snapshots: what must hold whatever it decides."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from headway.core.check import check
+from headway.core.plan import Start
+from headway.core.reason import explain
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.core.table import MUTABLE, WRITE_ONCE
+from headway.policies.registry import POLICIES
+from strategies import snapshots
+
+EXAMPLES = int(os.environ.get("HEADWAY_EXAMPLES", "60"))
+bounded = settings(
+    max_examples=EXAMPLES, deadline=None, derandomize="HEADWAY_EXAMPLES" not in os.environ, database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)  # fmt: skip
+every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+
+
+@every_policy
+@bounded
+@given(snapshot=snapshots())
+def test_plans_keep_the_rules_and_repeat_and_leave_the_snapshot_alone(name: str, snapshot: Snapshot) -> None:
+    policy = POLICIES[name]()
+    before = _contents(snapshot)
+    plan = policy(snapshot)
+    assert check(snapshot, plan, gangless=getattr(policy, "gangless", False)) == ()
+    assert POLICIES[name]()(snapshot) == plan
+    assert _contents(snapshot) == before
+    assert plan.until > snapshot.now
+
+
+@every_policy
+@bounded
+@given(snapshot=snapshots())
+def test_every_job_that_is_not_started_is_told_why_with_a_number(name: str, snapshot: Snapshot) -> None:
+    plan = POLICIES[name]()(snapshot)
+    started = {decision.job for decision in plan.decisions if isinstance(decision, Start)}
+    for row in snapshot.jobs.waiting():
+        job = snapshot.jobs.job(int(row))
+        if job.id not in started:
+            reason = explain(snapshot, plan, job.id)
+            assert re.search(r"\d", reason.sentence), reason
+
+
+@bounded
+@given(snapshot=snapshots())
+def test_generated_snapshots_are_possible(snapshot: Snapshot) -> None:
+    """The generator itself: capacity adds up, and no gang is below its least."""
+    assert (snapshot.free >= 0).all()
+    for row, placement in snapshot.placements.items():
+        for role, nodes in zip(snapshot.jobs.shape_at(row).roles, placement.nodes, strict=True):
+            assert role.least <= len(nodes) <= role.most
+        assert snapshot.jobs.state_of(row) not in (State.WAITING, State.FINISHED)
+
+
+def _contents(snapshot: Snapshot) -> tuple[object, ...]:
+    columns = tuple(snapshot.jobs.column(name).tobytes() for name in (*WRITE_ONCE, *MUTABLE))
+    mappings = tuple(copy.copy(dict(mapping)) for mapping in (snapshot.placements, snapshot.flights, snapshot.used_cpu))
+    beliefs = snapshot.estimates.beliefs
+    believed = tuple(np.asarray(column).tobytes() for column in (beliefs.left, beliefs.at, beliefs.burning))
+    return snapshot.free.tobytes(), columns, mappings, believed, snapshot.now, len(snapshot.jobs.jobs)
