@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+
 from headway.lab import Lab
 from headway.lab.api import STRATEGIC_PATCH, ApiError
 

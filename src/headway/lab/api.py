@@ -57,9 +57,7 @@ class Api:
             self._drop()
             if not was_kept or method != "GET":
                 raise
-            return self.request(
-                method, path, body, content_type
-            )  # the kept connection had been closed meanwhile
+            return self.request(method, path, body, content_type)  # the kept connection had been closed meanwhile
         text = content.decode()
         is_json = JSON in (response.getheader("Content-Type") or "")
         answer = json.loads(text) if is_json else text

@@ -54,9 +54,7 @@ def _build(go: Path, program: Program, meter: Meter) -> None:
     meter.begin(f"{program.name} {program.version}", _count_stale(go, program))
     target = program.built
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in target.parent.glob(
-        f"{target.name}.partial-*"
-    ):  # we hold the lock, so nobody writes these
+    for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so nobody writes these
         left_over.unlink()
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     command = _go(go, "build", "-v", "-ldflags", _link_flags(program), "-o", str(partial), program.package)

@@ -71,9 +71,7 @@ def signing_key(folder: Path, stem: str) -> KeyPair:
     key = ec.generate_private_key(ec.SECP256R1())
     public = folder / f"{stem}.pub"
     public.write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
     return KeyPair(public, _write_key(folder / f"{stem}.key", key))
 
@@ -123,8 +121,6 @@ def _write(stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePriva
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> Path:
     path.touch(mode=0o600)
     path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return path

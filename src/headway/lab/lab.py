@@ -237,7 +237,7 @@ class Lab:
         """End all that the lab started, and only that; remove its files."""
         if "api" in self.__dict__:
             self.api.close()
-        with places.locked(places.labs() / f"{self.name}.lock"):
+        with places.locked(Path(self._state.root) / f"{self.name}.lock"):
             teardown.take_down(self._state)
 
     @property
@@ -267,6 +267,7 @@ def _state_for(name: str, wishes: Wishes) -> LabState:
         raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
     return LabState(
         name=name,
+        root=str(places.labs()),
         created=time.time(),
         owner=process.current(os.getpid()) if wishes.get("owned") else None,
         port=port,
@@ -285,8 +286,6 @@ def _make_room(name: str) -> None:
     if existing is None:
         shutil.rmtree(places.labs() / name, ignore_errors=True)
     elif any(part.alive for part in existing.parts):
-        raise LabError(
-            f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`"
-        )
+        raise LabError(f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`")
     else:
         teardown.take_down(existing)

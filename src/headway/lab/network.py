@@ -24,9 +24,7 @@ def choose(taken: Iterable[int]) -> Network:
     for block in BLOCKS:
         if block not in used:
             return Network(block)
-    raise LabError(
-        f"all of 10.{BLOCKS[0]}.0.0/16 to 10.{BLOCKS[-1]}.0.0/16 are in use: end another lab first"
-    )
+    raise LabError(f"all of 10.{BLOCKS[0]}.0.0/16 to 10.{BLOCKS[-1]}.0.0/16 are in use: end another lab first")
 
 
 def create(state: LabState) -> None:
@@ -47,9 +45,7 @@ def remove(state: LabState) -> None:
     """Take away bridges and rules, whichever of them exist."""
     if state.network is None:
         return
-    existing = {
-        link["ifname"] for link in json.loads(_run("ip", "-json", "link", "show", "type", "bridge") or "[]")
-    }
+    existing = {link["ifname"] for link in json.loads(_run("ip", "-json", "link", "show", "type", "bridge") or "[]")}
     for node in range(1, state.kubelets + 1):
         if state.network.bridge(node) in existing:
             _run("ip", "link", "delete", state.network.bridge(node))
@@ -83,9 +79,7 @@ def _forward_rules(state: LabState) -> list[list[str]]:
 
 
 def _run(program: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [required_program(program), *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([required_program(program), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"`{program} {' '.join(arguments)}` failed: {done.stderr.strip()}")
     return done.stdout

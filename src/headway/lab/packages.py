@@ -37,9 +37,7 @@ def ensure_debian_packages() -> None:
     if os.geteuid() != 0:
         raise Unavailable(f"real nodes need packages that are not installed: sudo apt-get install {names}")
     if shutil.which("apt-get") is None:
-        raise Unavailable(
-            f"real nodes need what Debian calls {names}; install it with this system's package manager"
-        )
+        raise Unavailable(f"real nodes need what Debian calls {names}; install it with this system's package manager")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
     for command in (["apt-get", "update", "-q"], install):

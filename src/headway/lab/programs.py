@@ -61,6 +61,14 @@ PROGRAMS = {
         _kubernetes("kubelet"),
         Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+        Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset"),
+        Program(
+            "training-operator",
+            "training-operator",
+            "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+            "github.com/kubeflow/training-operator",
+        ),
+        Program("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", "sigs.k8s.io/kueue"),
     )
 }
 """In the order in which they are built: the first of a module compiles most of what the others need."""
@@ -97,12 +105,7 @@ def _fits(program: Program, candidate: Path) -> bool:
     """Whether the user's copy is of the pinned minor release: another may serve other API versions."""
     have = _release(reported_version(candidate, candidate.stat().st_mtime_ns))
     want = _release(program.version)
-    return (
-        have is not None
-        and want is not None
-        and have[0] == want[0]
-        and abs(have[1] - want[1]) <= program.skew
-    )
+    return have is not None and want is not None and have[0] == want[0] and abs(have[1] - want[1]) <= program.skew
 
 
 @remembered
@@ -124,9 +127,7 @@ def _release(version: str) -> tuple[int, int] | None:
 
 @remembered
 def _pinned(go_mod: Path, requirement: str) -> str:
-    found = re.search(
-        rf"^\s*(?:require\s+)?{re.escape(requirement)} (v\S+)", go_mod.read_text(), re.MULTILINE
-    )
+    found = re.search(rf"^\s*(?:require\s+)?{re.escape(requirement)} (v\S+)", go_mod.read_text(), re.MULTILINE)
     if found is None:
         raise LabError(f"{go_mod} does not require {requirement}: the installation of headway is damaged")
     return found[1]

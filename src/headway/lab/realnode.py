@@ -45,7 +45,7 @@ def parts(state: LabState, node: int) -> list[Part]:
         f"--kubeconfig={credentials.of(state).kubeconfig(f'kubelet-{node}')}",
         f"--hostname-override=node-{node}",
         f"--node-ip={_gateway(state, node)}",
-        f"--root-dir={home / 'kubelet'}",
+        f"--root-dir={_short_root(state, node)}",
         f"--cert-dir={home / 'kubelet' / 'pki'}",
         f"--node-labels=headway.dev/lab={state.name},headway.dev/real=true",
     ]
@@ -55,10 +55,16 @@ def parts(state: LabState, node: int) -> list[Part]:
             argv=[str(containerd), "--config", str(home / "containerd.toml")],
             version=reported_version(containerd),
         ),
-        Part(
-            name=f"kubelet-{node}", argv=kubelet_argv, version=PROGRAMS["kubelet"].version, port=KUBELET_PORT
-        ),
+        Part(name=f"kubelet-{node}", argv=kubelet_argv, version=PROGRAMS["kubelet"].version, port=KUBELET_PORT),
     ]
+
+
+def _short_root(state: LabState, node: int) -> Path:
+    """The kubelet's root by a short name: it makes sockets in it, and a socket's path is limited."""
+    link = state.run_folder / f"node-{node}" / "kubelet"
+    if not link.is_symlink():
+        link.symlink_to(folder(state, node) / "kubelet")
+    return link
 
 
 def import_image(state: LabState, node: int) -> None:

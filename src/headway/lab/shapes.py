@@ -1,4 +1,4 @@
-"""What simulated nodes look like, as the user writes it: `8xA100,96cpu,768Gi`, or `600:8xA100,96cpu,768Gi`."""
+"""What simulated nodes look like, as users write it: `8xA100,96cpu,768Gi` or `600:8xA100,96cpu,768Gi`."""
 
 from __future__ import annotations
 
@@ -62,6 +62,4 @@ def _word(word: str, shape: str) -> tuple[str, tuple[str, ...]]:
         return "cpus", (match[1],)
     if match := re.fullmatch(r"([1-9]\d{0,6}[KMGT]i)", word):
         return "memory", (match[1],)
-    raise LabError(
-        f"shape '{shape}': '{word}' is neither accelerators, cpus nor memory, as in {DEFAULT_SHAPE}"
-    )
+    raise LabError(f"shape '{shape}': '{word}' is neither accelerators, cpus nor memory, as in {DEFAULT_SHAPE}")

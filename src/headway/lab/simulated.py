@@ -1,8 +1,8 @@
 """Simulated nodes: real Node objects whose kubelet is KWOK, which pretends to run the pods bound to them.
 
 How a pod fares is told by its annotations, all optional:
-`headway.dev/lab-ready-after` and `headway.dev/lab-run-for` are durations such as 90s (a pod without the second runs
-until it is deleted), `headway.dev/lab-fail` makes a running pod fail with the given reason.
+`headway.dev/lab-ready-after` and `headway.dev/lab-run-for` are durations such as 90s (without the second a pod
+runs until it is deleted), `headway.dev/lab-fail` makes a running pod fail with the given reason.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def part(state: LabState, port: int) -> Part:
 def create_nodes(state: LabState, api: Api) -> None:
     """All node objects, several at a time, Ready from the first moment; KWOK keeps them so.
 
-    Every new node gets a taint until a controller has seen it Ready. That takes a minute for a thousand nodes, so
-    the taint is removed here.
+    Every new node has a taint until a controller has seen it Ready. With a thousand nodes that takes a minute,
+    so the taint is removed here.
     """
 
     def create(node: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -51,9 +52,7 @@ def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
     """Four for the control plane, one for the API server (unused with real nodes), one for KWOK."""
     taken = {port for other in others for port in other.reserved_ports}
     if state.port:
-        if not state.kubelets and (
-            state.port in taken or not controlplane.is_free(state.address, state.port)
-        ):
+        if not state.kubelets and (state.port in taken or not controlplane.is_free(state.address, state.port)):
             raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
         taken.add(state.port)
     ports = controlplane.free_ports(6, taken)
@@ -86,17 +85,16 @@ def start_all(state: LabState) -> None:
 
 def _start_guests(state: LabState) -> None:
     """What is not part of Kubernetes itself: name service and simulated nodes."""
-    api = api_of(state)
-    if state.kubelets:
-        dns.grant(api)
-        start(state, state.part("coredns"))
-        _wait(state, "coredns", lambda: is_open(dns.address(state), dns.PORT))
-    if state.simulated:
-        start(state, state.part("kwok"))
-        pretend.create_nodes(state, api)
-        expected = sum(group.count for group in state.simulated)
-        _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
-    api.close()
+    with closing(api_of(state)) as api:
+        if state.kubelets:
+            dns.grant(api)
+            start(state, state.part("coredns"))
+            _wait(state, "coredns", lambda: is_open(dns.address(state), dns.PORT))
+        if state.simulated:
+            start(state, state.part("kwok"))
+            pretend.create_nodes(state, api)
+            expected = sum(group.count for group in state.simulated)
+            _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
 
 
 def start(state: LabState, part: Part) -> None:
@@ -115,17 +113,15 @@ def api_of(state: LabState) -> Api:
 
 
 def wait_for_api(state: LabState) -> None:
-    api = api_of(state)
-    _wait(state, "kube-apiserver", lambda: _answers(api, "/readyz"))
-    api.close()
+    with closing(api_of(state)) as api:
+        _wait(state, "kube-apiserver", lambda: _answers(api, "/readyz"))
 
 
 def wait_for_controllers(state: LabState) -> None:
-    api = api_of(state)
-    wait_for_account(state, api, "default")
-    scheduler = state.part("kube-scheduler").port
-    _wait(state, "kube-scheduler", lambda: is_open("127.0.0.1", scheduler))
-    api.close()
+    with closing(api_of(state)) as api:
+        wait_for_account(state, api, "default")
+        scheduler = state.part("kube-scheduler").port
+        _wait(state, "kube-scheduler", lambda: is_open("127.0.0.1", scheduler))
 
 
 def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
@@ -135,10 +131,9 @@ def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
 
 
 def wait_for_node(state: LabState, node: int) -> None:
-    api = api_of(state)
-    path = f"/api/v1/nodes/node-{node}"
-    _wait(state, f"kubelet-{node}", lambda: _answers(api, path) and _is_usable(api.get(path)))
-    api.close()
+    with closing(api_of(state)) as api:
+        path = f"/api/v1/nodes/node-{node}"
+        _wait(state, f"kubelet-{node}", lambda: _answers(api, path) and _is_usable(api.get(path)))
 
 
 def _count_ready(api: Api) -> int:
@@ -188,7 +183,5 @@ def last_words(state: LabState, name: str) -> str:
         lines = state.log(name).read_text(errors="replace").strip().splitlines()[-40:]
     except FileNotFoundError:
         lines = []
-    complaints = [
-        line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line
-    ]
+    complaints = [line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line]
     return (complaints or lines or ["its log is empty"])[-1][:300]

@@ -64,6 +64,8 @@ class Network(msgspec.Struct, frozen=True):
 
 class LabState(msgspec.Struct, kw_only=True):
     name: str
+    root: str
+    """The state folder in which the lab was made: the environment that names it may change meanwhile."""
     created: float
     owner: Process | None = None
     """The test run that it belongs to; when that is gone, the lab is an orphan and the next `up` ends it."""
@@ -82,7 +84,7 @@ class LabState(msgspec.Struct, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        return places.labs() / self.name
+        return Path(self.root) / self.name
 
     @property
     def identity(self) -> str:
@@ -132,9 +134,7 @@ def load(name: str) -> LabState | None:
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LabError(
-            f"{path} cannot be read ({error}): remove {path.parent} after ending its processes"
-        ) from error
+        raise LabError(f"{path} cannot be read ({error}): remove {path.parent} after ending its processes") from error
 
 
 def load_all() -> list[LabState]:
@@ -147,6 +147,4 @@ def check_disk(folder: Path, needed_bytes: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
-        raise LabError(
-            f"a lab needs {needed_bytes / 1e6:.0f} MB of disk and {folder} has {free / 1e6:.0f} MB left"
-        )
+        raise LabError(f"a lab needs {needed_bytes / 1e6:.0f} MB of disk and {folder} has {free / 1e6:.0f} MB left")

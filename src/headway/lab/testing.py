@@ -1,8 +1,8 @@
 """Fixtures for tests on a real Kubernetes; import them into a conftest.
 
-One lab for the whole test session, a namespace for each test. Where this machine cannot carry a lab the tests are
-skipped with the reason; with `CI` set in the environment that is a failure, so that a broken lab is not mistaken for
-a green run.
+One lab for the whole test session, a namespace for each test. Where this machine cannot carry a lab the tests
+are skipped with the reason; with `CI` set in the environment that is a failure, so that a broken lab is not
+mistaken for a green run.
 """
 
 from __future__ import annotations

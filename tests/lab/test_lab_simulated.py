@@ -1,0 +1,79 @@
+"""Simulated nodes on the real API server."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+
+import pytest
+
+from headway.lab import Lab, Unavailable, node_groups
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    try:
+        groups = node_groups(30, ["20:8xA100,96cpu,768Gi", "4xV100,32cpu,256Gi"])
+        lab = Lab.up(f"test-{os.getpid()}-sim", simulated=groups, racks=3, owned=True)
+    except Unavailable as error:
+        pytest.skip(str(error))
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def pods(simulated):
+    name = f"test-{secrets.token_hex(4)}"
+    simulated.create_namespace(name)
+    return f"/api/v1/namespaces/{name}/pods"
+
+
+def a_pod(name: str, gpus: int, **annotations: str) -> dict:
+    marks = {f"headway.dev/lab-{key.replace('_', '-')}": value for key, value in annotations.items()}
+    container = {"name": "main", "image": "any", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"metadata": {"name": name, "annotations": marks}, "spec": spec}
+
+
+def phases(lab: Lab, pods: str) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in lab.api.get(pods)["items"]}
+
+
+def wait_for(lab: Lab, pods: str, wanted: dict[str, str], seconds: float = 30) -> float:
+    began = time.monotonic()
+    while (found := phases(lab, pods)) != wanted:
+        assert time.monotonic() - began < seconds, found
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def test_nodes_have_their_shapes_and_racks(simulated):
+    nodes = simulated.api.get("/api/v1/nodes")["items"]
+    racks = [node["metadata"]["labels"]["headway.dev/rack"] for node in nodes]
+    assert {rack: racks.count(rack) for rack in racks} == {"rack-001": 10, "rack-002": 10, "rack-003": 10}
+    small = [n for n in nodes if n["metadata"]["labels"]["headway.dev/accelerator"] == "V100"]
+    assert len(small) == 10
+    assert small[0]["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert small[0]["status"]["allocatable"]["cpu"] == "32"
+
+
+def test_a_pod_lives_as_its_annotations_say(simulated, pods):
+    simulated.api.post(pods, a_pod("short", 8, ready_after="1s", run_for="2s"))
+    simulated.api.post(pods, a_pod("doomed", 1, fail="OutOfLuck"))
+    simulated.api.post(pods, a_pod("endless", 1))
+    wait_for(simulated, pods, {"short": "Running", "doomed": "Failed", "endless": "Running"})
+    took = wait_for(simulated, pods, {"short": "Succeeded", "doomed": "Failed", "endless": "Running"})
+    assert took > 1.0, "it did not run for two seconds"
+    ended = simulated.api.get(f"{pods}/doomed")["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("OutOfLuck", 1)
+    simulated.api.delete(f"{pods}/endless")
+    wait_for(simulated, pods, {"short": "Succeeded", "doomed": "Failed"})
+
+
+def test_a_pod_too_large_for_every_node_waits(simulated, pods):
+    simulated.api.post(pods, a_pod("huge", 9))
+    simulated.api.post(pods, a_pod("fits", 8))
+    wait_for(simulated, pods, {"huge": "Pending", "fits": "Running"})
