@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live as RichLive
@@ -25,7 +26,7 @@ class Live:
         self._last: dict[JobId, Sample] = {}
         self._states: dict[JobId, State] = {}
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> Self:
         if self._on_terminal:
             self._table.__enter__()
         return self

@@ -13,6 +13,7 @@ from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.cycle.book import Nothing
 from headway.cycle.loop import run
+from headway.predict.scaling import plain_speed
 from headway.record.lines import Head, pack_decision
 from headway.record.log import read
 from headway.record.replay import ReplayCluster
@@ -30,7 +31,7 @@ def replay(
         raise UserError(f"{log}: this is no headway log: it has no head line")
     name = policy or head.policy
     chosen = make_policy(name, list(settings) or ([] if policy else head.settings.get("set", [])))
-    cluster = ReplayCluster(log)
+    cluster = ReplayCluster(log, plain_speed)
     run(cluster, chosen, Nothing())
     differences = cluster.differences
     if json:

@@ -52,7 +52,9 @@ class _Checker:
         state = jobs.state_of(row)
         if state is not wanted:
             return f"the job is {state.name.lower()}, not {wanted.name.lower()}"
-        allowed = Can(int(jobs.can[row]))
+        return self._rule(decision, row, Can(int(jobs.can[row])))
+
+    def _rule(self, decision: Decision, row: int, allowed: Can) -> str:
         match decision:
             case Start(placement=placement):
                 return self._start(row, placement, allowed)

@@ -69,7 +69,8 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
         vector.flags.writeable = False
         roles.append(
             RoleShape(
-                role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a), role.replicas, role.least, role.most, Constraint.of(role),
+                role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a),
+                role.replicas, role.least, role.most, Constraint.of(role),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
             )

@@ -20,7 +20,8 @@ from headway.core.states import OVER, State
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
-    "user": np.int32, "queue": np.int32, "deadline": np.float64, "declared": np.float64, "can": np.uint8, "serial": np.int64,
+    "user": np.int32, "queue": np.int32, "deadline": np.float64, "declared": np.float64,
+    "can": np.uint8, "serial": np.int64,
 }  # fmt: skip
 MUTABLE: dict[str, Any] = {
     "state": np.uint8, "since": np.float64, "attained": np.float64, "service": np.float64,
@@ -36,7 +37,7 @@ class Jobs:
     __slots__ = ("_columns", "_views", "count", "jobs", "queues", "row_of", "shapes", "users")
 
     def __init__(self, table: Table) -> None:
-        self._columns = dict(table._columns)
+        self._columns = dict(table.columns)
         self._views: dict[str, npt.NDArray[Any]] = {}
         self.count = table.count
         self.jobs = table.jobs
@@ -187,7 +188,7 @@ class Table:
         self.queues: dict[str, int] = {}
         self._shape_of: dict[Key, int] = {}
         self._shape_jobs: list[Job] = []
-        self._columns: dict[str, npt.NDArray[Any]] = {
+        self.columns: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(64, dtype) for name, dtype in (WRITE_ONCE | MUTABLE).items()
         }
         self._shared: set[str] = set()
@@ -198,23 +199,23 @@ class Table:
         return Jobs(self)
 
     def get(self, name: str, row: int) -> Any:
-        return self._columns[name][row]
+        return self.columns[name][row]
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """The live column, for reading only."""
-        return self._columns[name][: self.count]
+        return self.columns[name][: self.count]
 
     def set(self, name: str, row: int, value: float) -> None:
         if name in self._shared:
-            self._columns[name] = self._columns[name].copy()
+            self.columns[name] = self.columns[name].copy()
             self._shared.discard(name)
-        self._columns[name][row] = value
+        self.columns[name][row] = value
 
     def append(self, job: Job, now: float) -> int:
         row = self.count
-        if row == len(self._columns["submit"]):
-            for name, column in self._columns.items():
-                self._columns[name] = np.concatenate([column, np.zeros(len(column), column.dtype)])
+        if row == len(self.columns["submit"]):
+            for name, column in self.columns.items():
+                self.columns[name] = np.concatenate([column, np.zeros(len(column), column.dtype)])
             self._shared.clear()
         values = {
             "submit": job.submit, "shape": self._shape(job), "width": job.replicas, "priority": job.priority,
@@ -227,7 +228,7 @@ class Table:
             "touched": -np.inf, "first_start": np.nan, "saved": 0.0, "stops": 0,
         }  # fmt: skip
         for name, value in values.items():
-            self._columns[name][row] = value
+            self.columns[name][row] = value
         self.jobs.append(job)
         self.row_of[job.id] = row
         self.count += 1
@@ -253,12 +254,12 @@ class Table:
         """Drops dead rows when they are more than half; returns the rows kept, or None where nothing was done."""
         if self.dead < 64 or 2 * self.dead <= self.count:
             return None
-        kept = np.flatnonzero(~np.isin(self._columns["state"][: self.count], [int(state) for state in OVER]))
+        kept = np.flatnonzero(~np.isin(self.columns["state"][: self.count], [int(state) for state in OVER]))
         size = max(64, 2 * len(kept))
-        for name, column in self._columns.items():
+        for name, column in self.columns.items():
             fresh = np.zeros(size, column.dtype)
             fresh[: len(kept)] = column[kept]
-            self._columns[name] = fresh
+            self.columns[name] = fresh
         self._shared.clear()
         self.jobs = [self.jobs[row] for row in kept]
         self.row_of = {job.id: row for row, job in enumerate(self.jobs)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from headway.core.errors import UserError
@@ -109,8 +109,7 @@ class ProgressServer:
         self._ring()
         self._thread.join(timeout=5)
         if self.address.startswith("unix:"):
-            with contextlib.suppress(OSError):
-                os.unlink(self.address.removeprefix("unix:"))
+            Path(self.address.removeprefix("unix:")).unlink(missing_ok=True)
 
     # ── speaking ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -249,8 +248,7 @@ def _listen(address: str) -> socket.socket:
     try:
         if address.startswith("unix:"):
             path = address.removeprefix("unix:")
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            Path(path).unlink(missing_ok=True)
             server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             server.bind(path)
         else:

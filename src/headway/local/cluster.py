@@ -6,6 +6,7 @@ that is worth a decision.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -13,7 +14,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.board import Board
@@ -41,7 +42,7 @@ class Setup:
     folder: Path
     began: float
     """Seconds since 1970 at which the run's clock showed zero; kept over restarts."""
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
     cgroups: bool = True
 
 
@@ -137,10 +138,8 @@ class LocalCluster:
             self._happened = True
 
     def _hear(self) -> None:
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.read(self._ear, 65536)
-        except BlockingIOError:
-            pass
         for event in self.server.poll():
             gang = self._gangs.get(event.job)
             if gang is not None and event.attempt == gang.attempt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from headway.core.errors import UserError
 from headway.core.job import Job
@@ -19,7 +20,7 @@ def this_machine() -> Node:
     cores = len(os.sched_getaffinity(0))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     capacity = [(CPU, cores * 1000), (MEMORY, max(256, pages - LEFT_ALONE_MIB))]
-    gpus = sum(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev"))
+    gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
     if gpus:
         capacity.append((GPU, gpus))
     return Node(name="here", capacity=tuple(sorted(capacity)))

@@ -72,7 +72,7 @@ def launch(job: Job, seat: Seat, now: float) -> Replica:
     seat.output.parent.mkdir(parents=True, exist_ok=True)
     seat.checkpoint.mkdir(parents=True, exist_ok=True)
     spec = {
-        "parent": os.getpid(), "command": resolve(role.command), "directory": job.directory or os.getcwd(),
+        "parent": os.getpid(), "command": resolve(role.command), "directory": job.directory or str(Path.cwd()),
         "env": environment(job, role, seat, port), "output": str(seat.output), "join": seat.group.join,
         "cores": list(seat.cores), "grace": GRACE_SECONDS,
     }  # fmt: skip

@@ -113,7 +113,7 @@ def _become(spec: dict[str, Any]) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.chdir(spec["directory"])
-    os.execvpe(spec["command"][0], spec["command"], spec["env"])
+    os.execvpe(spec["command"][0], spec["command"], spec["env"])  # noqa: S606  the user's own program
 
 
 def _signal_all(number: int) -> None:
@@ -125,7 +125,7 @@ def _signal_all(number: int) -> None:
 
 def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 stat = file.read()

@@ -1,4 +1,4 @@
-"""Writing a log as the run goes, and reading one back. A log cut off by a crash is readable up to its last whole line."""
+"""Writing a log as the run goes, and reading one back. One cut off by a crash is readable up to its last whole line."""
 
 from __future__ import annotations
 
@@ -191,9 +191,8 @@ def _drop_torn_line(path: Path) -> None:
 
 def read(path: Path) -> Iterator[Line]:
     """The lines of a log, up to the last whole one."""
-    opener: Callable[[Path], Any] = (lambda p: gzip.open(p, "rb")) if path.suffix == ".gz" else lambda p: p.open("rb")
     try:
-        with opener(path) as file:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 if not raw.endswith(b"\n"):
                     return

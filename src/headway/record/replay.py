@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs, Estimates
-from headway.core.job import JobId
+from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import State
-from headway.predict.scaling import plain_speed
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -42,6 +41,8 @@ class Difference:
 @dataclass(slots=True)
 class ReplayCluster:
     path: Path
+    speed: Callable[[Job, tuple[int, ...]], float] = lambda _job, _counts: math.nan
+    """Answers a policy that asks for a speed which the recorded one did not ask for."""
     heads: list[Head] = field(default_factory=list)
     cycles: int = 0
     complete: bool = False
@@ -119,10 +120,10 @@ class ReplayCluster:
         return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
-        """What the policy was told; a policy that asks something new is answered by the plain form."""
+        """What the policy was told then."""
         board = self._need_board()
         told = self._speeds.get((int(board.table.get("serial", row)), counts))
-        return plain_speed(board.job(row), counts) if told is None else told
+        return self.speed(board.job(row), counts) if told is None else told
 
     def _columns(self) -> Beliefs:
         known = self._beliefs[: self._need_board().table.count].copy()
