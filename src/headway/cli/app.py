@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from headway.cli.jobs import jobs
 from headway.cli.replay import replay
 from headway.cli.run import run
+from headway.cli.schedule import schedule
 from headway.cli.simulate import simulate
+from headway.cli.submit import submit
 
 app = typer.Typer(
     name="headway",
@@ -18,3 +21,6 @@ app = typer.Typer(
 app.command()(run)
 app.command()(simulate)
 app.command()(replay)
+app.command()(schedule)
+app.command()(submit)
+app.command()(jobs)

@@ -1,0 +1,60 @@
+"""`headway jobs`: the TrainingJobs of a cluster as a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
+from headway.cli.options import Json
+from headway.core.errors import UserError
+
+if TYPE_CHECKING:
+    from headway.kube.config import Access
+    from headway.kube.listing import Row
+
+COLUMNS = ("job", "user", "phase", "replicas", "nodes", "progress", "loss", "eta", "attempt", "why")
+
+
+def jobs(
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Annotated[str, typer.Option(help="Of this namespace, or of `all`; default: the context's.")] = "",
+    json: Json = False,
+) -> None:
+    """List TrainingJobs: who waits, who runs where, how far each is and when it will be done."""
+    need_extra()
+    access = access_for(kubeconfig, context)
+    rows = asyncio.run(_list(access, namespace or access.namespace))
+    if json:
+        print(json_.dumps({"jobs": [msgspec.to_builtins(row) for row in rows]}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in COLUMNS:
+        table.add_column(name, justify="right" if name in ("replicas", "progress", "loss", "attempt") else "left")
+    for row in rows:
+        loss = "" if row.loss is None else f"{row.loss:.4f}"
+        table.add_row(
+            row.name, row.user, row.phase, str(row.replicas), " ".join(row.nodes), row.progress, loss,
+            row.eta, str(row.attempt), row.message,
+        )  # fmt: skip
+    Console().print(table)
+
+
+async def _list(access: Access, namespace: str) -> list[Row]:
+    from headway.kube.client import Client
+    from headway.kube.errors import ApiError
+    from headway.kube.listing import list_jobs
+
+    async with Client(access) as client:
+        try:
+            return await list_jobs(client, "" if namespace == "all" else namespace)
+        except ApiError as error:
+            raise UserError(f"TrainingJobs cannot be listed: {error}") from error

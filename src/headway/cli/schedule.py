@@ -1,0 +1,156 @@
+"""`headway schedule`: the live scheduler and job operator on Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+import yaml
+
+from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
+from headway.cli.options import Estimates, Json, Log, PolicyName, Set
+from headway.cli.show import show_result
+from headway.cli.wiring import make_book, make_policy
+from headway.core.errors import UserError
+from headway.cycle.loop import Decided, run
+from headway.record.lines import Head
+from headway.record.log import LogWriter, read
+from headway.record.metrics import Tally
+
+
+def schedule(
+    policy: PolicyName = "adaptive",
+    settings: Set = [],  # noqa: B006  typer copies it
+    estimates: Estimates = "progress",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Annotated[str, typer.Option(help="Look after TrainingJobs of this namespace, or of `all`.")] = "all",
+    log: Log = None,
+    progress_listen: Annotated[
+        str, typer.Option(help="HOST:PORT on which training's progress is heard; keep it over restarts.")
+    ] = "0.0.0.0:7077",  # noqa: S104  pods on other machines report here
+    progress_address: Annotated[
+        str, typer.Option(help="HOST:PORT at which pods reach it; default: this machine's address.")
+    ] = "",
+    template: Annotated[
+        Path | None, typer.Option(help="A pod template (YAML) that every replica starts from: image, volumes, …")
+    ] = None,
+    checkpoints: Annotated[
+        str, typer.Option(help="A folder, as seen in pods on every node, that holds one checkpoint folder per job.")
+    ] = "",
+    save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 60.0,
+    start_seconds: Annotated[float, typer.Option(help="How long a gang may take until all its pods run.")] = 300.0,
+    progress_seconds: Annotated[float, typer.Option(help="Write progress to a status at most this often.")] = 60.0,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End once all jobs are done.")] = False,
+    install: Annotated[
+        bool, typer.Option("--install", help="Apply the CRD and roles to the cluster; then end.")
+    ] = False,
+    print_manifests: Annotated[bool, typer.Option("--print-manifests", help="Print them instead.")] = False,
+    json: Json = False,
+) -> None:
+    """Schedule TrainingJobs. May be killed and started again at any time: everything it needs is in the cluster."""
+    need_extra()
+    if print_manifests or install:
+        _install(kubeconfig, context, only_print=print_manifests)
+        return
+    from headway.kube.cluster import KubeCluster, Setup
+    from headway.kube.pods import Making
+    from headway.kube.remote import Remote
+    from headway.kube.view import Patience
+    from headway.listen import ProgressServer
+
+    chosen, book = make_policy(policy, settings), make_book(estimates)
+    access = access_for(kubeconfig, context)
+    began = _began(log)
+    server: list[ProgressServer] = []
+
+    def ears(wake: Callable[[], None]) -> ProgressServer:
+        server.append(ProgressServer(f"tcp:{progress_listen}", wake))
+        return server[0]
+
+    address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
+    making = Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints)
+    patience = Patience(save=save_seconds, start=start_seconds, scale=start_seconds)
+    setup = Setup(
+        began=began, making=making, patience=patience, progress_seconds=progress_seconds, until_idle=until_idle
+    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    cluster = KubeCluster(Remote(access, "" if namespace == "all" else namespace), ears, setup)
+    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, making.progress)
+    head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
+    tally = Tally()
+    writer = LogWriter(log, head, tally, durable=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: cluster.stop())
+
+    def observe(decided: Decided) -> None:
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+
+    try:
+        run(cluster, chosen, book, observe)
+    finally:
+        cluster.close()
+    if until_idle and not cluster.board.unfinished:
+        writer.end(cluster.now(), 0)
+    writer.close()
+    if until_idle:
+        show_result(tally, as_json=json)
+
+
+def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None:
+    from headway.kube.install import install, manifests
+
+    if only_print:
+        print(manifests())
+        return
+    for applied in asyncio.run(install(access_for(kubeconfig, context))):
+        print(f"applied {applied}")
+
+
+def _began(log: Path | None) -> float:
+    """The clock of an earlier run with the same log goes on."""
+    if log is not None and log.exists():
+        head = next((line for line in read(log) if isinstance(line, Head)), None)
+        if head is not None and head.cluster == "kube":
+            return head.began
+    return time.time()
+
+
+def _template(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        template = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML") from error
+    if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
+        raise UserError(f"{path}: field spec: a pod template has metadata and spec")
+    unknown = set(template) - {"metadata", "spec"}
+    if unknown:
+        raise UserError(f"{path}: field {min(unknown)}: a pod template has metadata and spec only")
+    return template
+
+
+def _own_address(url: str) -> str:
+    """The address that this machine has on the way to the API server; inside a pod, the pod's own."""
+    if os.environ.get("POD_IP"):
+        return os.environ["POD_IP"]
+    host, port = urlsplit(url).hostname or "127.0.0.1", urlsplit(url).port or 443
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)  # a datagram socket: nothing is sent
+            return str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname()

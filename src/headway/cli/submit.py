@@ -1,0 +1,107 @@
+"""`headway submit`: the jobs of a file to a cluster, each at its own time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
+from headway.core.errors import UserError
+from headway.core.job import Job
+from headway.workload.jobsfile import load
+
+if TYPE_CHECKING:
+    from headway.kube.client import Client
+    from headway.kube.config import Access
+
+Submission = tuple[Path, Job]
+
+
+def submit(
+    files: Annotated[list[Path], typer.Argument(help="Jobs files (YAML), the same that run and simulate take.")],
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Annotated[str, typer.Option(help="Where to; default: the context's namespace.")] = "",
+    directory: Annotated[
+        str, typer.Option(help="Where commands are run, in the container; `.` stands for the file's own folder.")
+    ] = "",
+    at_once: Annotated[bool, typer.Option("--at-once", help="Ignore the file's submit times.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are done; exit code 1 if one failed.")] = False,
+) -> None:
+    """Submit jobs as TrainingJobs, at the moments that the file says."""
+    need_extra()
+    jobs = [(path, job) for path in files for job in load(path).jobs]
+    seen: dict[str, Path] = {}
+    for path, job in jobs:
+        if job.id in seen:
+            raise UserError(f"{path}: job {job.id!r}: field name: {seen[job.id]} has a job of this name too")
+        seen[job.id] = path
+    access = access_for(kubeconfig, context)
+    where = namespace or access.namespace
+    failed = asyncio.run(_submit(access, where, jobs, directory=directory, at_once=at_once, wait=wait))
+    if failed:
+        raise typer.Exit(1)
+
+
+async def _submit(
+    access: Access, namespace: str, jobs: list[Submission], *, directory: str, at_once: bool, wait: bool
+) -> bool:
+    from headway.kube.client import Client
+
+    began = time.time()
+    async with Client(access) as client:
+        for path, job in sorted(jobs, key=lambda entry: entry[1].submit):
+            pause = 0.0 if at_once else began + job.submit - time.time()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            inside = str(path.resolve().parent) if directory == "." else directory
+            await _post(client, namespace, path, job, inside)
+            print(f"{time.time() - began:7.1f} s  submitted {job.id}", flush=True)
+        return await _wait(client, namespace, {job.id for _, job in jobs}, began) if wait else False
+
+
+async def _post(client: Client, namespace: str, path: Path, job: Job, directory: str) -> None:
+    from headway.kube.errors import ApiError, Conflict, NotFound
+    from headway.kube.objects import API_VERSION
+    from headway.kube.spec import manifest_of
+
+    body = manifest_of(job, namespace, directory=directory, submitted_at=time.time())
+    try:
+        await client.post(f"/apis/{API_VERSION}/namespaces/{namespace}/trainingjobs", body)
+    except Conflict as error:
+        raise UserError(f"{path}: job {job.id!r}: field name: namespace {namespace!r} has one already") from error
+    except NotFound as error:
+        raise UserError(f"namespace {namespace!r} or TrainingJobs are unknown there: {error}") from error
+    except ApiError as error:
+        raise UserError(f"{path}: job {job.id!r}: the cluster refuses it: {error}") from error
+
+
+async def _wait(client: Client, namespace: str, names: set[str], began: float) -> bool:
+    """Until all are over; tells of each as it happens. Whether one did not succeed."""
+    from headway.kube.errors import ApiError
+    from headway.kube.listing import OVER_PHASES, list_jobs
+
+    bad, silent_since = False, None
+    while names:
+        await asyncio.sleep(0.5)
+        try:
+            found = {row.name: row for row in await list_jobs(client, namespace)}
+        except ApiError as error:
+            silent_since = silent_since or time.time()
+            if time.time() - silent_since > 60:
+                raise UserError(f"the API server does not answer: {error}") from error
+            continue
+        silent_since = None
+        for name in sorted(names):
+            row = found.get(name)
+            if row is None or row.phase in OVER_PHASES:
+                phase = "Deleted" if row is None else row.phase
+                why = f": {row.message}" if row is not None and row.message else ""
+                print(f"{time.time() - began:7.1f} s  {phase.lower()} {name}{why}", flush=True)
+                bad |= phase != "Succeeded"
+                names.discard(name)
+    return bad

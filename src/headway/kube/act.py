@@ -1,0 +1,126 @@
+"""What to do next so that the pods become what is meant. Pure; doing it twice does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.core.job import Role
+from headway.core.states import OVER, State
+from headway.kube.intent import Allocation, Share, wanted
+from headway.kube.replica import Phase, Replica
+from headway.kube.view import Action, AskSave, Bind, Create, Delete, Resize, View, all_up, matched, up
+
+PORT = 2222
+"""On which every replica may listen: each pod has an address of its own."""
+
+
+def act(view: View) -> tuple[Action, ...]:
+    intent = view.intent
+    allocation = wanted(intent)
+    if intent.state in OVER:
+        return tuple(_delete(r) for r in view.replicas if not r.deleting and not _keeps_its_log(view, r))
+    if intent.state is State.WAITING:
+        return tuple(_delete(r) for r in view.replicas if not r.deleting)
+    if allocation is None:
+        return (*(_delete(r) for r in view.alive() if not r.deleting), *_force(view))
+    return (*_clear(view, allocation), *_make(view, allocation), *_adjust(view, allocation), *_ask(view))
+
+
+def _keeps_its_log(view: View, replica: Replica) -> bool:
+    """What has ended holds nothing and can still be read; pods of a withdrawn job go with it."""
+    return replica.over and replica.attempt == view.intent.attempt and view.intent.state is not State.CANCELLED
+
+
+def _delete(replica: Replica) -> Delete:
+    return Delete(replica.name, replica.uid)
+
+
+def _force(view: View) -> Iterator[Delete]:
+    for replica in view.alive():
+        if replica.deleting and replica.node in view.gone:
+            yield Delete(replica.name, replica.uid, force=True)
+
+
+def _clear(view: View, allocation: Allocation) -> Iterator[Action]:
+    """Pods of earlier attempts, and pods too many. While a job is scaled, the new ones come before the old go."""
+    for replica in view.replicas:
+        if replica.attempt != view.intent.attempt and not replica.deleting:
+            yield _delete(replica)
+    yield from _force(view)
+    if view.intent.state is State.SCALING and not all_up(allocation, view.mine()):
+        return
+    known = {share.role for share in allocation}
+    for share in allocation:
+        for replica in matched(share, view.mine())[1]:
+            if not replica.deleting:
+                yield _delete(replica)
+    for replica in view.mine():
+        if replica.role not in known and not replica.deleting:
+            yield _delete(replica)
+
+
+def _make(view: View, allocation: Allocation) -> Iterator[Action]:
+    """Roles in their order: one is made only when those before it are up, and told where they are."""
+    intent = view.intent
+    if any(replica.attempt != intent.attempt for replica in view.alive()):
+        return  # two attempts must never write one checkpoint
+    mine = view.mine()
+    counts = tuple((share.role, len(share.nodes)) for share in allocation)
+    shares = {share.role: share for share in allocation}
+    for role in view.job.roles:
+        share = shares.get(role.name)
+        before = _before(view.job.roles, role)
+        if share is None or not all(up(shares[name], mine) and _hosts(shares[name], mine) for name in before):
+            continue
+        taken = {replica.index for replica in mine if replica.role == role.name}
+        hosts = tuple((name, _hosts(shares[name], mine)) for name in before)
+        for node in matched(share, mine)[2]:
+            index = next(number for number in range(len(taken) + 1) if number not in taken)
+            taken.add(index)
+            name = f"{view.name}-{intent.attempt}-{role.name}-{index}"
+            yield Create(name, role.name, index, intent.attempt, node, share.amounts, hosts, counts)
+    for replica in mine:
+        if not replica.bound and not replica.deleting and replica.phase is Phase.PENDING:
+            yield Bind(replica.name, replica.uid, replica.node)
+
+
+def _before(roles: tuple[Role, ...], role: Role) -> list[str]:
+    """The roles that must be up before this one, directly or through others, in the job's order."""
+    named = {other.name: other for other in roles}
+    found: set[str] = set()
+    open_ = list(role.after)
+    while open_:
+        name = open_.pop()
+        if name not in found:
+            found.add(name)
+            open_.extend(named[name].after)
+    return [other.name for other in roles if other.name in found]
+
+
+def _hosts(share: Share, mine: list[Replica]) -> tuple[str, ...]:
+    """Addresses of a role that is up; empty while one has none yet."""
+    replicas = sorted(matched(share, mine)[0], key=lambda replica: replica.index)
+    if not all(replica.address for replica in replicas):
+        return ()
+    return tuple(f"{_host(replica.address)}:{PORT}" for replica in replicas)
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _adjust(view: View, allocation: Allocation) -> Iterator[Action]:
+    """Amounts that differ from what is meant: after a resize was decided, or given up."""
+    for share in allocation:
+        for replica in matched(share, view.mine())[0]:
+            spec = dict(replica.spec)
+            meant = {kind: amount for kind, amount in share.amounts if kind in spec}
+            if replica.phase is Phase.RUNNING and meant != spec:
+                yield Resize(replica.name, replica.uid, tuple(sorted(meant.items())))
+
+
+def _ask(view: View) -> Iterator[Action]:
+    intent = view.intent
+    leaving = (intent.state is State.MOVING and not intent.saved) or intent.state is State.STOPPING
+    if leaving and view.saves.asked == 0:
+        yield AskSave()

@@ -1,0 +1,355 @@
+"""Kubernetes behind the seam: snapshots of TrainingJobs and nodes, plans carried out by pods.
+
+One thread decides and keeps the books; another (`Remote`) talks to the API server; a third hears training. They meet
+in one queue. Everything that matters is in the API server before it is acted on, so that this process may be killed
+at any moment and started again anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import queue
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.core.board import Board
+from headway.core.job import JobId
+from headway.core.node import Nodes
+from headway.core.plan import Plan, Reserve
+from headway.core.quantity import CPU
+from headway.core.snapshot import Snapshot
+from headway.core.states import OVER, State
+from headway.kube.admit import Admission
+from headway.kube.begin import Begun, begun
+from headway.kube.errors import KubeError, NotFound
+from headway.kube.hearing import hear
+from headway.kube.intent import Allocation, Intent
+from headway.kube.mirror import history, mirror
+from headway.kube.nodes import NodeTable
+from headway.kube.objects import NodeObject, Pod, TrainingJob
+from headway.kube.places import allocation_of
+from headway.kube.pods import Making, pod_of, resources
+from headway.kube.reconcile import reconcile
+from headway.kube.record import SHORTEST_PAUSE_SECONDS, Record
+from headway.kube.remote import Message, Performed, Remote, Request, Ring, Work
+from headway.kube.status import event_of, status_of
+from headway.kube.store import Store
+from headway.kube.view import AskSave, Create, Patience, Resize, Step
+from headway.kube.watch import Changed, Deleted, Listed, Unwatched
+from headway.listen import ProgressServer
+
+log = logging.getLogger("headway.kube")
+SAMPLE_SECONDS = 1.0
+FIRST_LOOK_SECONDS = 60.0
+LONGEST_WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a cluster is run."""
+
+    began: float
+    """Seconds since 1970 at which the cluster's clock showed zero."""
+    making: Making = field(default_factory=Making)
+    patience: Patience = field(default_factory=Patience)
+    progress_seconds: float = 60.0
+    """Progress is written to a job's status at most this often."""
+    until_idle: bool = False
+    """End once there was a job and none is unfinished."""
+
+
+class KubeCluster:
+    def __init__(self, remote: Remote, ears: Callable[[Callable[[], None]], ProgressServer], setup: Setup) -> None:
+        self.setup = setup
+        self._remote = remote
+        self._server = ears(remote.ring)
+        self._offset = time.time() - setup.began - time.monotonic()
+        self._store = Store()
+        self._table = NodeTable()
+        self.board = Board(Nodes.of(()))
+        self._admission = Admission(self._store, remote, setup.began, setup.patience)
+        self._by_id: dict[JobId, Record] = {}
+        self._held: deque[Message] = deque()
+        self._wake = math.inf
+        self._sampled = -math.inf
+        self._happened = self._heard = True
+        self._seen_any = self._closing = False
+        self._first_look()
+
+    def now(self) -> float:
+        """Seconds on the cluster's clock; never goes back, also not when the wall clock is set."""
+        return time.monotonic() + self._offset
+
+    # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
+
+    def next_snapshot(self) -> Snapshot | None:
+        while True:
+            self._take_in()
+            self._look_at_nodes()
+            self._reconcile()
+            now = self.now()
+            if self._closing or self._idle():
+                return None
+            if self._happened or now >= self._wake or (self._heard and now - self._sampled >= SAMPLE_SECONDS):
+                return self._snapshot(now)
+            self._wait(now)
+
+    def apply(self, plan: Plan) -> None:
+        self.board.compact()
+        self._wake = plan.until
+        for decision in plan.decisions:
+            if not isinstance(decision, Reserve):
+                self._begin(decision)
+
+    def stop(self) -> None:
+        """From a signal handler: the next snapshot is the last. Pods go on; the next start takes over."""
+        self._closing = True
+        self._remote.ring()
+
+    def close(self) -> None:
+        """Sees writes that are under way through, and leaves everything as it is."""
+        give_up = time.monotonic() + 10
+        while any(record.busy for record in self._store.records.values()) and time.monotonic() < give_up:
+            self._wait(self.now(), longest=0.1)
+            self._take_in()
+        self._remote.close()
+        self._server.close()
+
+    # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _first_look(self) -> None:
+        """Nodes first, then jobs, then pods: each needs the one before."""
+        lists: dict[type, Listed[Any]] = {}
+        give_up = time.monotonic() + FIRST_LOOK_SECONDS
+        later: list[Message] = []
+        while len(lists) < 3:
+            try:
+                message = self._remote.inbox.get(timeout=max(0.1, give_up - time.monotonic()))
+            except queue.Empty:
+                raise KubeError("the API server does not answer") from None
+            match message:
+                case Unwatched(error=NotFound()):
+                    raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
+                case Unwatched(error=error) if error.status in (401, 403):
+                    raise KubeError(f"the API server refuses: {error}")
+                case Unwatched(error=error) if time.monotonic() > give_up:
+                    raise KubeError(f"the API server cannot be reached: {error}")
+                case Listed(kind=kind) if kind not in lists:
+                    lists[kind] = message
+                case _:
+                    later.append(message)
+        self._store.see_nodes(lists[NodeObject], self.now())
+        jobs = self._admission.first(lists[TrainingJob].objects)
+        self._set_nodes(record.intent for record, _ in jobs)
+        for record, kept in jobs:
+            self._enrol(record, kept)
+        self._store.see_pods(lists[Pod])
+        self._held.extend(later)
+
+    def _take_in(self) -> None:
+        while (message := self._next_message()) is not None:
+            match message:
+                case Ring():
+                    self._remote.heard()
+                case Performed():
+                    self._performed(message)
+                case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind):
+                    self._news(kind, message)
+        for event in self._server.poll():
+            record = self._by_id.get(event.job)
+            if record is not None:
+                self._heard |= hear(record, event, self.board, self.now(), self.setup.began)
+
+    def _next_message(self) -> Message | None:
+        if self._held:
+            return self._held.popleft()
+        try:
+            return self._remote.inbox.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _news(self, kind: type, message: Any) -> None:
+        if kind is Pod:
+            self._store.see_pods(message)
+        elif kind is NodeObject:
+            self._store.see_nodes(message, self.now())
+        else:
+            for record, kept in self._admission.news(message):
+                self._set_nodes([record.intent])
+                self._enrol(record, kept)
+
+    def _enrol(self, record: Record, kept: dict[str, float]) -> None:
+        self._admission.enrol(self.board, record, kept, self.now())
+        if record.on_board:
+            self._by_id[record.job.id] = record
+            self._happened = self._seen_any = True
+
+    def _look_at_nodes(self) -> None:
+        if self._store.nodes_changed:
+            self._set_nodes(())
+        gone = self._store.gone(self.now(), self.setup.patience.lost_node)
+        for record in self._store.records.values():
+            record.dirty |= any(r.node in gone and not r.over for r in record.replicas.values())
+
+    def _set_nodes(self, intents: Any) -> None:
+        """Allocations may name nodes that are no more: they keep a number, and are not ready."""
+        named = [name for i in intents for share in (*(i.allocation or ()), *(i.target or ())) for name in share.nodes]
+        if not self._store.nodes_changed and all(name in self._table.numbers for name in named):
+            return
+        nodes = self._table.nodes(self._store.nodes, self._store.foreign.by_node, named)
+        self._store.nodes_changed = False
+        if nodes.nodes != self.board.nodes.nodes or nodes.kinds != self.board.nodes.kinds:
+            self.board.set_nodes(nodes)
+            self._happened = True
+
+    def _performed(self, message: Performed) -> None:
+        record = self._store.records.get(message.work.uid)
+        if record is None:
+            return
+        now = self.now() + self.setup.began
+        record.busy, record.dirty = False, True
+        if isinstance(message.error, NotFound):
+            record.withdrawn = True
+        elif message.error is not None:
+            log.warning("job %s: its status cannot be written: %s", record.job.id, message.error)
+            record.trouble(message.error, now)
+        else:
+            record.pause = SHORTEST_PAUSE_SECONDS
+            if message.work.status is not None:
+                record.written, record.progress_written = message.work.token  # type: ignore[misc]
+        for outcome in message.outcomes:
+            if outcome.pod is not None:
+                self._store.see_pod(outcome.pod)
+            if outcome.error is not None:
+                log.info("job %s: %s: %s", record.job.id, type(outcome.action).__name__, outcome.error)
+            record.learn(outcome, now)
+
+    # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, decision: Begun) -> None:
+        record, row = self._by_id[decision.job], self.board.row(decision.job)
+        assert row is not None
+        shape = self.board.table.shapes[int(self.board.table.get("shape", row))]
+        state, placement = self.board.aim(row, decision)
+        target: Allocation | None = None
+        if placement is not None:
+            target = allocation_of(placement, record.job, shape, self.board.nodes)
+        now = self.now()
+        intent = begun(record.intent, decision, target, now + self.setup.began, self.setup.patience)
+        self.board.begin(row, state, placement, now, intent.until - self.setup.began)
+        log.info("job %s: %s", record.job.id, state.name.lower())
+        self._remote.announce(record.meta.namespace, event_of(record.meta, record.intent, intent))
+        record.turn(intent)
+        record.begin_save()
+        record.dirty = True
+        if state is State.SCALING and target is not None:
+            self._tell_size(record, target)
+
+    def _reconcile(self) -> None:
+        now = self.now() + self.setup.began
+        gone = self._store.gone(now - self.setup.began, self.setup.patience.lost_node)
+        for record in list(self._store.records.values()):
+            due = record.dirty or now >= record.wake or self._progress_due(record, now)
+            if record.busy or not due or now < record.not_before:
+                continue
+            step = reconcile(record.view(now, gone, self.setup.patience))
+            if step.intent != record.intent:
+                self._turn(record, step.intent)
+            record.dirty, record.wake = False, step.wake
+            self._send(record, step, now)
+            if record.intent.state in OVER and record.settled():
+                self._forget(record)
+
+    def _turn(self, record: Record, intent: Intent) -> None:
+        old, row = record.intent, self.board.row(record.job.id)
+        record.turn(intent)
+        if record.on_board and row is not None:
+            mirror(self.board, row, old, intent, self.setup.began)
+            self._happened = True
+            if intent.message:
+                self.board.note(record.job.id, intent.message)
+        words = f": {intent.message}" if intent.message else ""
+        log.info("job %s: %s%s", record.job.id, intent.state.name.lower(), words)
+        if not record.withdrawn:
+            self._remote.announce(record.meta.namespace, event_of(record.meta, old, intent))
+        if intent.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING) and intent.allocation:
+            self._tell_size(record, intent.allocation)
+
+    def _tell_size(self, record: Record, allocation: Allocation) -> None:
+        cores = {s.role: dict(s.amounts)[CPU] / 1000 for s in allocation if CPU in dict(s.amounts)}
+        self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
+
+    def _send(self, record: Record, step: Step, now: float) -> None:
+        """The status first where it changed, then what is to be done."""
+        requests = []
+        for action in step.actions:
+            if isinstance(action, AskSave):
+                record.asked = self._server.save(record.job.id, record.request)
+                continue
+            body: dict[str, Any] = {}
+            if isinstance(action, Create):
+                body = pod_of(action, record.job, record.meta, record.template, self._making())
+            elif isinstance(action, Resize):
+                body = resources(action.amounts, self._table.gpu)
+            requests.append(Request(action, body))
+        writes = record.written != record.intent or self._progress_due(record, now)
+        status = None
+        if writes and not record.withdrawn:
+            row = self.board.row(record.job.id) if record.on_board else None
+            kept = {} if row is None else history(self.board, row, self.setup.began)
+            status = status_of(record.intent, kept, record.progress)
+            record.progress_written_at = now
+        if status is not None or requests:
+            token = (record.intent, record.progress)
+            meta = record.meta
+            record.busy = True
+            self._remote.perform(Work(meta.uid, meta.namespace, meta.name, status, tuple(requests), token))
+
+    def _making(self) -> Making:
+        making = self.setup.making
+        return Making(
+            template=making.template, progress=making.progress, checkpoints=making.checkpoints, gpu=self._table.gpu
+        )
+
+    def _progress_due(self, record: Record, now: float) -> bool:
+        fresh = record.progress is not None and record.progress != record.progress_written
+        return fresh and now - record.progress_written_at >= self.setup.progress_seconds
+
+    def _forget(self, record: Record) -> None:
+        del self._store.records[record.meta.uid]
+        if self._by_id.get(record.job.id) is record:
+            del self._by_id[record.job.id]
+        for late, kept in self._admission.forgotten(record):
+            self._enrol(late, kept)
+
+    # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _snapshot(self, now: float) -> Snapshot:
+        for record in self._store.records.values():
+            if record.sample is not None:
+                self.board.sampled(record.sample)
+                record.sample = None
+        if now >= self._wake:
+            self._wake = math.inf
+        self._happened = self._heard = False
+        self._sampled = now
+        return self.board.snapshot(now)
+
+    def _idle(self) -> bool:
+        return self.setup.until_idle and self._seen_any and not self._store.records
+
+    def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
+        began = self.setup.began
+        moments = [self._wake, self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
+        for record in self._store.records.values():
+            if not record.busy:
+                moments.append(max(record.wake if not record.dirty else 0.0, record.not_before) - began)
+        seconds = min(longest, max(0.0, min(moments) - now))
+        if not self._held:
+            with contextlib.suppress(queue.Empty):
+                self._held.append(self._remote.inbox.get(timeout=seconds))

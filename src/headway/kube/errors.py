@@ -1,0 +1,66 @@
+"""What an API server may answer instead of what was asked. Temporary or permanent decides whether to try again.
+
+ApiError
+├── Unreachable      nobody knows whether it happened: time-out, lost connection, 429, 5xx
+└── Refused          the server said no: trying the same again will not help
+    ├── NotFound     404
+    ├── Conflict     409: exists already, another uid, bound already; a GET tells which
+    ├── Gone         410: the resource version is too old, list again
+    ├── Forbidden    401, 403
+    └── Invalid      400, 422
+"""
+
+from __future__ import annotations
+
+from headway.core.errors import UserError
+
+
+class KubeError(UserError):
+    """The command cannot go on; its message is one sentence for the user."""
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, message: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Unreachable(ApiError):  # noqa: N818  these name facts
+    pass
+
+
+class Refused(ApiError):  # noqa: N818
+    pass
+
+
+class NotFound(Refused):
+    pass
+
+
+class Conflict(Refused):
+    pass
+
+
+class Gone(Refused):
+    pass
+
+
+class Forbidden(Refused):
+    pass
+
+
+class Invalid(Refused):
+    pass
+
+
+_BY_STATUS: dict[int, type[Refused]] = {
+    400: Invalid, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid,
+}  # fmt: skip
+
+
+def error_for(status: int, message: str, retry_after_seconds: float = 0.0) -> ApiError:
+    if status in (408, 429) or status >= 500:
+        return Unreachable(status, message, retry_after_seconds)
+    return _BY_STATUS.get(status, Refused)(status, message)

@@ -1,0 +1,68 @@
+"""TrainingJobs as rows of a table, for people who ask what is going on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.core.states import OVER
+from headway.kube.client import Client
+from headway.kube.intent import PHASES
+from headway.kube.objects import API_VERSION, Meta
+from headway.kube.spec import job_id
+
+OVER_PHASES = frozenset(PHASES[state] for state in OVER)
+
+
+class Row(msgspec.Struct):
+    name: str
+    namespace: str
+    user: str = ""
+    phase: str = ""
+    replicas: int = 0
+    nodes: list[str] = []
+    progress: str = ""
+    step: int | None = None
+    loss: float | None = None
+    eta: str = ""
+    attempt: int = 0
+    reason: str = ""
+    message: str = ""
+    since: float | None = None
+
+
+class _Job(msgspec.Struct):
+    metadata: Meta
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+_decoder = msgspec.json.Decoder(_Job)
+
+
+async def list_jobs(client: Client, namespace: str) -> list[Row]:
+    """Of one namespace, named as in it; of all where it is empty, with the namespace in front."""
+    inside = f"namespaces/{namespace}/" if namespace else ""
+    rows = []
+    async for page in client.list_pages(f"/apis/{API_VERSION}/{inside}trainingjobs"):
+        for raw in page.items or []:
+            try:
+                rows.append(_row(_decoder.decode(raw), qualified=not namespace))
+            except (msgspec.DecodeError, TypeError, AttributeError):
+                continue  # the scheduler has told its owner what is wrong with it
+    return rows
+
+
+def _row(job: _Job, *, qualified: bool) -> Row:
+    status, meta = job.status, job.metadata
+    progress = status.get("progress") or {}
+    shares = status.get("allocation") or status.get("target") or []
+    return Row(
+        name=job_id(meta.namespace, meta.name) if qualified else meta.name, namespace=meta.namespace,
+        user=str(job.spec.get("user", "")), phase=status.get("phase", ""), replicas=status.get("replicas", 0),
+        nodes=[f"{share['role']}@{','.join(share['nodes'])}" for share in shares if share["nodes"]],
+        progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
+        eta=(progress.get("eta") or "")[:19], attempt=status.get("attempt", 0), reason=status.get("reason", ""),
+        message=status.get("message", ""), since=status.get("since"),
+    )  # fmt: skip

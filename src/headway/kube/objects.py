@@ -1,0 +1,183 @@
+"""Kubernetes objects, narrowed to the fields that are read here. What is not named is never decoded or kept."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+
+GROUP = "headway.dev"
+VERSION = "v1alpha1"
+KIND = "TrainingJob"
+API_VERSION = f"{GROUP}/{VERSION}"
+SCHEDULER = "headway"
+
+LABEL_JOB = f"{GROUP}/job"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_INDEX = f"{GROUP}/index"
+LABEL_ATTEMPT = f"{GROUP}/attempt"
+PLANNED_NODE = f"{GROUP}/node"
+"""Annotation on a pod: where the plan wants it. The pod itself tells, also after a restart."""
+SUBMITTED = f"{GROUP}/submitted"
+"""Annotation on a TrainingJob: seconds since 1970, finer than the server's own whole seconds."""
+
+Quantities = dict[str, str | int | float]
+
+
+class Owner(msgspec.Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    apiVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
+    controller: bool = False
+
+
+class Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
+    creationTimestamp: str = ""  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    ownerReferences: list[Owner] = []  # noqa: N815
+
+
+class Resources(msgspec.Struct, frozen=True):
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class Container(msgspec.Struct, frozen=True):
+    name: str = ""
+    resources: Resources = Resources()
+    restartPolicy: str = ""  # noqa: N815
+
+
+class PodSpec(msgspec.Struct, frozen=True):
+    nodeName: str = ""  # noqa: N815
+    schedulerName: str = ""  # noqa: N815
+    containers: list[Container] = []
+    initContainers: list[Container] = []  # noqa: N815
+    overhead: Quantities = {}
+
+
+class Terminated(msgspec.Struct, frozen=True):
+    exitCode: int = 0  # noqa: N815
+    reason: str = ""
+    message: str = ""
+    finishedAt: str | None = None  # noqa: N815
+
+
+class Pending(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    waiting: Pending | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True):
+    name: str = ""
+    state: ContainerState = ContainerState()
+    resources: Resources | None = None
+
+
+class Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    podIP: str = ""  # noqa: N815
+    conditions: list[Condition] = []
+    containerStatuses: list[ContainerStatus] = []  # noqa: N815
+
+
+class Pod(msgspec.Struct, frozen=True):
+    metadata: Meta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Taint(msgspec.Struct, frozen=True):
+    key: str = ""
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, frozen=True):
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    allocatable: Quantities = {}
+    conditions: list[Condition] = []
+
+
+class NodeObject(msgspec.Struct, frozen=True):
+    metadata: Meta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class TrainingJob(msgspec.Struct, frozen=True):
+    """Spec and status stay raw: what is wrong in them is told in the object's own status, by whoever reads them."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    resourceVersion: str = ""  # noqa: N815
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class ObjectList(msgspec.Struct, frozen=True):
+    """A page of a list. Items are decoded one by one, so that a bad one spoils nothing."""
+
+    metadata: _Listed = _Listed()
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchLine(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class StatusObject(msgspec.Struct, frozen=True):
+    """What the API server answers when it refuses."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    metadata: Any = None
+
+
+Watched = Pod | NodeObject | TrainingJob
+
+
+def unix(timestamp: str | None) -> float:
+    """Seconds since 1970 of a Kubernetes time; 0 for none."""
+    if not timestamp:
+        return 0.0
+    try:
+        return datetime.datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def timestamp(seconds: float) -> str:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

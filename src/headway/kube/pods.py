@@ -1,0 +1,129 @@
+"""The pod of one replica, as it is sent to the API server. Pure.
+
+A pod template is Kubernetes' own format with any part left out. The cluster's comes first, the job's on top of it,
+then what Headway decides: command, environment, resources, where it goes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.core.job import Amounts, Job
+from headway.core.quantity import GPU, write
+from headway.kube.act import PORT
+from headway.kube.objects import (
+    API_VERSION,
+    KIND,
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_JOB,
+    LABEL_ROLE,
+    PLANNED_NODE,
+    SCHEDULER,
+    Meta,
+)
+from headway.kube.replica import MAIN
+from headway.kube.view import Create
+
+_NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
+                "volumeMounts": "mountPath", "imagePullSecrets": "name", "ports": "containerPort"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What all pods of one cluster have in common."""
+
+    template: Mapping[str, Any] = field(default_factory=dict)
+    progress: str = ""
+    """Where training reports to, as seen from a pod: `tcp:host:port`."""
+    checkpoints: str = ""
+    """A folder that every node sees, as mounted in pods; each job gets one of its own inside."""
+    gpu: str = "nvidia.com/gpu"
+    """What a GPU is called here."""
+
+
+def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], making: Making) -> dict[str, Any]:
+    template = merge(making.template, own)
+    spec = merge({"containers": [{"name": MAIN}]}, template.get("spec") or {})
+    main = next(container for container in spec["containers"] if container["name"] == MAIN)
+    role = job.role(create.role)
+    if role.command:
+        main["command"] = list(role.command)
+    if job.directory:
+        main["workingDir"] = job.directory
+    main["env"] = _environment(create, job, meta, main.get("env") or [], making)
+    main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, making.gpu))
+    spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
+    tolerations = [{"key": key, "operator": "Exists"} for key in role.tolerates]
+    if tolerations:
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *tolerations]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(create, meta, template), "spec": spec}
+
+
+def resources(amounts: Amounts, gpu: str) -> dict[str, Any]:
+    """Limits equal requests, so that a resize in place, which sets both, leaves the class of service as it was."""
+    written = {gpu if kind == GPU else kind: write(kind, amount) for kind, amount in amounts if amount}
+    return {"requests": written, "limits": dict(written)}
+
+
+def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[str, Any]:
+    given = template.get("metadata") or {}
+    labels = {LABEL_JOB: meta.name[:63], LABEL_ROLE: create.role, LABEL_INDEX: str(create.index),
+              LABEL_ATTEMPT: str(create.attempt)}  # fmt: skip
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name, "uid": meta.uid,
+             "controller": True, "blockOwnerDeletion": False}  # fmt: skip
+    return {
+        "name": create.name, "namespace": meta.namespace,
+        "labels": {**(given.get("labels") or {}), **labels},
+        "annotations": {**(given.get("annotations") or {}), PLANNED_NODE: create.node},
+        "ownerReferences": [owner],
+    }  # fmt: skip
+
+
+def _environment(create: Create, job: Job, meta: Meta, given: list[Any], making: Making) -> list[Any]:
+    """What the template gives, then the job's own, then ours; the job may choose its own checkpoint folder."""
+    headway = {
+        "HEADWAY_JOB": job.id, "HEADWAY_ROLE": create.role, "HEADWAY_INDEX": str(create.index),
+        "HEADWAY_ATTEMPT": str(create.attempt), "HEADWAY_PORT": str(PORT),
+        "HEADWAY_HOSTS": json.dumps({role: list(hosts) for role, hosts in create.hosts}),
+        "HEADWAY_REPLICAS": json.dumps(dict(create.counts)),
+    }  # fmt: skip
+    if making.progress:
+        headway["HEADWAY_PROGRESS"] = making.progress
+    own = dict(job.role(create.role).env)
+    names = {entry.get("name") for entry in given} | set(own)
+    if making.checkpoints and "HEADWAY_CHECKPOINT" not in names:
+        headway["HEADWAY_CHECKPOINT"] = checkpoint_folder(making.checkpoints, meta)
+    settled = own | headway
+    kept = [entry for entry in given if entry.get("name") not in settled]
+    return [*kept, *({"name": name, "value": value} for name, value in settled.items())]
+
+
+def checkpoint_folder(root: str, meta: Meta) -> str:
+    """With the uid: a job that is deleted and submitted again begins anew."""
+    return f"{root.rstrip('/')}/{meta.namespace}/{meta.name}-{meta.uid[:8]}"
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Maps are merged; lists of named things by name; everything else is replaced."""
+    merged = dict(under)
+    for key, value in over.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(old, value)
+        elif key in _NAMED_LISTS and isinstance(old, list) and isinstance(value, list):
+            merged[key] = _merge_named(old, value, _NAMED_LISTS[key])
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merge_named(under: list[Any], over: list[Any], name: str) -> list[Any]:
+    merged = {entry.get(name, id(entry)): dict(entry) for entry in under}
+    for entry in over:
+        key = entry.get(name, id(entry))
+        merged[key] = merge(merged[key], entry) if key in merged else dict(entry)
+    return list(merged.values())

@@ -1,0 +1,39 @@
+"""Intent and pods in, next intent and actions out. Pure: everything that a test needs is in the view.
+
+1. Observe: what do the pods say? That may change the intent.
+2. Act: what is missing, too many or not as meant?
+The caller writes the intent first, then takes the actions, and comes back when something has changed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from headway.core.states import OVER, State
+from headway.kube.act import act
+from headway.kube.observe import lingers_until, observe
+from headway.kube.view import Step, View
+
+ASK_AGAIN_SECONDS = 1.0
+
+
+def reconcile(view: View) -> Step:
+    intent = observe(view)
+    if intent != view.intent:
+        view = replace(view, intent=intent, refusal=None)
+    return Step(intent, act(view), _wake(view))
+
+
+def _wake(view: View) -> float:
+    """When to look again though nothing happens."""
+    intent = view.intent
+    if intent.state in OVER or intent.state is State.WAITING:
+        return math.inf
+    moments = [intent.until]
+    if not intent.draining:
+        moments.append(lingers_until(view))
+    saving = not intent.saved and intent.state in (State.MOVING, State.STOPPING) and not intent.draining
+    if saving and view.saves.asked == 0:
+        moments.append(view.now + ASK_AGAIN_SECONDS)
+    return min(moments)

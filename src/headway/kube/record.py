@@ -1,0 +1,122 @@
+"""One TrainingJob as this process follows it: what is meant, what is there, what was said. Mutable, in one thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headway.core.job import Job
+from headway.core.snapshot import Sample
+from headway.kube.errors import ApiError, Forbidden, Invalid, NotFound, Refused
+from headway.kube.intent import Intent
+from headway.kube.objects import Meta, Pod
+from headway.kube.remote import Outcome
+from headway.kube.replica import Replica, replica_of
+from headway.kube.status import Progress
+from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, Saves, View
+
+SHORTEST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 15.0
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    meta: Meta
+    job: Job
+    template: Mapping[str, Any]
+    intent: Intent
+    written: Intent | None
+    """As the API server has it."""
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    """By the pod's uid."""
+    on_board: bool = True
+    withdrawn: bool = False
+    busy: bool = False
+    """Work is under way; until it is done nothing more is asked for."""
+    dirty: bool = True
+    wake: float = math.inf
+    """When to look again, in seconds since 1970."""
+    not_before: float = 0.0
+    """The API server could not be reached; not before this it is tried again."""
+    pause: float = SHORTEST_PAUSE_SECONDS
+    refusal: Refusal | None = None
+    progress: Progress | None = None
+    progress_written: Progress | None = None
+    progress_written_at: float = 0.0
+    speaker: tuple[str, int] | None = None
+    """The replica whose word counts as the job's progress: the first that spoke in this attempt."""
+    heard_attempt: int = -1
+    """The attempt that last reported."""
+    sample: Sample | None = None
+    """Not yet in a snapshot."""
+    request: int = 0
+    asked: int = 0
+    acknowledged: set[tuple[str, int]] = field(default_factory=set)
+    save_failed: str = ""
+
+    @property
+    def step(self) -> int:
+        return 0 if self.progress is None else self.progress.step
+
+    def view(self, now: float, gone: frozenset[str], patience: Patience) -> View:
+        return View(
+            name=self.meta.name, job=self.job, intent=self.intent,
+            replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
+            now=now, step=self.step, gone=gone,
+            saves=Saves(self.asked, len(self.acknowledged), self.save_failed),
+            refusal=self.refusal, withdrawn=self.withdrawn, patience=patience,
+        )  # fmt: skip
+
+    def see(self, pod: Pod) -> None:
+        replica = replica_of(pod)
+        if replica is not None and self.replicas.get(pod.metadata.uid) != replica:
+            self.replicas[pod.metadata.uid] = replica
+            self.dirty = True
+
+    def lose(self, uid: str) -> None:
+        if self.replicas.pop(uid, None) is not None:
+            self.dirty = True
+
+    def begin_save(self) -> None:
+        """A new round: earlier answers no longer count."""
+        self.request += 1
+        self.asked, self.acknowledged, self.save_failed = 0, set(), ""
+
+    def turn(self, intent: Intent) -> None:
+        """To another intent; what was refused and who spoke belongs to the one before."""
+        if intent.attempt != self.intent.attempt:
+            self.speaker = None
+        self.intent, self.refusal = intent, None
+
+    def trouble(self, error: ApiError, now: float) -> None:
+        """Nobody knows whether it happened: look again after a while."""
+        self.not_before = now + max(self.pause, error.retry_after_seconds)
+        self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS)
+        self.dirty = True
+
+    def learn(self, outcome: Outcome, now: float) -> None:
+        """What came of an action, beside what the pods themselves will tell."""
+        action, error = outcome.action, outcome.error
+        if isinstance(action, Delete) and outcome.gone:
+            self.lose(action.uid)
+        if isinstance(action, Bind) and error is None and action.uid in self.replicas:
+            self.replicas[action.uid] = replace(self.replicas[action.uid], bound=True)
+        if error is None:
+            return
+        if isinstance(action, Bind | Resize) and isinstance(error, NotFound):
+            self.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
+        elif isinstance(error, Refused) and isinstance(action, Create | Bind | Resize):
+            permanent = isinstance(error, Invalid) and isinstance(action, Create)
+            told = f"{type(action).__name__.lower()} of pod {action.name} was refused: {error.message}"
+            self.refusal = Refusal(told[:500], permanent)
+        elif isinstance(error, Forbidden):
+            self.trouble(error, now + LONGEST_PAUSE_SECONDS)
+        else:
+            self.trouble(error, now)
+
+    def settled(self) -> bool:
+        """Nothing more will ever be done about it."""
+        done = self.withdrawn or self.written == self.intent
+        return not self.busy and done and all(replica.over for replica in self.replicas.values())

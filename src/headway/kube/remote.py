@@ -1,0 +1,223 @@
+"""The API server from the rest of the program's point of view: a thread that does all talking to it.
+
+News and outcomes come out of one thread-safe queue; work goes in. Nothing here decides anything: a job's status is
+written first, then its actions are taken, all at once, and each one's outcome is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from headway.kube.client import CONNECTIONS, STRATEGIC_PATCH, Client
+from headway.kube.config import Access
+from headway.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.replica import MAIN, owner_uid
+from headway.kube.view import Action, Bind, Create, Delete, Resize
+from headway.kube.watch import Follower, News
+
+log = logging.getLogger("headway.kube")
+_pods = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    action: Action
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """About one job. The uid keeps it from touching another of the same name."""
+
+    uid: str
+    namespace: str
+    name: str
+    status: dict[str, Any] | None
+    requests: tuple[Request, ...] = ()
+    token: object = None
+    """Comes back with the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    action: Action
+    pod: Pod | None = None
+    """As the server has it now."""
+    gone: bool = False
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    work: Work
+    error: ApiError | None
+    """Why the status could not be written; then nothing was done."""
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Somebody else has something to tell."""
+
+
+Message = News[Any] | Performed | Ring
+
+
+class Remote:
+    def __init__(self, access: Access, namespace: str = "") -> None:
+        """Jobs of one namespace, or of all where it is empty. Nodes and pods are always all."""
+        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._access = access
+        self._namespace = namespace
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = threading.Event()
+        self._closing: asyncio.Event | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._rung = False
+        self._thread = threading.Thread(target=self._run, name="headway-kube", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def perform(self, work: Work) -> None:
+        self._soon(self._perform(work))
+
+    def announce(self, namespace: str, event: dict[str, Any]) -> None:
+        """Tries once; nothing depends on it."""
+        self._soon(self._announce(namespace, event))
+
+    def ring(self) -> None:
+        """Wakes whoever waits for the inbox; many rings are one."""
+        if not self._rung:
+            self._rung = True
+            self.inbox.put(Ring())
+
+    def heard(self) -> None:
+        self._rung = False
+
+    def close(self) -> None:
+        """Ends once what is under way has ended, or after a while."""
+        if self._loop is not None and self._closing is not None:
+            self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join(timeout=10)
+
+    # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
+        self._slots = asyncio.Semaphore(CONNECTIONS)
+        async with Client(self._access) as self._client:
+            jobs = f"/apis/{API_VERSION}/" + (f"namespaces/{self._namespace}/" if self._namespace else "")
+            tell = self.inbox.put
+            followers = [
+                asyncio.create_task(Follower(self._client, "/api/v1/nodes", NodeObject, tell).follow()),
+                asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
+                asyncio.create_task(Follower(self._client, "/api/v1/pods", Pod, tell).follow()),
+            ]
+            self._ready.set()
+            await self._closing.wait()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=5)
+            for task in followers:
+                task.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._loop is not None
+
+        def begin() -> None:
+            task = asyncio.ensure_future(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(begin)
+
+    async def _perform(self, work: Work) -> None:
+        if work.status is not None:
+            path = f"/apis/{API_VERSION}/namespaces/{work.namespace}/trainingjobs/{work.name}/status"
+            try:
+                async with self._slots:
+                    await self._client.patch(path, {"metadata": {"uid": work.uid}, "status": work.status})
+            except ApiError as error:
+                self.inbox.put(Performed(work, error))
+                return
+        outcomes = await asyncio.gather(*(self._take(work, request) for request in work.requests))
+        self.inbox.put(Performed(work, None, tuple(outcomes)))
+
+    async def _take(self, work: Work, request: Request) -> Outcome:
+        action = request.action
+        pods = f"/api/v1/namespaces/{work.namespace}/pods"
+        try:
+            async with self._slots:
+                match action:
+                    case Create():
+                        return Outcome(action, await self._create(pods, work.uid, action, request.body))
+                    case Bind():
+                        return Outcome(action, await self._bind(pods, action))
+                    case Delete():
+                        return await self._delete(pods, action)
+                    case Resize():
+                        return Outcome(action, await self._resize(pods, action, request.body))
+        except ApiError as error:
+            return Outcome(action, error=error)
+        except msgspec.DecodeError as error:
+            return Outcome(action, error=Unreachable(0, f"the server answered with no pod: {error}"))
+        return Outcome(action)
+
+    async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:
+        try:
+            return _pods.decode(await self._client.post(pods, body))
+        except Conflict:
+            there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
+            if owner_uid(there) == uid:  # we made it ourselves and did not hear the answer
+                return there
+            raise
+
+    async def _bind(self, pods: str, action: Bind) -> Pod | None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": action.node}
+        metadata = {"name": action.name, "uid": action.uid}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            await self._client.post(f"{pods}/{action.name}/binding", body)
+        except Conflict:
+            there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
+            if there.metadata.uid == action.uid and there.spec.nodeName == action.node:
+                return there
+            raise
+        return None
+
+    async def _delete(self, pods: str, action: Delete) -> Outcome:
+        body: dict[str, Any] = {"preconditions": {"uid": action.uid}}
+        if action.force:
+            body["gracePeriodSeconds"] = 0
+        try:
+            answer = _pods.decode(await self._client.delete(f"{pods}/{action.name}", body))
+        except (NotFound, Conflict):
+            return Outcome(action, gone=True)
+        gone = action.force or answer.metadata.uid != action.uid or answer.metadata.deletionTimestamp is None
+        return Outcome(action, None if gone else answer, gone=gone)
+
+    async def _resize(self, pods: str, action: Resize, body: dict[str, Any]) -> Pod:
+        patch = {"spec": {"containers": [{"name": MAIN, "resources": body}]}}
+        return _pods.decode(await self._client.patch(f"{pods}/{action.name}/resize", patch, STRATEGIC_PATCH))
+
+    async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
+        try:
+            async with self._slots:
+                await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
+        except ApiError as error:
+            log.debug("an event was not recorded: %s", error)

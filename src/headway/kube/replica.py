@@ -1,0 +1,143 @@
+"""A pod of ours as reconciliation sees it: which replica it is, how it is doing, what it holds. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from headway.core.job import Amounts
+from headway.core.quantity import CPU, MEMORY, QuantityError, parse
+from headway.kube.objects import (
+    KIND,
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_ROLE,
+    PLANNED_NODE,
+    Pod,
+    Resources,
+    unix,
+)
+
+MAIN = "main"
+"""The container that trains."""
+KILLED = frozenset({129, 130, 137, 143})
+"""Exit codes of a program that somebody else ended: SIGHUP, SIGINT, SIGKILL, SIGTERM."""
+_STUCK = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateContainerError"})
+
+
+class Phase(enum.Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """Its program ended with an error."""
+    LOST = "lost"
+    """It was killed, evicted or preempted: not its program's fault."""
+    REFUSED = "refused"
+    """The kubelet would not run it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    name: str
+    role: str
+    index: int
+    attempt: int = 0
+    node: str = ""
+    """Where the plan wants it."""
+    uid: str = ""
+    bound: bool = True
+    phase: Phase = Phase.PENDING
+    deleting: bool = False
+    address: str = ""
+    finished_at: float = 0.0
+    why: str = ""
+    """What became of it, in a few words."""
+    spec: Amounts = ()
+    """cpu and memory as the pod asks for them now."""
+    given: Amounts | None = None
+    """cpu and memory as the kubelet says it gives them; None where it does not say."""
+    cannot_resize: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.phase not in (Phase.PENDING, Phase.RUNNING)
+
+
+def replica_of(pod: Pod) -> Replica | None:
+    """None for a pod that does not say which replica it is."""
+    labels, status = pod.metadata.labels, pod.status
+    try:
+        index, attempt = int(labels[LABEL_INDEX]), int(labels[LABEL_ATTEMPT])
+    except (KeyError, ValueError):
+        return None
+    main = next((c for c in pod.spec.containers if c.name == MAIN), None)
+    seen = next((c for c in status.containerStatuses if c.name == MAIN), None)
+    ended = seen.state.terminated if seen is not None else None
+    phase, why = _judge(pod)
+    return Replica(
+        name=pod.metadata.name, role=labels.get(LABEL_ROLE, ""), index=index, attempt=attempt,
+        node=pod.metadata.annotations.get(PLANNED_NODE, "") or pod.spec.nodeName, uid=pod.metadata.uid,
+        bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
+        address=status.podIP, finished_at=unix(ended.finishedAt) if ended is not None else 0.0, why=why,
+        spec=_amounts(main.resources) if main is not None else (),
+        given=None if seen is None or seen.resources is None else _amounts(seen.resources),
+        cannot_resize=_infeasible(pod),
+    )  # fmt: skip
+
+
+def owner_uid(pod: Pod) -> str:
+    """The uid of the TrainingJob that this pod belongs to; empty for a foreign pod."""
+    return next((o.uid for o in pod.metadata.ownerReferences if o.controller and o.kind == KIND), "")
+
+
+def _judge(pod: Pod) -> tuple[Phase, str]:
+    status = pod.status
+    match status.phase:
+        case "Running":
+            return Phase.RUNNING, ""
+        case "Succeeded":
+            return Phase.SUCCEEDED, ""
+        case "Failed":
+            return _judge_failed(pod)
+    for container in status.containerStatuses:
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason in _STUCK:
+            return Phase.REFUSED, f"{waiting.reason}: {waiting.message}"
+    return Phase.PENDING, ""
+
+
+def _judge_failed(pod: Pod) -> tuple[Phase, str]:
+    name, status = pod.metadata.name, pod.status
+    ended = [c.state.terminated for c in status.containerStatuses if c.state.terminated is not None]
+    if not ended:
+        why = f"{name}: {status.reason or 'failed'}: {status.message}".rstrip(": ")
+        lost = status.reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Preempting")
+        return (Phase.LOST if lost else Phase.REFUSED), why
+    worst = max(ended, key=lambda end: end.exitCode)
+    if worst.reason == "OOMKilled":
+        return Phase.FAILED, f"{name} used more memory than it asked for and was killed (OOMKilled)"
+    if worst.reason in ("StartError", "ContainerCannotRun"):
+        return Phase.FAILED, f"{name} could not be started: {worst.message[:300]}"
+    if status.reason or worst.exitCode in KILLED:
+        told = status.reason or f"killed by signal {worst.exitCode - 128}"
+        return Phase.LOST, f"{name}: {told}"
+    return Phase.FAILED, f"{name} ended with exit code {worst.exitCode}"
+
+
+def _infeasible(pod: Pod) -> str:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending" and condition.reason == "Infeasible":
+            return condition.message or "the node cannot give it"
+    return ""
+
+
+def _amounts(resources: Resources) -> Amounts:
+    found = []
+    for kind in (CPU, MEMORY):
+        try:
+            if kind in resources.requests:
+                found.append((kind, parse(kind, resources.requests[kind])))
+        except QuantityError:
+            continue
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""All that reconciliation may look at for one job, and all that it may ask for. Plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from headway.core.job import Amounts, Job
+from headway.core.states import State
+from headway.kube.intent import Allocation, Intent, Share
+from headway.kube.replica import Phase, Replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds after which things are given up. Each is the longest that a job can be in that kind of flight."""
+
+    start: float = 300.0
+    """For every pod of a gang to run; pulling a large image counts."""
+    scale: float = 300.0
+    resize: float = 60.0
+    save: float = 60.0
+    """For training to acknowledge a checkpoint."""
+    linger: float = 10.0
+    """For the other roles to end once one is wholly done."""
+    lost_node: float = 60.0
+    """For a node to come back before its pods count as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saves:
+    """How the training answered the request to save."""
+
+    asked: int = 0
+    acknowledged: int = 0
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the API server would not do."""
+
+    why: str
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    name: str
+    """The TrainingJob's own."""
+    job: Job
+    intent: Intent
+    replicas: tuple[Replica, ...]
+    now: float
+    step: int = 0
+    """How far training is, as it last said."""
+    gone: frozenset[str] = frozenset()
+    """Nodes that are no more."""
+    saves: Saves = Saves()
+    refusal: Refusal | None = None
+    withdrawn: bool = False
+    patience: Patience = field(default_factory=Patience)
+
+    def mine(self) -> list[Replica]:
+        """Pods of the present attempt."""
+        return [replica for replica in self.replicas if replica.attempt == self.intent.attempt]
+
+    def alive(self) -> list[Replica]:
+        """Pods of any attempt that hold something on a node, also while they go."""
+        return [replica for replica in self.replicas if not replica.over]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    name: str
+    role: str
+    index: int
+    attempt: int
+    node: str
+    amounts: Amounts
+    hosts: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Addresses of the roles that were up before."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """Replicas of each role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    name: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    name: str
+    uid: str
+    force: bool = False
+    """Without waiting for a kubelet that will not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    name: str
+    uid: str
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class AskSave:
+    """Over the progress channel, not the API server."""
+
+
+Action = Create | Bind | Delete | Resize | AskSave
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """First the intent is written to the job's status, then the actions are taken, then we look again."""
+
+    intent: Intent
+    actions: tuple[Action, ...] = ()
+    wake: float = float("inf")
+
+
+def matched(share: Share, replicas: list[Replica]) -> tuple[list[Replica], list[Replica], list[str]]:
+    """The pods of a role that stand where the share wants them, those that do not, and the nodes that lack one."""
+    lacking = Counter(share.nodes)
+    fit, surplus = [], []
+    for replica in sorted(replicas, key=lambda replica: (not sound(replica), replica.index)):
+        if replica.role != share.role:
+            continue
+        if sound(replica) and lacking[replica.node] > 0:
+            lacking[replica.node] -= 1
+            fit.append(replica)
+        else:
+            surplus.append(replica)
+    return fit, surplus, [node for node in share.nodes if _take(lacking, node)]
+
+
+def _take(lacking: Counter[str], node: str) -> bool:
+    if lacking[node] <= 0:
+        return False
+    lacking[node] -= 1
+    return True
+
+
+def sound(replica: Replica) -> bool:
+    return not replica.deleting and replica.phase in (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED)
+
+
+def up(share: Share, replicas: list[Replica]) -> bool:
+    """Whether every replica of the share runs, or has run."""
+    fit, _, lacking = matched(share, replicas)
+    return not lacking and all(replica.phase is not Phase.PENDING for replica in fit)
+
+
+def all_up(allocation: Allocation, replicas: list[Replica]) -> bool:
+    return all(up(share, replicas) for share in allocation)
+
+
+UP = frozenset({State.RUNNING, State.SCALING, State.RESIZING})

@@ -1,0 +1,142 @@
+"""Keeps a copy of one kind of object up to date: list, then watch, again and again, for ever.
+
+A watch that ends goes on from the last version seen; one that is too old (410) starts from a new list; a server that
+cannot be reached is tried again, less and less often up to a bound. An object that cannot be read is passed over with
+one line in the log; everything else goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from headway.kube.client import Client
+from headway.kube.errors import ApiError, Gone
+from headway.kube.objects import Meta, NodeObject, Pod, TrainingJob
+
+log = logging.getLogger("headway.kube")
+T = TypeVar("T", Pod, NodeObject, TrainingJob)
+SHORTEST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class _Bare(msgspec.Struct):
+    metadata: Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T]):
+    """Everything that there is now; what is not in it is gone."""
+
+    kind: type[T]
+    objects: tuple[T, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[T]):
+    kind: type[T]
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Generic[T]):
+    kind: type[T]
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatched:
+    """Nothing can be learned at present; said once until it works again."""
+
+    error: ApiError
+
+
+News = Listed[T] | Changed[T] | Deleted[T] | Unwatched
+
+
+@dataclass(slots=True)
+class Follower(Generic[T]):
+    client: Client
+    path: str
+    kind: type[T]
+    tell: Callable[[News[T]], None]
+    _decoder: msgspec.json.Decoder[T] = field(init=False)
+    _version: str = ""
+    _pause: float = SHORTEST_PAUSE_SECONDS
+    _failing: bool = False
+    _noted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._decoder = msgspec.json.Decoder(self.kind)
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except Gone:
+                self._version = ""
+                await self._rest(SHORTEST_PAUSE_SECONDS)
+            except ApiError as error:
+                if not self._failing:
+                    log.warning("watching %s fails, trying again: %s", self.path, error)
+                    self.tell(Unwatched(error))
+                self._failing = True
+                await self._rest(max(self._pause, error.retry_after_seconds))
+                self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  so that many do not return at once
+
+    async def _list(self) -> None:
+        found: list[T] = []
+        version = ""
+        async for page in self.client.list_pages(self.path):
+            found.extend(item for raw in page.items or [] if (item := self._read(raw)) is not None)
+            version = page.metadata.resourceVersion
+        self.tell(Listed(self.kind, tuple(found)))
+        self._version = version
+        self._well()
+
+    async def _watch(self) -> None:
+        async for line in self.client.watch(self.path, self._version):
+            self._well()
+            if line.type == "BOOKMARK":
+                self._version = _meta(line.object).resourceVersion or self._version
+                continue
+            item = self._read(line.object)
+            if item is None:
+                continue
+            self._version = item.metadata.resourceVersion or self._version
+            self.tell((Deleted if line.type == "DELETED" else Changed)(self.kind, item))
+
+    def _well(self) -> None:
+        self._pause = SHORTEST_PAUSE_SECONDS
+        if self._failing:
+            log.info("watching %s works again", self.path)
+        self._failing = False
+
+    def _read(self, raw: msgspec.Raw) -> T | None:
+        try:
+            return self._decoder.decode(raw)
+        except msgspec.DecodeError as error:
+            name = _meta(raw).name
+            if name not in self._noted:
+                self._noted.add(name)
+                log.warning("%s %r cannot be read and is passed over: %s", self.kind.__name__, name, error)
+            return None
+
+
+def _meta(raw: msgspec.Raw) -> Meta:
+    try:
+        return msgspec.json.decode(raw, type=_Bare).metadata
+    except msgspec.DecodeError:
+        return Meta(name="?")
