@@ -232,6 +232,8 @@ class Lab:
             starting.start(self._state, self._state.part(name))
         if part in {"etcd", "kube-apiserver"}:
             starting.wait_for_api(self._state)
+        if part.startswith(("node-", "kubelet-")):
+            starting.wait_for_node(self._state, int(part.rpartition("-")[2]))
 
     def down(self) -> None:
         """End all that the lab started, and only that; remove its files."""

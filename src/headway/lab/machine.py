@@ -82,7 +82,8 @@ def remove_leavings(state: LabState) -> None:
     for task in tasks:
         _remove_shim_socket(task / "address")
     _unmount_below([state.run_folder, state.folder])
-    names = [f"headway-lab-{state.identity}-*", *(f"cni-loopback-{task.name}-*" for task in tasks)]
+    sandboxes = [*tasks, *state.folder.glob("node-*/containerd/io.containerd.grpc.v1.cri/sandboxes/*")]
+    names = [f"headway-lab-{state.identity}-*", *(f"cni-loopback-{path.name}-*" for path in sandboxes)]
     for folder in ("/var/lib/cni/results", "/var/lib/cni/cache/results"):
         for result in (path for name in names for path in Path(folder).glob(name)):
             result.unlink(missing_ok=True)

@@ -5,6 +5,8 @@ Two kubelets must not share a containerd: each would end the other's pods as str
 
 from __future__ import annotations
 
+import http
+import http.client
 import json
 import os
 import subprocess
@@ -20,6 +22,8 @@ from headway.lab.state import LabState, Part
 
 KUBELET_PORT, HEALTH_PORT = 10250, 10248
 """The usual ones: each node has an address of its own."""
+TOO_EARLY = "server is not initialized yet"
+"""What containerd answers between opening its socket and being ready."""
 
 
 def socket_path(state: LabState, node: int) -> Path:
@@ -65,6 +69,18 @@ def _short_root(state: LabState, node: int) -> Path:
     if not link.is_symlink():
         link.symlink_to(folder(state, node) / "kubelet")
     return link
+
+
+def is_healthy(state: LabState, node: int) -> bool:
+    """Whether the kubelet itself says that it works."""
+    connection = http.client.HTTPConnection(_gateway(state, node), HEALTH_PORT, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def import_image(state: LabState, node: int) -> None:

@@ -131,9 +131,20 @@ def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
 
 
 def wait_for_node(state: LabState, node: int) -> None:
+    """Until the kubelet works and its node takes pods.
+
+    A kubelet that asks containerd a moment too early ends at once, so it is started again.
+    """
+    part = state.part(f"kubelet-{node}")
+    path = f"/api/v1/nodes/node-{node}"
+
+    def is_ready() -> bool:
+        if not part.alive and realnode.TOO_EARLY in last_words(state, part.name):
+            start(state, part)
+        return realnode.is_healthy(state, node) and _answers(api, path) and _is_usable(api.get(path))
+
     with closing(api_of(state)) as api:
-        path = f"/api/v1/nodes/node-{node}"
-        _wait(state, f"kubelet-{node}", lambda: _answers(api, path) and _is_usable(api.get(path)))
+        _wait(state, part.name, is_ready)
 
 
 def _count_ready(api: Api) -> int:
