@@ -1,17 +1,21 @@
-"""How well did a run go? Computed from the lines of its log and from nothing else, so that all clusters are judged alike."""
+"""How well did a run go? Computed from the lines of its log and from nothing else, so that all clusters are judged alike.
+
+What each figure means is told in docs/compare.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.states import OVER, State
+from headway.record.holdings import Holdings
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, Line, NodesLine, unpack_job
+
+_OVER = frozenset(int(state) for state in OVER)
+_STATES = tuple(State)
 
 
 @dataclass(slots=True)
@@ -23,6 +27,12 @@ class Course:
     started: float | None = None
     ended: float | None = None
     trained: float = 0.0
+    up: float = 0.0
+    """Seconds in which its gang ran; unlike `trained`, work that was lost counts."""
+    area: float = 0.0
+    """Seconds times amount of the main resource that it held."""
+    present: float = 0.0
+    """While it lives: the sum over time of jobs present before it came. Afterwards: the mean during its life."""
     stops: int = 0
     note: str = ""
     """The last that the cluster had to say of it."""
@@ -41,23 +51,36 @@ class Course:
     def completion(self) -> float | None:
         return None if self.ended is None else self.ended - self.job.submit
 
+    @property
+    def waited(self) -> float | None:
+        """Seconds of its life in which its gang did not run."""
+        return None if self.ended is None else max(0.0, self.ended - self.job.submit - self.up)
+
+    @property
+    def solo(self) -> float:
+        """Seconds it takes alone at the asked-for size: as declared, or else as it ran."""
+        return self.up if self.job.seconds is None else self.job.seconds
+
 
 class Tally:
-    """Reads lines as they are written, or again from a file."""
+    """Reads lines as they are written, or again from a file.
 
-    def __init__(self, *, courses: bool = False) -> None:
+    `courses` keeps each job's states and losses, `stays` every stay on a node: for pictures and reports.
+    """
+
+    def __init__(self, *, courses: bool = False, stays: bool = False) -> None:
         self.head: Head | None = None
         self.courses: dict[int, Course] = {}
         self.nodes: Nodes | None = None
+        self.holdings = Holdings(keep=stays)
         self.now = 0.0
+        self.cycles = 0
+        self.over = 0
         self.complete = False
         self.decisions: dict[str, int] = {}
         self.refused = 0
         self._keep = courses
         self._open: dict[int, tuple[float, State, tuple[tuple[int, ...], ...]]] = {}
-        self._held: dict[int, np.ndarray[Any, Any]] = {}
-        self._total: np.ndarray[Any, Any] = np.zeros(0)
-        self._area: np.ndarray[Any, Any] = np.zeros(0)
         self._serial_of: dict[str, int] = {}
 
     def __call__(self, line: Line) -> None:
@@ -68,55 +91,61 @@ class Tally:
                 job = unpack_job(line.job)
                 if job.id not in self._serial_of:
                     self._serial_of[job.id] = line.serial
-                    self.courses[line.serial] = Course(job)
+                    self.courses[line.serial] = Course(job, present=-1.0)
             case NodesLine():
                 self.nodes = Nodes.of(line.nodes, line.kinds)
-                grown = len(self.nodes.kinds) - len(self._total)
-                self._total = np.concatenate([self._total, np.zeros(max(0, grown))])
-                self._area = np.concatenate([self._area, np.zeros(max(0, grown))])
+                self.holdings.set_nodes(self.nodes)
             case Head():
                 self.head = self.head or line
             case End():
-                self.now, self.complete = line.now, True
+                self.now, self.complete = max(self.now, line.now), True
 
     def _cycle(self, line: CycleLine) -> None:
-        self._area += self._total * (line.now - self.now)
-        self.now = line.now
-        for change in line.changed:
+        changed, holdings, now = line.changed, self.holdings, line.now
+        self.cycles += 1
+        if self.cycles == 1:
+            holdings.advance(now)
+        for change in changed if len(changed) < 2 else sorted(changed, key=_since):
             self._change(change)
+        holdings.advance(now)
+        self.now = now
+        if line.used_cpu:
+            for serial, cores in line.used_cpu:
+                if serial in holdings.stays:
+                    holdings.use(serial, cores)
+        for packed in line.plan:
+            kind = packed[0]
+            self.decisions[kind] = self.decisions.get(kind, 0) + 1
+            holdings.decided(self._serial_of[packed[1]], packed, now)
+        if line.notes or line.refused or (self._keep and line.samples):
+            self._remarks(line)
+
+    def _remarks(self, line: CycleLine) -> None:
+        self.refused += len(line.refused)
         for job, sentence in line.notes:
             if job in self._serial_of:
                 self.courses[self._serial_of[job]].note = sentence
-        for packed in line.plan:
-            self.decisions[packed[0]] = self.decisions.get(packed[0], 0) + 1
-        self.refused += len(line.refused)
         if self._keep:
             for job, at, step, loss, _total in line.samples:
                 if loss is not None and job in self._serial_of:
                     self.courses[self._serial_of[job]].losses.append((at, step, loss))
 
     def _change(self, change: Change) -> None:
-        course, state = self.courses[change.serial], State(change.state)
+        course, over, holdings = self.courses[change.serial], change.state in _OVER, self.holdings
+        if course.present < 0:
+            holdings.advance(change.since)
+            holdings.arrive(change.serial, course.job)
+            course.present = holdings.present_area
+        stay = holdings.changed(change, over=over)
         course.started, course.stops, course.trained = change.first_start, change.stops, change.attained
-        course.state = state
-        course.ended = change.since if state in OVER else None
-        self._hold(change, course.job)
+        course.state = _STATES[change.state]
+        if over and stay is not None:
+            course.ended, self.over = change.since, self.over + 1
+            course.up, course.area = stay.up, stay.area
+            life = change.since - course.job.submit
+            course.present = (holdings.present_area - course.present) / life if life > 0 else 1.0
         if self._keep:
-            self._span(change, course, state)
-
-    def _hold(self, change: Change, job: Job) -> None:
-        assert self.nodes is not None
-        held = np.zeros(len(self._total))
-        if change.placement is not None:
-            requests = change.placement[1] if len(change.placement) > 1 else [None] * len(job.roles)
-            for role, nodes, vector in zip(job.roles, change.placement[0], requests, strict=True):
-                amounts = vector if vector is not None else self.nodes.vector(role.request)
-                if amounts is not None:
-                    held[: len(amounts)] += len(nodes) * np.asarray(amounts)
-        before = self._held.pop(change.serial, None)
-        self._total = self._total + held - (0 if before is None else before)
-        if held.any():
-            self._held[change.serial] = held
+            self._span(change, course, course.state)
 
     def _span(self, change: Change, course: Course, state: State) -> None:
         opened = self._open.pop(change.serial, None)
@@ -132,47 +161,17 @@ class Tally:
         for serial, (begun, state, nodes) in self._open.items():
             self.courses[serial].spans.append((begun, self.now, state, nodes))
         self._open = {}
+        self.holdings.close(self.now)
+        for serial, stay in self.holdings.stays.items():
+            self.courses[serial].up, self.courses[serial].area = stay.up, stay.area
 
     def result(self) -> dict[str, Any]:
-        courses = list(self.courses.values())
-        done = [course for course in courses if course.state is State.FINISHED]
-        completion = [course.completion for course in done if course.completion is not None]
-        wait = [max(0.0, (course.completion or 0.0) - course.trained) for course in done]
-        first = min((course.job.submit for course in courses), default=0.0)
-        last = max((course.ended for course in courses if course.ended is not None), default=0.0)
-        asked = [course for course in courses if course.job.deadline is not None]
-        met = [course for course in asked if course.met]
-        return {
-            "policy": self.head.policy if self.head else "",
-            "cluster": self.head.cluster if self.head else "",
-            "jobs": len(courses),
-            "finished": len(done),
-            "failed": sum(course.state is State.FAILED for course in courses),
-            "unfinished": sum(course.state not in OVER for course in courses),
-            "jct": _spread(completion),
-            "wait": _spread(wait),
-            "makespan": last,
-            "span": last - first,
-            "utilisation": self._utilisation(last),
-            "deadlines": {"met": len(met), "total": len(asked)},
-            "decisions": self.decisions,
-            "refused": self.refused,
-            "stops": sum(course.stops for course in courses),
-        }
+        """The figures by their stable names; of an unfinished run, so far."""
+        from headway.record.results import result
 
-    def _utilisation(self, until: float) -> dict[str, float]:
-        if self.nodes is None or until <= 0:
-            return {}
-        capacity = self.nodes.capacity.sum(axis=1)
-        return {
-            kind: round(float(self._area[i] / (capacity[i] * until)), 6)
-            for i, kind in enumerate(self.nodes.kinds)
-            if capacity[i]
-        }
+        self.close()
+        return result(self)
 
 
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    if not values:
-        return {"mean": None, "p50": None, "p95": None, "p99": None}
-    p50, p95, p99 = np.percentile(values, [50, 95, 99])
-    return {"mean": float(np.mean(values)), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+def _since(change: Change) -> float:
+    return change.since

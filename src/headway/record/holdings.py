@@ -1,0 +1,287 @@
+"""Who holds what, when, and whether it trains: read from a log's plans and changes, exact to the log's own times.
+
+A change tells the state that a job is in now, not those it passed through since the cycle before; a job that was
+started and finished between two cycles was never seen running. What it held meanwhile is in the plan that started it,
+and how long it trained is in its attained seconds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from headway.core.job import Job
+from headway.core.node import Nodes
+from headway.core.quantity import CPU, GPU
+from headway.core.states import TRAINING, State
+from headway.record.lines import Change
+
+Packed = list[Any]
+"""A placement as the log has it: nodes per role and, after a resize, amounts per role."""
+Demand = dict[int, list[int]]
+"""Node to amounts by kind."""
+
+WAITS, STALLS, TRAINS = 0, 1, 2
+_TRAINING = frozenset(int(state) for state in TRAINING)
+_ROUNDING = 1e-9
+
+
+class Stay:
+    """What one job holds from a moment on."""
+
+    __slots__ = ("amounts", "attained", "demand", "area", "job", "placement", "requests", "runs", "short", "since", "up")  # fmt: skip
+
+    def __init__(self, job: Job, requests: list[list[int]], since: float) -> None:
+        self.job = job
+        self.requests = requests
+        self.since = since
+        self.attained = 0.0
+        self.runs = False
+        """Known to train; where it is not, its attained seconds tell later."""
+        self.short = False
+        """Below its gang's least: it holds, and does no work."""
+        self.placement: Packed | None = None
+        self.demand: Demand = {}
+        self.amounts: list[int] = []
+        self.up = 0.0
+        self.area = 0.0
+
+
+class Holdings:
+    """Areas under what is held, by kind; with `keep`, every stay too, for pictures."""
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self.now = 0.0
+        self.kinds: tuple[str, ...] = ()
+        self.main = 0
+        """The kind that clusters are short of: accelerators, or cpu where there are none."""
+        self.held: list[float] = []
+        self.stalled: list[float] = []
+        self.capacity_area: list[float] = []
+        self.free_area = self.split_area = self.idle_area = self.present_area = self.used_area = 0.0
+        self.used_known = False
+        self.stays: dict[int, Stay] = {}
+        self.keep = keep
+        self.spans = array("d")
+        """With `keep`, in fives: from, to, what (WAITS, STALLS, TRAINS), amount of the main kind, serial."""
+        self.places = array("d")
+        """With `keep`, in threes: number of the span, node, amount of the main kind there."""
+        self._capacity: list[int] = []
+        self._node_capacity: list[int] = []
+        self._node_free: list[int] = []
+        self._free = self._split = self._holding = 0
+        self._used: dict[int, float] = {}
+        self._used_total = 0.0
+        self._requests: dict[object, list[list[int]]] = {}
+        self._began = False
+
+    @property
+    def main_kind(self) -> str:
+        return self.kinds[self.main] if self.kinds else ""
+
+    def set_nodes(self, nodes: Nodes) -> None:
+        """Nodes came, went or changed. What is held on them is counted anew."""
+        self.kinds = nodes.kinds
+        self._requests.clear()
+        for column in (self.held, self.stalled, self.capacity_area):
+            column.extend([0.0] * (len(nodes.kinds) - len(column)))
+        self.main = next((nodes.kinds.index(kind) for kind in (GPU, CPU) if _has(nodes, kind)), 0)
+        self._capacity = [int(total) for total in (nodes.capacity * nodes.ready).sum(axis=1)]
+        self._node_capacity = [int(a) for a in (nodes.capacity[self.main] * nodes.ready)] if nodes.kinds else []
+        self._node_free = list(self._node_capacity)
+        self._free, self._split = sum(self._node_capacity), 0
+        for stay in self.stays.values():
+            self._occupy(stay.demand, +1)
+
+    def advance(self, now: float) -> None:
+        if not self._began:
+            self.now, self._began = now, True
+        seconds = now - self.now
+        if seconds <= 0:
+            return
+        self.now = now
+        present = len(self.stays)
+        self.present_area += present * seconds
+        self.free_area += self._free * seconds
+        self.split_area += self._split * seconds
+        if present > self._holding:
+            self.idle_area += self._free * seconds
+        for kind, amount in enumerate(self._capacity):
+            self.capacity_area[kind] += amount * seconds
+        if self._used_total:
+            self.used_area += self._used_total * seconds
+
+    # ── what the log tells ──────────────────────────────────────────────────────────────────────────────
+
+    def decided(self, serial: int, packed: list[Any], now: float) -> None:
+        """A plan's decision begins at once; what came of it, a later change tells."""
+        stay = self.stays.get(serial)
+        if stay is None:
+            return
+        kind = packed[0]
+        if kind == "start" and not stay.amounts:
+            towards: Packed = packed[2]
+            self._end_stay(serial, stay, now)
+            self._hold(stay, self._demand(stay, towards), towards)
+        elif kind == "scale" and stay.placement is not None:
+            number = next(i for i, role in enumerate(stay.job.roles) if role.name == packed[2])
+            nodes = [*stay.placement[0][:number], packed[3], *stay.placement[0][number + 1 :]]
+            self._end_stay(serial, stay, now)
+            towards = [nodes, *stay.placement[1:]]
+            self._hold(stay, self._demand(stay, towards), towards)
+        elif kind == "move" and stay.placement is not None:
+            self._end_stay(serial, stay, now)
+            self._hold(stay, _sum(self._demand(stay, stay.placement), self._demand(stay, packed[2])), None)
+        elif kind == "stop":
+            self._end_stay(serial, stay, now)
+        else:
+            return
+        stay.runs = False
+
+    def changed(self, change: Change, *, over: bool) -> Stay | None:
+        """Ends the job's stay and begins the next; returns what it was, None where it was over before."""
+        serial = change.serial
+        stay = self.stays.get(serial)
+        if stay is None:
+            return None
+        if change.since > self.now:
+            self.advance(change.since)
+        self._end_stay(serial, stay, change.since, change.attained)
+        if over:
+            self._hold(stay, {}, None)
+            self.use(serial, 0.0)
+            del self.stays[serial]
+            return stay
+        self._settle(stay, change)
+        return stay
+
+    def arrive(self, serial: int, job: Job) -> Stay:
+        requests = self._requests.get(job.roles)
+        if requests is None:
+            requests = [[dict(role.request).get(kind, 0) for kind in self.kinds] for role in job.roles]
+            self._requests[job.roles] = requests
+        stay = self.stays[serial] = Stay(job, requests, max(self.now, job.submit))
+        return stay
+
+    def use(self, serial: int, cores: float) -> None:
+        self.used_known = self.used_known or cores > 0
+        self._used_total += cores - self._used.pop(serial, 0.0)
+        if cores:
+            self._used[serial] = cores
+
+    def close(self, now: float) -> None:
+        """Ends what is still open, at the log's last moment."""
+        self.advance(now)
+        for serial, stay in self.stays.items():
+            self._end_stay(serial, stay, now)
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _settle(self, stay: Stay, change: Change) -> None:
+        state, placement = change.state, change.placement
+        towards = change.flight[0] if change.flight else None
+        one = placement or towards
+        if placement is None or towards is None or placement == towards:
+            self._hold(stay, stay.demand if one == stay.placement else self._demand(stay, one), one)
+        else:
+            both = _sum if state == State.MOVING else _larger
+            self._hold(stay, both(self._demand(stay, placement), self._demand(stay, towards)), None)
+        counts = placement[0] if placement else ()
+        stay.short = any(len(nodes) < role.least for nodes, role in zip(counts, stay.job.roles, strict=False))
+        stay.runs = state in _TRAINING and not stay.short
+
+    def _end_stay(self, serial: int, stay: Stay, until: float, attained: float | None = None) -> None:
+        """Books what was held since the last moment. `attained` corrects what was not seen."""
+        seconds = until - stay.since
+        if seconds > 0:
+            trained = seconds if stay.runs else 0.0
+            if not stay.runs and attained is not None and not stay.short and stay.amounts:
+                trained = min(max(0.0, attained - stay.attained), seconds)
+                trained = seconds if seconds - trained < _ROUNDING * until else trained
+            stay.up += trained
+            if stay.amounts:
+                self._book(stay, seconds, seconds - trained)
+            if self.keep:
+                self._keep(serial, stay, until, trained)
+            stay.attained += trained
+            stay.since = until
+        if attained is not None:
+            stay.attained = attained
+
+    def _book(self, stay: Stay, seconds: float, idle: float) -> None:
+        held, stalled = self.held, self.stalled
+        for kind, amount in enumerate(stay.amounts):
+            held[kind] += amount * seconds
+            if idle:
+                stalled[kind] += amount * idle
+        stay.area += stay.amounts[self.main] * seconds
+
+    def _keep(self, serial: int, stay: Stay, until: float, trained: float) -> None:
+        amount = stay.amounts[self.main] if stay.amounts else 0
+        turn = until - trained
+        for begun, ended, what in ((stay.since, turn, STALLS if stay.amounts else WAITS), (turn, until, TRAINS)):
+            if ended > begun:
+                number = len(self.spans) // 5
+                self.spans.extend((begun, ended, what, amount, serial))
+                for node, amounts in stay.demand.items():
+                    self.places.extend((number, node, amounts[self.main]))
+
+    def _hold(self, stay: Stay, demand: Demand, placement: Packed | None) -> None:
+        """From now on it holds this. The placement is kept where it alone explains what is held."""
+        stay.placement = placement
+        if demand is stay.demand:
+            return
+        if stay.demand:
+            self._occupy(stay.demand, -1)
+        if demand:
+            self._occupy(demand, +1)
+        self._holding += bool(demand) - bool(stay.demand)
+        stay.demand = demand
+        stay.amounts = [sum(column) for column in zip(*demand.values(), strict=True)] if demand else []
+
+    def _occupy(self, demand: Demand, sign: int) -> None:
+        main, free, capacity = self.main, self._node_free, self._node_capacity
+        for node, amounts in demand.items():
+            amount = amounts[main]
+            if not amount:
+                continue
+            before, whole = free[node], capacity[node]
+            after = free[node] = before - sign * amount
+            self._free += after - before
+            self._split += (after if after < whole else 0) - (before if before < whole else 0)
+
+    def _demand(self, stay: Stay, placement: Packed | None) -> Demand:
+        if placement is None:
+            return {}
+        changed = placement[1] if len(placement) > 1 else None
+        demand: Demand = {}
+        for number, nodes in enumerate(placement[0]):
+            vector = stay.requests[number] if changed is None or changed[number] is None else list(changed[number])
+            if len(nodes) == 1 and nodes[0] not in demand:
+                demand[nodes[0]] = vector
+                continue
+            for node, count in Counter(nodes).items():
+                add = vector if count == 1 else [count * amount for amount in vector]
+                demand[node] = _plus(demand[node], add) if node in demand else add
+        return demand
+
+
+def _has(nodes: Nodes, kind: str) -> bool:
+    return kind in nodes.kinds and bool(nodes.capacity[nodes.kinds.index(kind)].any())
+
+
+def _plus(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _sum(one: Demand, other: Demand) -> Demand:
+    return one | {node: _plus(one[node], amounts) if node in one else amounts for node, amounts in other.items()}
+
+
+def _larger(one: Demand, other: Demand) -> Demand:
+    both = dict(one)
+    for node, amounts in other.items():
+        both[node] = [max(a, b) for a, b in zip(one[node], amounts, strict=True)] if node in one else amounts
+    return both

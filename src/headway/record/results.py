@@ -1,0 +1,144 @@
+"""From what a tally saw to the figures by their stable names. Times are seconds; definitions are in docs/compare.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from headway.core.job import Job
+from headway.core.quantity import CPU, MEMORY
+from headway.core.states import OVER, State
+from headway.record.metrics import Course, Tally
+
+SHORTEST = 10.0
+"""Seconds below which a job's solo time counts as this much in slowdown: the usual guard against tiny jobs."""
+_UNIT = {CPU: 1000.0, MEMORY: 1024.0}
+"""Amounts are reported in cores and GiB."""
+
+
+def result(tally: Tally) -> dict[str, Any]:
+    courses = list(tally.courses.values())
+    ended = [course.ended for course in courses if course.ended is not None]
+    first, last = min((course.job.submit for course in courses), default=0.0), max(ended, default=0.0)
+    return {
+        "policy": tally.head.policy if tally.head else "",
+        "cluster": tally.head.cluster if tally.head else "",
+        **group(courses),
+        "failed": sum(course.state is State.FAILED for course in courses),
+        "cancelled": sum(course.state is State.CANCELLED for course in courses),
+        "unfinished": sum(course.state not in OVER for course in courses),
+        "makespan": last,
+        "span": last - first,
+        "utilisation": utilisation(tally),
+        "used": _used(tally),
+        "held": _amounts(tally, tally.holdings.held),
+        "stalled": _amounts(tally, tally.holdings.stalled),
+        "fragmentation": _fragmentation(tally),
+        "fairness": _fairness(tally, courses),
+        "decisions": tally.decisions,
+        "refused": tally.refused,
+        "stops": sum(course.stops for course in courses),
+        "cycles": tally.cycles,
+        "users": by_name(tally, lambda job: job.user),
+        "queues": by_name(tally, lambda job: job.queue),
+    }
+
+
+def group(courses: Sequence[Course]) -> dict[str, Any]:
+    """What is told of all jobs, and of every user's and queue's."""
+    done = [course for course in courses if course.state is State.FINISHED]
+    asked = [course for course in courses if course.job.deadline is not None]
+    return {
+        "jobs": len(courses),
+        "finished": len(done),
+        "jct": spread([course.completion for course in done]),
+        "wait": spread([course.waited for course in done]),
+        "slowdown": spread([slowdown(course) for course in done]),
+        "deadlines": {"met": sum(course.met for course in asked), "total": len(asked)},
+    }
+
+
+def by_name(tally: Tally, name: Callable[[Job], str]) -> dict[str, Any]:
+    """Per user or queue; `held` is in seconds of the main resource. Empty where nobody has a name."""
+    groups: dict[str, list[Course]] = {}
+    unit = _UNIT.get(tally.holdings.main_kind, 1.0)
+    for course in tally.courses.values():
+        groups.setdefault(name(course.job), []).append(course)
+    if set(groups) <= {""}:
+        return {}
+    return {key: {**group(found), "held": sum(c.area for c in found) / unit} for key, found in sorted(groups.items())}
+
+
+def slowdown(course: Course) -> float | None:
+    """Completion against the time alone, at least 1."""
+    completion = course.completion
+    return None if completion is None else max(1.0, completion / max(course.solo, SHORTEST))
+
+
+def spread(values: Iterable[float | None]) -> dict[str, float | None]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"mean": None, "p50": None, "p95": None, "p99": None}
+    p50, p95, p99 = np.percentile(known, [50, 95, 99])
+    return {"mean": float(np.mean(known)), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+
+
+def utilisation(tally: Tally) -> dict[str, float]:
+    holdings = tally.holdings
+    return {
+        kind: round(holdings.held[i] / whole, 6)
+        for i, (kind, whole) in enumerate(zip(holdings.kinds, holdings.capacity_area, strict=False))
+        if whole
+    }
+
+
+def _used(tally: Tally) -> dict[str, float]:
+    """Truly used, where it was measured; a share of capacity as `utilisation` is."""
+    holdings = tally.holdings
+    if not holdings.used_known or CPU not in holdings.kinds:
+        return {}
+    whole = holdings.capacity_area[holdings.kinds.index(CPU)]
+    return {CPU: round(1000 * holdings.used_area / whole, 6)} if whole else {}
+
+
+def _amounts(tally: Tally, areas: Sequence[float]) -> dict[str, float]:
+    return {kind: areas[i] / _UNIT.get(kind, 1.0) for i, kind in enumerate(tally.holdings.kinds) if areas[i]}
+
+
+def _fragmentation(tally: Tally) -> dict[str, float]:
+    holdings = tally.holdings
+    whole = holdings.capacity_area[holdings.main] if holdings.capacity_area else 0.0
+    return {
+        "split": round(holdings.split_area / holdings.free_area, 6) if holdings.free_area else 0.0,
+        "idle_while_waiting": round(holdings.idle_area / whole, 6) if whole else 0.0,
+    }
+
+
+def _fairness(tally: Tally, courses: Sequence[Course]) -> dict[str, Any]:
+    capacity = main_capacity(tally)
+    ratios = [finish_time_fairness(course, tally, capacity) for course in courses if course.state is State.FINISHED]
+    unfair = sum(ratio > 1.0 + 1e-9 for ratio in ratios)
+    return {
+        **spread(ratios),
+        "worst": max(ratios, default=None),
+        "unfair": unfair / len(ratios) if ratios else 0.0,
+    }
+
+
+def main_capacity(tally: Tally) -> float:
+    if tally.nodes is None or not tally.nodes.kinds:
+        return 0.0
+    return float(tally.nodes.capacity[tally.holdings.main].sum())
+
+
+def finish_time_fairness(course: Course, tally: Tally, capacity: float) -> float:
+    """Completion against what an equal share of the cluster, among all jobs present, would have given."""
+    asked = asked_amount(course.job, tally.holdings.main_kind)
+    contention = max(1.0, asked * course.present / capacity) if capacity else 1.0
+    return (course.completion or 0.0) / max(course.solo * contention, 1e-9)
+
+
+def asked_amount(job: Job, kind: str) -> int:
+    return sum(role.replicas * role.amount(kind) for role in job.roles)
