@@ -31,7 +31,8 @@ _ROUNDING = 1e-9
 class Stay:
     """What one job holds from a moment on."""
 
-    __slots__ = ("amounts", "attained", "demand", "area", "job", "placement", "requests", "runs", "short", "since", "up")  # fmt: skip
+    __slots__ = ("amounts", "area", "attained", "demand", "job", "placement", "requests", "runs", "short", "since",
+                 "up")  # fmt: skip
 
     def __init__(self, job: Job, requests: list[list[int]], since: float) -> None:
         self.job = job

@@ -68,17 +68,20 @@ class LogWriter:
         if snapshot.nodes is not self._nodes:
             self._nodes = snapshot.nodes
             self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
-        serials = snapshot.jobs.serial
-        for row in sorted(snapshot.changed):
-            if serials[row] > self._known:
-                self._known = int(serials[row])
-                self._write(JobLine(self._known, pack_job(snapshot.jobs.job(row))))
+        jobs = snapshot.jobs
+        for row in sorted(snapshot.changed) if len(snapshot.changed) > 1 else snapshot.changed:
+            serial = jobs.value(row, "serial")
+            if serial > self._known:
+                self._known = serial
+                self._write(JobLine(serial, pack_job(jobs.job(row))))
         line = CycleLine(snapshot.cycle, snapshot.now)
         line.changed = [_change(snapshot, row) for row in snapshot.changed]
-        line.beliefs = self._beliefs(snapshot)
-        line.speeds = self._new_speeds(snapshot)
+        line.beliefs = self._beliefs(snapshot, line.changed)
+        if snapshot.estimates.asked_speeds:
+            line.speeds = self._new_speeds(snapshot)
         line.samples = [[s.job, s.at, s.step, s.loss, s.total_steps] for s in snapshot.samples]
-        line.used_cpu = self._usage(snapshot)
+        if snapshot.used_cpu or self._used_cpu:
+            line.used_cpu = self._usage(snapshot)
         line.notes = [[job, sentence] for job, sentence in snapshot.notes]
         line.plan = [pack_decision(decision) for decision in plan.decisions]
         line.until = None if math.isinf(plan.until) else plan.until
@@ -112,14 +115,13 @@ class LogWriter:
                 fresh.append([asked[0], counts, speed])
         return fresh
 
-    def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
+    def _beliefs(self, snapshot: Snapshot, changed: list[Change]) -> list[list[Any]]:
         """Of every job whose beliefs may have changed since somebody last looked, if somebody looked now."""
-        serial = snapshot.jobs.serial
-        for row in snapshot.changed:
-            self._stale[int(serial[row])] = None
+        for change in changed:
+            self._stale[change.serial] = None
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:
-                self._stale[int(serial[snapshot.jobs.row_of[sample.job]])] = None
+                self._stale[snapshot.jobs.value(snapshot.jobs.row_of[sample.job], "serial")] = None
         if not snapshot.estimates.asked:
             return []
         beliefs = snapshot.estimates.beliefs
@@ -150,13 +152,15 @@ def _rows(snapshot: Snapshot, serials: dict[int, None]) -> dict[int, int]:
     }
 
 
+_COLUMNS = ("serial", "state", "since", "attained", "service", "touched", "first_start", "saved", "stops")
+
+
 def _change(snapshot: Snapshot, row: int) -> Change:
-    jobs = snapshot.jobs
+    serial, state, since, attained, service, touched, first_start, saved, stops = snapshot.jobs.values(row, _COLUMNS)
+    flights = snapshot.flights
     return Change(
-        int(jobs.serial[row]), int(jobs.state[row]), float(jobs.since[row]), float(jobs.attained[row]),
-        float(jobs.service[row]), _number(jobs.touched[row]), _number(jobs.first_start[row]),
-        float(jobs.saved[row]), int(jobs.stops[row]), pack_placement(snapshot.placements.get(row)),
-        _pack_flight(snapshot.flights.get(row)),
+        serial, state, since, attained, service, _number(touched), _number(first_start), saved, stops,
+        pack_placement(snapshot.placements.get(row)), _pack_flight(flights.get(row)) if flights else None,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""How well did a run go? Computed from the lines of its log and from nothing else, so that all clusters are judged alike.
+"""How well did a run go? Computed from the lines of its log and from nothing else: all clusters are judged alike.
 
 What each figure means is told in docs/compare.md.
 """

@@ -1,0 +1,145 @@
+"""A run over time, small enough to draw: what was held, who waited, and where, from the stays that a tally kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headway.core.node import FloatArray, Nodes
+from headway.record.holdings import STALLS, TRAINS, WAITS, Holdings
+
+BINS = 240
+MOST_BARS = 1500
+MOST_ROWS = 40
+MOST_SLOTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Means over equal stretches of time."""
+
+    begin: float
+    end: float
+    held: list[float]
+    """Share of the main resource that is held."""
+    stalled: list[float]
+    """Share that is held by gangs which do not run."""
+    waiting: list[float]
+    """Jobs that wait."""
+    running: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    row: int
+    slot: int
+    slots: int
+    begin: float
+    end: float
+    serial: int
+    trains: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gantt:
+    """Nodes from top to bottom: bars where there are few, else how full each row was in each stretch of time."""
+
+    begin: float
+    end: float
+    rows: list[str]
+    slots: list[int]
+    """By row: how many units of the resource are drawn."""
+    bars: list[Bar] = field(default_factory=list)
+    shares: list[list[float]] = field(default_factory=list)
+
+
+def series(holdings: Holdings, begin: float, end: float, capacity: float, bins: int = BINS) -> Series:
+    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5) if holdings.spans else np.zeros((0, 5))
+    edges = np.linspace(begin, max(end, begin + 1e-9), bins + 1)
+    what, amount = spans[:, 2], spans[:, 3]
+    parts = [
+        (what != WAITS, amount / max(capacity, 1e-9)), (what == STALLS, amount / max(capacity, 1e-9)),
+        (what == WAITS, np.ones(len(spans))), (what == TRAINS, np.ones(len(spans))),
+    ]  # fmt: skip
+    drawn = [binned(spans[mask, 0], spans[mask, 1], weight[mask], edges) for mask, weight in parts]
+    return Series(begin, end, *([round(float(value), 4) for value in column] for column in drawn))
+
+
+def binned(begins: FloatArray, ends: FloatArray, weights: FloatArray, edges: FloatArray) -> FloatArray:
+    """The mean, in each stretch between edges, of the sum of weights of what is there; exact."""
+    if not len(begins):
+        return np.zeros(len(edges) - 1)
+    times = np.concatenate([begins, ends])
+    steps = np.concatenate([weights, -weights])
+    order = np.argsort(times, kind="stable")
+    times, level = times[order], np.cumsum(steps[order])
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    means: FloatArray = np.maximum(0.0, np.diff(np.interp(edges, times, area)) / np.diff(edges))
+    return means
+
+
+def gantt(holdings: Holdings, nodes: Nodes, begin: float, end: float) -> Gantt:
+    capacity = nodes.capacity[holdings.main] if nodes.kinds else np.zeros(len(nodes), np.int32)
+    shown = np.flatnonzero(capacity)
+    places = np.frombuffer(holdings.places, np.float64).reshape(-1, 3) if holdings.places else np.zeros((0, 3))
+    places = places[places[:, 2] > 0]
+    if len(places) <= MOST_BARS and len(shown) <= MOST_ROWS:
+        rows = [nodes.nodes[node].name for node in shown]
+        slots = [min(int(capacity[node]), MOST_SLOTS) for node in shown]
+        return Gantt(begin, end, rows, slots, _bars(holdings, places, shown.tolist(), capacity.tolist()))
+    return _shares(holdings, places, nodes, (begin, end))
+
+
+def _bars(holdings: Holdings, places: FloatArray, shown: list[int], capacity: list[int]) -> list[Bar]:
+    """Each stay takes the lowest free slots of its node; one that finds a gap is drawn in several pieces."""
+    row_of = {node: row for row, node in enumerate(shown)}
+    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5)
+    busy: dict[int, list[float]] = {node: [-np.inf] * min(capacity[node], MOST_SLOTS) for node in shown}
+    bars = []
+    for number, place, amount in sorted(places.tolist(), key=lambda p: (spans[int(p[0]), 0], p[0])):
+        begun, ended, what, _, serial = spans[int(number)].tolist()
+        node = int(place)
+        slots = busy[node]
+        wanted = max(1, round(amount * len(slots) / capacity[node]))
+        free = [slot for slot, until in enumerate(slots) if until <= begun + 1e-9][:wanted]
+        for slot, size in _runs(free):
+            bars.append(Bar(row_of[node], slot, size, begun, ended, int(serial), what == TRAINS))
+            slots[slot : slot + size] = [ended] * size
+    return bars
+
+
+def _runs(slots: list[int]) -> list[tuple[int, int]]:
+    """Neighbouring slots together: first and number."""
+    runs: list[tuple[int, int]] = []
+    for slot in slots:
+        if runs and slot == sum(runs[-1]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((slot, 1))
+    return runs
+
+
+def _shares(holdings: Holdings, places: FloatArray, nodes: Nodes, during: tuple[float, float]) -> Gantt:
+    capacity = nodes.capacity[holdings.main]
+    shown = np.flatnonzero(capacity)
+    groups = np.array_split(shown, min(len(shown), MOST_ROWS))
+    edges = np.linspace(during[0], max(during[1], during[0] + 1e-9), BINS + 1)
+    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5)
+    group_of = np.full(len(nodes), -1)
+    for number, group in enumerate(groups):
+        group_of[group] = number
+    owner = group_of[places[:, 1].astype(np.intp)]
+    shares = []
+    for number, group in enumerate(groups):
+        mine = places[owner == number]
+        stays = spans[mine[:, 0].astype(np.intp)]
+        filled = binned(stays[:, 0], stays[:, 1], mine[:, 2] / float(capacity[group].sum()), edges)
+        shares.append([round(float(value), 2) for value in filled])
+    names = [_names(nodes, int(group[0]), int(group[-1])) for group in groups]
+    return Gantt(during[0], during[1], names, [1] * len(groups), shares=shares)
+
+
+def _names(nodes: Nodes, first: int, last: int) -> str:
+    one = nodes.nodes[first].name
+    return one if first == last else f"{one} to {nodes.nodes[last].name}"
