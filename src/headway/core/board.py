@@ -6,6 +6,7 @@ hands out snapshots that cost what changed, not what exists. It decides nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +17,7 @@ from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Move, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Flight, Sample, Snapshot
-from headway.core.states import OVER, TRAINING, TRANSITIONS, State
+from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
 from headway.core.table import Table
 
 Remap = Callable[[list[int]], None]
@@ -64,6 +65,8 @@ class Board:
         self._own()
         self._hold(row, () if placement is None else (placement,))
         self._flights.pop(row, None)
+        if placement is not None and self.state(row) is State.MOVING and placement != self._placements.get(row):
+            self._count_stop(row)
         if placement is None:
             self._placements.pop(row, None)
             self._used_cpu.pop(row, None)
@@ -71,7 +74,7 @@ class Board:
             self._placements[row] = placement
         self._enter(row, state, now)
         size = 0 if placement is None else placement.width()
-        if self.table.get("size", row) != size:
+        if self.table.number("size", row) != size:
             self.table.set("size", row, size)
 
     def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
@@ -148,7 +151,8 @@ class Board:
         return self.table.row_of.get(job_id)
 
     def state(self, row: int) -> State:
-        return State(int(self.table.get("state", row)))
+        state: State = STATES[self.table.number("state", row)]
+        return state
 
     def job(self, row: int) -> Job:
         return self.table.jobs[row]
@@ -166,8 +170,8 @@ class Board:
         return self._flights
 
     def trained_seconds(self, row: int, now: float) -> float:
-        attained = float(self.table.get("attained", row))
-        return attained + (now - float(self.table.get("since", row)) if self.state(row) in TRAINING else 0.0)
+        attained: float = self.table.number("attained", row)
+        return attained + (now - self.table.number("since", row) if self.state(row) in TRAINING else 0.0)
 
     @property
     def unfinished(self) -> int:
@@ -215,28 +219,36 @@ class Board:
             self._shared = False
 
     def _hold(self, row: int, placements: tuple[Placement, ...]) -> None:
+        held = self._held.get(row, ())
+        if held == placements:
+            return
         shape = self.table.shapes[self.table.get("shape", row)]
-        for placement in self._held.pop(row, ()):
+        for placement in held:
             take(self._free, placement, shape, +1)
         for placement in placements:
             take(self._free, placement, shape, -1)
         if placements:
             self._held[row] = placements
+        else:
+            del self._held[row]
+
+    def _count_stop(self, row: int) -> None:
+        self.table.set("stops", row, self.table.get("stops", row) + 1)
 
     def _enter(self, row: int, state: State, now: float) -> None:
         table = self.table
-        old = State(int(table.get("state", row)))
+        old = self.state(row)
         if (old, state) not in TRANSITIONS and old is not state:
             raise IllegalTransition(f"job {table.jobs[row].id}: {old.name} cannot become {state.name}")
         if old in TRAINING:
-            seconds = now - float(table.get("since", row))
+            seconds = now - table.number("since", row)
             if seconds:
-                table.set("attained", row, table.get("attained", row) + seconds)
-                table.set("service", row, table.get("service", row) + seconds * table.get("size", row))
-        if state is State.RUNNING and np.isnan(table.get("first_start", row)):
+                table.set("attained", row, table.number("attained", row) + seconds)
+                table.set("service", row, table.number("service", row) + seconds * table.number("size", row))
+        if state is State.RUNNING and math.isnan(table.number("first_start", row)):
             table.set("first_start", row, now)
-        if state is State.WAITING or (old is State.MOVING and state is State.RUNNING):
-            table.set("stops", row, table.get("stops", row) + 1)
+        if state is State.WAITING:
+            self._count_stop(row)
         table.set("state", row, state)
         table.set("since", row, now)
         if state in OVER:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from headway.core.estimates import Estimates
 from headway.core.job import Job, JobId
@@ -57,7 +57,11 @@ class Snapshot:
     estimates: Estimates = field(default_factory=Estimates)
 
     def with_estimates(self, estimates: Estimates) -> Snapshot:
-        return replace(self, estimates=estimates)
+        return Snapshot(
+            now=self.now, cycle=self.cycle, nodes=self.nodes, free=self.free, jobs=self.jobs,
+            placements=self.placements, flights=self.flights, used_cpu=self.used_cpu, samples=self.samples,
+            changed=self.changed, notes=self.notes, estimates=estimates,
+        )  # fmt: skip
 
     def job(self, job_id: JobId) -> Job:
         return self.jobs.job(self.jobs.row_of[job_id])

@@ -29,6 +29,8 @@ class State(enum.IntEnum):
     CANCELLED = 9
 
 
+STATES = tuple(State)
+"""By number: looked up far more often than an enumeration likes to be called."""
 IN_FLIGHT = frozenset({State.STARTING, State.SCALING, State.RESIZING, State.MOVING, State.STOPPING})
 TRAINING = frozenset({State.RUNNING, State.SCALING, State.RESIZING})
 """States in which the job makes headway. A moving job saves and is down, a stopping one too."""

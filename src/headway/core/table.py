@@ -2,12 +2,14 @@
 
 Rows are in arrival order. Rows of finished jobs stay until more than half are dead, then the table is compacted and
 rows are renumbered (`Table.generation` tells). Columns that never change after arrival are shared by all snapshots;
-those that do are copied on the first write after a snapshot was handed out. The copy is decided by a flag that the
-snapshot sets, not by counting references.
+those that do are shared as well until somebody looks: a column that was looked at is copied on the next write, and of
+one that was not only the values that were written over are kept. A snapshot therefore costs what changed and what was
+asked of it, not what exists. All this is decided by what was handed out, never by counting references.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from headway.core.job import Can, Job, JobId
 from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
 from headway.core.shape import Key, Shape, key, shape_of
-from headway.core.states import OVER, State
+from headway.core.states import OVER, STATES, State
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
@@ -34,11 +36,18 @@ _TRAINING = (int(State.RUNNING), int(State.SCALING), int(State.RESIZING))
 class Jobs:
     """A read-only view of the first `count` rows. Columns are made on demand; asking twice costs nothing."""
 
-    __slots__ = ("_columns", "_views", "count", "jobs", "queues", "row_of", "shapes", "users")
+    __slots__ = (
+        "_columns", "count", "jobs", "lent", "newer", "overwritten", "queues", "row_of", "shapes", "users", "views",
+    )  # fmt: skip
 
     def __init__(self, table: Table) -> None:
-        self._columns = dict(table.columns)
-        self._views: dict[str, npt.NDArray[Any]] = {}
+        self._columns = table.columns
+        """The table's own; a table that renumbers its rows takes others and leaves these as they are."""
+        self.lent = table.lent
+        self.overwritten: dict[str, dict[int, Any]] = {}
+        """By column and row: values as they were in this view, where the table has written since."""
+        self.newer: Jobs | None = None
+        self.views: dict[str, npt.NDArray[Any]] = {}
         self.count = table.count
         self.jobs = table.jobs
         self.row_of = table.row_of
@@ -47,12 +56,49 @@ class Jobs:
         self.queues = table.queues
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        view = self._views.get(name)
+        view = self.views.get(name)
         if view is None:
-            view = self._columns[name][: self.count]
+            if self._untouched(name):
+                view = self._columns[name][: self.count]
+                self.lent.add(name)
+            else:
+                view = self._as_it_was(name)
             view.flags.writeable = False
-            self._views[name] = view
+            self.views[name] = view
         return view
+
+    def value(self, row: int, name: str) -> Any:
+        """One plain number, without making a view of the whole column."""
+        view = self.views.get(name)
+        if view is not None:
+            return view.item(row)
+        return self._columns[name].item(row) if self._untouched(name) else self.column(name).item(row)
+
+    def values(self, row: int, names: Sequence[str]) -> list[Any]:
+        """Several columns of one row, as plain numbers."""
+        if self.newer is None and not self.overwritten and not self.views:
+            columns = self._columns
+            return [columns[name].item(row) for name in names]
+        return [self.value(row, name) for name in names]
+
+    def _untouched(self, name: str) -> bool:
+        """Whether the table still holds this column as it was."""
+        return name in WRITE_ONCE or (self.newer is None and name not in self.overwritten)
+
+    def _as_it_was(self, name: str) -> npt.NDArray[Any]:
+        """Goes back from the next newer view that has the column whole, or from the table."""
+        passed: list[Jobs] = [self]
+        view = self.newer
+        while view is not None and name not in view.views:
+            passed.append(view)
+            view = view.newer
+        whole = self._columns[name] if view is None else view.views[name]
+        column: npt.NDArray[Any] = whole[: self.count].copy()
+        for older in reversed(passed):
+            for row, value in older.overwritten.get(name, {}).items():
+                if row < self.count:
+                    column[row] = value
+        return column
 
     @property
     def submit(self) -> FloatArray:
@@ -166,10 +212,12 @@ class Jobs:
         return self.jobs[row]
 
     def state_of(self, row: int) -> State:
-        return State(int(self._columns["state"][row]))
+        state: State = STATES[self.value(row, "state")]
+        return state
 
     def shape_at(self, row: int) -> Shape:
-        return self.shapes[int(self._columns["shape"][row])]
+        shape: Shape = self.shapes[self._columns["shape"].item(row)]
+        return shape
 
 
 class Table:
@@ -191,32 +239,45 @@ class Table:
         self.columns: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(64, dtype) for name, dtype in (WRITE_ONCE | MUTABLE).items()
         }
-        self._shared: set[str] = set()
+        self.lent: set[str] = set()
+        """Columns of which somebody has a view."""
+        self._latest: Jobs | None = None
         self._nodes = nodes
 
     def view(self) -> Jobs:
-        self._shared.update(MUTABLE)
-        return Jobs(self)
+        view = Jobs(self)
+        if self._latest is not None:
+            self._latest.newer = view
+        self._latest = view
+        return view
 
     def get(self, name: str, row: int) -> Any:
         return self.columns[name][row]
+
+    def number(self, name: str, row: int) -> Any:
+        """The same as a plain number, which further arithmetic does faster than numpy's."""
+        return self.columns[name].item(row)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """The live column, for reading only."""
         return self.columns[name][: self.count]
 
     def set(self, name: str, row: int, value: float) -> None:
-        if name in self._shared:
-            self.columns[name] = self.columns[name].copy()
-            self._shared.discard(name)
-        self.columns[name][row] = value
+        column = self.columns[name]
+        if name in self.lent:
+            column = self.columns[name] = column.copy()
+            self.lent.discard(name)
+        latest = self._latest
+        if latest is not None and name not in latest.views:
+            latest.overwritten.setdefault(name, {}).setdefault(row, column.item(row))
+        column[row] = value
 
     def append(self, job: Job, now: float) -> int:
         row = self.count
         if row == len(self.columns["submit"]):
             for name, column in self.columns.items():
                 self.columns[name] = np.concatenate([column, np.zeros(len(column), column.dtype)])
-            self._shared.clear()
+            self.lent.clear()
         values = {
             "submit": job.submit, "shape": self._shape(job), "width": job.replicas, "priority": job.priority,
             "user": self.users.setdefault(job.user, len(self.users)),
@@ -224,9 +285,9 @@ class Table:
             "deadline": np.inf if job.deadline is None else job.deadline,
             "declared": np.nan if job.seconds is None else job.seconds,
             "can": int(job.can & ~(Can.MOVE | Can.STOP)) if not job.checkpoints else int(job.can),
-            "serial": self.arrivals, "state": _WAITING, "since": now, "attained": 0.0, "service": 0.0, "size": 0,
-            "touched": -np.inf, "first_start": np.nan, "saved": 0.0, "stops": 0,
+            "serial": self.arrivals, "since": now, "touched": -np.inf, "first_start": np.nan,
         }  # fmt: skip
+        # The other columns are zero behind the last row.
         for name, value in values.items():
             self.columns[name][row] = value
         self.jobs.append(job)
@@ -256,11 +317,11 @@ class Table:
             return None
         kept = np.flatnonzero(~np.isin(self.columns["state"][: self.count], [int(state) for state in OVER]))
         size = max(64, 2 * len(kept))
+        columns = {}
         for name, column in self.columns.items():
-            fresh = np.zeros(size, column.dtype)
-            fresh[: len(kept)] = column[kept]
-            self.columns[name] = fresh
-        self._shared.clear()
+            columns[name] = np.zeros(size, column.dtype)
+            columns[name][: len(kept)] = column[kept]
+        self.columns, self.lent, self._latest = columns, set(), None
         self.jobs = [self.jobs[row] for row in kept]
         self.row_of = {job.id: row for row, job in enumerate(self.jobs)}
         self.count, self.dead = len(kept), 0
