@@ -45,6 +45,10 @@ class Draft:
     def decided(self, row: int) -> Decision | None:
         return self._decisions.get(row)
 
+    def decided_rows(self) -> list[int]:
+        """The rows about which something was decided, in the order of decisions."""
+        return list(self._decisions)
+
     def wake(self, at: float) -> None:
         """Ask to be called again at this moment even if nothing happens."""
         if self.snapshot.now < at < self.until:

@@ -7,10 +7,29 @@ import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.job import Can
+from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
-from headway.policies.place import place, place_any_size
+from headway.policies.place import Rooms, place, place_any_size
 
 Rows = npt.NDArray[np.intp]
+
+
+def may_fit(draft: Draft, rows: Rows) -> Rows:
+    """The rows whose shape there might be room for, by counting alone. On a full cluster: none, at little cost."""
+    if not len(rows):
+        return rows
+    jobs = draft.snapshot.jobs
+    shape = jobs.shape[rows]
+    rooms = Rooms(draft.snapshot.nodes, draft.free)
+    fits = np.zeros(len(jobs.shapes), np.bool_)
+    for number in np.flatnonzero(np.bincount(shape, minlength=len(jobs.shapes))).tolist():
+        fits[number] = _might(rooms, jobs.shapes[number])
+    return rows[fits[shape]]
+
+
+def _might(rooms: Rooms, shape: Shape) -> bool:
+    """Each role for itself at its least; together they may still not fit."""
+    return not shape.missing and all(rooms.total(role) >= role.least for role in shape.roles if role.least)
 
 
 def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False) -> Rows:
@@ -18,24 +37,37 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False) -> Ro
 
     What is free only shrinks while a plan is written, so a shape that once did not fit need not be tried again.
     """
-    jobs = draft.snapshot.jobs
-    shape = jobs.shape
-    left: list[npt.NDArray[np.intp]] = []
-    remaining = rows
+    snapshot = draft.snapshot
+    if head_blocks:
+        return _start_until_blocked(draft, rows)
+    jobs = snapshot.jobs
+    remaining = may_fit(draft, rows)
     while len(remaining):
         row = int(remaining[0])
-        placement = place_any_size(draft.snapshot, draft.free, row)
+        placement = place_any_size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
             remaining = remaining[1:]
-        elif head_blocks and fits_empty(draft.snapshot, row):
-            left.append(remaining)
-            break
         else:
-            alike = (shape[remaining] == shape[row]) & (jobs.can[remaining] == jobs.can[row])
-            left.append(remaining[alike])
+            alike = (jobs.shape[remaining] == jobs.shape[row]) & (jobs.can[remaining] == jobs.can[row])
             remaining = remaining[~alike]
-    return np.concatenate(left) if left else rows[:0]
+    return left_waiting(draft, rows)
+
+
+def _start_until_blocked(draft: Draft, rows: Rows) -> Rows:
+    for number, row in enumerate(rows.tolist()):
+        placement = place_any_size(draft.snapshot, draft.free, row)
+        if placement is not None:
+            draft.start(row, placement)
+        elif fits_empty(draft.snapshot, row):
+            return left_waiting(draft, rows) if number else rows
+    return left_waiting(draft, rows)
+
+
+def left_waiting(draft: Draft, rows: Rows) -> Rows:
+    """The rows about which nothing was decided, in their order."""
+    decided = draft.decided_rows()
+    return rows[~np.isin(rows, decided)] if decided else rows
 
 
 def fits_empty(snapshot: Snapshot, row: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can
-from headway.core.node import BoolArray, IntArray, Nodes
+from headway.core.node import BoolArray, Constraint, IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import LARGEST
 from headway.core.shape import RoleShape, Shape
@@ -63,8 +63,26 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
         count = each if count is None else np.minimum(count, each)
     mask = nodes.mask(role.constraint)
     if count is None:
-        return np.where(mask, max(role.most, 1), 0)
+        return np.where(mask, max(role.most, 1), 0)  # asks for nothing: any number
     return np.where(mask, np.maximum(count, 0), 0)
+
+
+class Rooms:
+    """How many replicas all nodes together take, counted once for roles that ask for the same."""
+
+    __slots__ = ("_free", "_known", "_nodes")
+
+    def __init__(self, nodes: Nodes, free: IntArray) -> None:
+        self._nodes = nodes
+        self._free = free
+        self._known: dict[tuple[tuple[tuple[int, int], ...], Constraint], int] = {}
+
+    def total(self, role: RoleShape) -> int:
+        key = (role.asks, role.constraint)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = int(room(self._nodes, self._free, role).sum())
+        return known if role.asks else known * role.most
 
 
 def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:

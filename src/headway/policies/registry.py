@@ -9,14 +9,25 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
 from headway.policies.backfill import backfill
+from headway.policies.drf import drf
+from headway.policies.edf import edf
 from headway.policies.fifo import fifo, first_fit
+from headway.policies.las import Las
+from headway.policies.sjf import sjf
+from headway.policies.srtf import srsf, srtf
 
 Policy = Callable[[Snapshot], Plan]
 
 POLICIES: Mapping[str, Callable[..., Policy]] = {
     "fifo": lambda: fifo,
     "first-fit": lambda: first_fit,
+    "sjf": lambda: sjf,
     "backfill": lambda: backfill,
+    "srtf": lambda: srtf,
+    "srsf": lambda: srsf,
+    "las": Las,
+    "drf": lambda: drf,
+    "edf": lambda: edf,
     "adaptive": Adaptive,
 }
 """Name to a function that makes the policy from its settings."""

@@ -1,0 +1,180 @@
+"""Running the best-ranked jobs, whoever runs now: the step that preempting policies end in.
+
+Choose first, then place. Where all replicas are alike (one role, one request, the same nodes) choosing is counting,
+and exact. Otherwise each waiting job in turn looks for room: what is free, what is coming, and then what jobs ranked
+behind it hold, the worst-ranked first and as few as will do.
+
+A job is stopped only for one that ranks before it and that takes its place, so nobody is stopped and started again at
+once. What a stop frees is given away in a later snapshot, when it is free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.draft import Draft
+from headway.core.node import IntArray
+from headway.core.placement import Placement, take
+from headway.core.shape import RoleShape
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.policies.place import place, place_any_size, room
+from headway.policies.rank import Rows
+
+_RUNNING = int(State.RUNNING)
+
+
+def run_best(draft: Draft, ranked: Rows) -> None:
+    """Starts and stops jobs so that the best-ranked run. `ranked` holds the waiting and the stoppable running."""
+    snapshot = draft.snapshot
+    running = snapshot.jobs.state[ranked] == _RUNNING
+    if running.all():
+        return
+    role = _only_role(snapshot)
+    if role is not None:
+        soon = draft.soon() if snapshot.flights else draft.free
+        slots = int(room(snapshot.nodes, soon, role).sum())
+        if _slots_add_up(snapshot, role, slots):
+            _by_counting(draft, ranked, running, slots, role)
+            return
+    _one_by_one(draft, ranked, running)
+
+
+# ── where all replicas are alike ────────────────────────────────────────────────────────────────────────────
+
+
+def _only_role(snapshot: Snapshot) -> RoleShape | None:
+    """The role that all jobs have, if every replica in the snapshot could take the place of every other."""
+    first: RoleShape | None = None
+    for shape in snapshot.jobs.shapes:
+        if len(shape.roles) != 1 or shape.elastic or shape.missing:
+            return None
+        role = shape.roles[0]
+        if first is None:
+            first = role
+        elif role.asks != first.asks or role.constraint != first.constraint:
+            return None
+    return first if first is not None and first.asks else None
+
+
+def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
+    """Whether everybody holds what he asked for: not so after a resize."""
+    jobs = snapshot.jobs
+    capacity = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
+    held = int(jobs.size[jobs.state == _RUNNING].sum())
+    for flight in snapshot.flights.values():
+        held += flight.towards.width() if flight.towards is not None else 0
+    return slots + held == capacity
+
+
+def _by_counting(draft: Draft, ranked: Rows, running: npt.NDArray[np.bool_], slots: int, role: RoleShape) -> None:
+    snapshot = draft.snapshot
+    widths = np.where(running, snapshot.jobs.size[ranked], snapshot.jobs.width[ranked])
+    chosen = choose(widths, slots + int(widths[running].sum()))
+    for row in ranked[running & ~chosen].tolist():
+        draft.stop(row)
+    starting = ranked[chosen & ~running]
+    if not len(starting):
+        return
+    free = int(room(snapshot.nodes, draft.free, role).sum()) if snapshot.flights else slots
+    fits = choose(snapshot.jobs.width[starting], free)
+    for row in starting[fits].tolist():
+        placement = place(snapshot, draft.free, snapshot.jobs.shape_at(row))
+        if placement is not None:
+            draft.start(row, placement)
+
+
+def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:
+    """In order, whatever still fits: as many rounds as there are widths, not as there are jobs."""
+    chosen = np.zeros(len(widths), np.bool_)
+    candidates = np.flatnonzero(widths <= capacity)
+    while len(candidates):
+        sums = np.cumsum(widths[candidates])
+        taken = int(np.searchsorted(sums, capacity, side="right"))
+        if taken:
+            chosen[candidates[:taken]] = True
+            capacity -= int(sums[taken - 1])
+            candidates = candidates[taken:]
+        candidates = candidates[widths[candidates] <= capacity]
+    return chosen
+
+
+# ── where they are not ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one_by_one(draft: Draft, ranked: Rows, running: npt.NDArray[np.bool_]) -> None:
+    """Waiting jobs in order, each making room behind it. A shape that found none need not be tried again."""
+    jobs = draft.snapshot.jobs
+    soon = draft.soon()
+    stopped: set[int] = set()
+    places = np.flatnonzero(~running)
+    while len(places):
+        here = int(places[0])
+        row = int(ranked[here])
+        if _start_or_claim(draft, soon, row):
+            places = places[1:]
+            continue
+        behind = [int(other) for other in ranked[here + 1 :][running[here + 1 :]] if int(other) not in stopped]
+        victims = _victims(draft.snapshot, soon, row, behind[::-1])
+        if victims:
+            stopped.update(victims)
+            for victim in victims:
+                draft.stop(victim)
+            places = places[1:]
+        else:
+            waiting = ranked[places]
+            places = places[(jobs.shape[waiting] != jobs.shape[row]) | (jobs.can[waiting] != jobs.can[row])]
+
+
+def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
+    """Starts it where there is room now; else keeps from others the room that is coming."""
+    snapshot = draft.snapshot
+    placement = place_any_size(snapshot, np.minimum(draft.free, soon), row)
+    if placement is not None:
+        draft.start(row, placement)
+    else:
+        placement = place_any_size(snapshot, soon, row)
+    if placement is None:
+        return False
+    take(soon, placement, snapshot.jobs.shape_at(row))
+    return True
+
+
+def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) -> list[int]:
+    """As few of the jobs behind as make room, worst-ranked first; none where even all are not enough.
+
+    On success the room found is taken out of `soon`, and what the victims give beyond it put in.
+    """
+    if not behind or _placed_without(snapshot, soon, row, behind) is None:
+        return []
+    few, many = 0, len(behind)
+    while many - few > 1:
+        middle = (few + many) // 2
+        if _placed_without(snapshot, soon, row, behind[:middle]) is None:
+            few = middle
+        else:
+            many = middle
+    found = _placed_without(snapshot, soon, row, behind[:many])
+    assert found is not None
+    placement, pot = found
+    take(pot, placement, snapshot.jobs.shape_at(row))
+    victims = []
+    for victim in reversed(behind[:many]):
+        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
+        take(pot, held, shape)
+        if (pot[:, list(held.used_nodes())] < 0).any():
+            take(pot, held, shape, +1)
+            victims.append(victim)
+    soon[:] = pot
+    return victims
+
+
+def _placed_without(
+    snapshot: Snapshot, soon: IntArray, row: int, victims: list[int]
+) -> tuple[Placement, IntArray] | None:
+    pot = soon.copy()
+    for victim in victims:
+        take(pot, snapshot.placements[victim], snapshot.jobs.shape_at(victim), +1)
+    placement = place_any_size(snapshot, pot, row)
+    return None if placement is None else (placement, pot)
