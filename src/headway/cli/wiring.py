@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from typing import Any
 import msgspec
 
 from headway.core.errors import UserError
-from headway.core.node import Node
-from headway.core.quantity import GPU
 from headway.cycle.book import Declared, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
 from headway.policies.registry import POLICIES, settings_of
+from headway.workload.cluster import open_cluster as parse_cluster
+
+__all__ = ["ESTIMATES", "make_book", "make_policy", "parse_cluster"]
 
 ESTIMATES = ("oracle", "declared", "progress", "none")
 
@@ -76,21 +76,3 @@ def make_book(estimates: str, truth: Truth | None = None) -> Book:
         case "none":
             return Nothing()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
-
-
-def parse_cluster(text: str) -> list[Node]:
-    """`32x4`: nodes x GPUs. `2x1cpu`, `4x8cpu,32Gi,2gpu`: nodes x anything."""
-    from headway.core.quantity import QuantityError, parse
-
-    found = re.fullmatch(r"(\d+)x(.+)", text.strip())
-    if not found or int(found.group(1)) < 1:
-        raise UserError(f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu")
-    capacity: dict[str, int] = {}
-    for part in found.group(2).split(","):
-        kind = GPU if part.isdigit() else next((k for k in ("cpu", "gpu") if part.endswith(k)), "memory")
-        amount = part.removesuffix(kind)
-        try:
-            capacity[kind] = parse(kind, amount)
-        except QuantityError as error:
-            raise UserError(f"--cluster {text}: {error}") from error
-    return [Node(name=f"n{i}", capacity=tuple(sorted(capacity.items()))) for i in range(int(found.group(1)))]

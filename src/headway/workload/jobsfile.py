@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,21 +54,31 @@ def load(path: Path) -> JobsFile:
                 f"{path}: jobs[{number}].name: two jobs are called {job.id!r} (the other is jobs[{seen[job.id]}])"
             )
         seen[job.id] = number
-    nodes = [node for number, entry in enumerate(fields.nodes) for node in _nodes(path, number, entry)]
-    twice = {node.name for node in nodes if [other.name for other in nodes].count(node.name) > 1}
+    jobs.sort(key=lambda job: job.submit)
+    return JobsFile(path, tuple(jobs), nodes_of(path, fields.nodes), fields.simulate)
+
+
+def nodes_of(path: Path, entries: list[NodeFields]) -> tuple[Node, ...]:
+    """The nodes of a jobs file or a cluster file."""
+    nodes = [node for number, entry in enumerate(entries) for node in _nodes(path, number, entry)]
+    twice = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
     if twice:
         raise WorkloadError(f"{path}: field nodes: two nodes are called {min(twice)!r}")
-    jobs.sort(key=lambda job: job.submit)
-    return JobsFile(path, tuple(jobs), tuple(nodes), fields.simulate)
+    return tuple(nodes)
 
 
 def _decode(path: Path) -> FileFields:
+    return decode(path, FileFields)
+
+
+def decode(path: Path, kind: type[T]) -> T:
+    """A YAML file as these fields, or one sentence on what is wrong with it."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return msgspec.yaml.decode(text, type=FileFields)
+        return msgspec.yaml.decode(text, type=kind)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -91,6 +102,11 @@ def _named(text: bytes, message: str) -> str:
 
 def _job(path: Path, number: int, fields: JobFields) -> Job:
     where = f"{path}: job {fields.name!r}" if fields.name else f"{path}: jobs[{number}]"
+    return job_of(where, fields, str(path.resolve().parent))
+
+
+def job_of(where: str, fields: JobFields, directory: str = "") -> Job:
+    """Checks one job's fields; `where` begins every complaint."""
     if not _NAME.fullmatch(fields.name):
         raise WorkloadError(
             f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit"
@@ -113,7 +129,7 @@ def _job(path: Path, number: int, fields: JobFields) -> Job:
         submit=submit, deadline=deadline, steps=fields.steps,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
         can=_can(where, fields.can), checkpoints=fields.checkpoints, model=fields.model,
-        directory=str(path.resolve().parent),
+        directory=directory,
     )  # fmt: skip
 
 

@@ -1,0 +1,100 @@
+"""Clusters from a few words or a file: `32x4`, YAML with node shapes and racks, or a published list of nodes."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from headway.core.errors import UserError
+from headway.core.node import Node
+from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
+from headway.workload.errors import WorkloadError
+from headway.workload.formats.helios import vc_nodes
+from headway.workload.formats.openb import NEEDS_NODES, openb_nodes
+from headway.workload.jobsfile import decode, nodes_of
+from headway.workload.rows import Rows, bare_name, first_line
+from headway.workload.schema import JobFields, NodeFields, SimulateFields
+
+TIRESIAS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
+SPOT = ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name")
+MOST_NODES = 1_000_000
+
+
+class ClusterFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A cluster file. A jobs file will do as well; its jobs are not read."""
+
+    nodes: list[NodeFields]
+    jobs: list[JobFields] = []
+    simulate: SimulateFields = msgspec.field(default_factory=SimulateFields)
+
+
+def open_cluster(source: str | Path) -> list[Node]:
+    """Nodes from words such as `32x4`, or from a file: YAML or a list that was published with a trace."""
+    path = Path(source)
+    if isinstance(source, str) and not path.is_file():
+        return parse_cluster(source)
+    if bare_name(path).endswith((".yaml", ".yml")):
+        nodes = list(nodes_of(path, decode(path, ClusterFields).nodes))
+    else:
+        nodes = _reader(path)(path)
+    if not nodes:
+        raise WorkloadError(f"{path}: there is no node in it")
+    return nodes
+
+
+def _reader(path: Path) -> Callable[[Path], list[Node]]:
+    header = set(next(csv.reader([first_line(path)]), []))
+    for needs, reader in (
+        (TIRESIAS, _tiresias_nodes), (NEEDS_NODES, openb_nodes), (SPOT, _spot_nodes), (("", "num"), vc_nodes),
+    ):  # fmt: skip
+        if header >= set(needs):
+            return reader
+    raise WorkloadError(
+        f"{path}, line 1: this is no list of nodes; write YAML with `nodes:`, or csv with {','.join(TIRESIAS)}"
+    )
+
+
+def parse_cluster(text: str) -> list[Node]:
+    """`32x4`: nodes x GPUs. `2x1cpu`, `4x8cpu,32Gi,2gpu`: nodes x anything."""
+    found = re.fullmatch(r"(\d+)x(.+)", text.strip())
+    if not found or not 0 < int(found.group(1)) <= MOST_NODES:
+        raise UserError(
+            f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu, or name a file that is there"
+        )
+    capacity: dict[str, int] = {}
+    for part in found.group(2).split(","):
+        kind = GPU if part.isdigit() else next((k for k in ("cpu", "gpu") if part.endswith(k)), "memory")
+        amount = part.removesuffix(kind)
+        try:
+            capacity[kind] = parse(kind, amount)
+        except QuantityError as error:
+            raise UserError(f"--cluster {text}: {error}") from error
+    return [Node(name=f"n{i}", capacity=tuple(sorted(capacity.items()))) for i in range(int(found.group(1)))]
+
+
+def _tiresias_nodes(path: Path) -> list[Node]:
+    """Switches are the topology domains; memory is in GB."""
+    nodes: list[Node] = []
+    for row in Rows(path, TIRESIAS):
+        capacity = (
+            (CPU, row.count("num_cpu_p_node") * 1000), (GPU, row.count("num_gpu_p_node")),
+            (MEMORY, row.count("mem_p_node") * 1024),
+        )  # fmt: skip
+        for switch in range(row.count("num_switch")):
+            for _ in range(row.count("num_node_p_switch")):
+                nodes.append(Node(name=f"n{len(nodes)}", capacity=capacity, domain=f"switch{switch}"))
+    return nodes
+
+
+def _spot_nodes(path: Path) -> list[Node]:
+    return [
+        Node(
+            name=f"n{row.text('node_name')}", accelerator=row.text("gpu_model"),
+            capacity=((CPU, row.count("cpu_num") * 1000), (GPU, row.count("gpu_capacity_num"))),
+        )
+        for row in Rows(path, SPOT)
+    ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Shanghai AI Lab's Acme (`trace_seren.csv`, `trace_kalos.csv`), and a converted sample with iterations.
+
+The workload type (pretrain, eval, sft, ...) becomes the queue. Jobs without GPUs, and rows of jobs that never ran, are
+dropped and counted. In the converted form a job has workers of several GPUs; they are read as one-GPU replicas.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.core.job import Job
+from headway.workload.collect import NO_GPU, Collector
+from headway.workload.rows import Rows
+from headway.workload.trace import Trace, rebase
+
+NEEDS = ("job_id", "user", "node_num", "gpu_num", "type", "state", "submit_time", "duration")
+NEEDS_CONVERTED = (
+    "job_id", "arrival_time", "num_iteration", "iteration_computing_time", "iteration_networking_time",
+    "gpu_workers", "gpu_per_worker",
+)  # fmt: skip
+
+
+def read(path: Path) -> Trace:
+    rows = Rows(path, NEEDS)
+    jobs = Collector(rows)
+    for row in rows:
+        gpus = row.count("gpu_num")
+        if not gpus:
+            jobs.drop(NO_GPU)
+            continue
+        if not row.text("duration"):
+            jobs.drop("have no duration")
+            continue
+        jobs.add(
+            Job(
+                id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "gpu_num"),
+                user=row.text("user"), queue=row.text("type"), submit=row.time("submit_time"),
+                seconds=row.seconds("duration"),
+            )
+        )  # fmt: skip
+    return rebase(jobs.trace("acme"))
+
+
+def read_converted(path: Path) -> Trace:
+    rows = Rows(path, NEEDS_CONVERTED)
+    jobs = Collector(rows)
+    for row in rows:
+        gpus = row.count("gpu_workers") * row.count("gpu_per_worker")
+        if not gpus:
+            jobs.drop(NO_GPU)
+            continue
+        steps = row.count("num_iteration")
+        each = row.seconds("iteration_computing_time") + row.seconds("iteration_networking_time")
+        jobs.add(
+            Job(
+                id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "gpu_workers"),
+                submit=row.number("arrival_time"), seconds=steps * each, steps=steps or None,
+            )
+        )  # fmt: skip
+    return jobs.trace("acme")

@@ -1,0 +1,57 @@
+"""ElasticFlow's traces: one hard deadline per job, on the clock of the submissions, and jobs of any size to 64 GPUs.
+
+Two forms: the joined ITP table (`itp_jobs_deadline`, seven clusters) and the csv that its simulator reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.core.job import Job
+from headway.workload.collect import NO_GPU, Collector, elastic_roles
+from headway.workload.rows import Rows
+from headway.workload.trace import Trace
+
+NEEDS = ("job_id", "submit_time", "iteration", "model_name", "ddl", "num_gpu", "duration")
+NEEDS_ITP = ("cluster", "job", "submit_s", "duration_s", "num_gpu", "model_name", "num_iteration", "deadline_s")
+MOST_GPUS = 64
+"""The widest configuration in its throughput tables."""
+
+
+def read(path: Path) -> Trace:
+    rows = Rows(path, NEEDS)
+    jobs = Collector(rows)
+    for row in rows:
+        gpus = row.count("num_gpu")
+        if not gpus:
+            jobs.drop(NO_GPU)
+            continue
+        seconds = row.seconds("duration")
+        job = Job(
+            id=jobs.job_id(row.text("job_id"), "job_id"), roles=elastic_roles(gpus, MOST_GPUS),
+            submit=row.number("submit_time"), seconds=seconds, deadline=row.number("ddl"),
+            steps=row.count("iteration") or None, model=row.text("model_name"),
+        )  # fmt: skip
+        if row.has("real_duration") and row.seconds("real_duration") != seconds:
+            jobs.truth[job.id] = row.seconds("real_duration")
+        jobs.add(job)
+    return jobs.trace("elasticflow")
+
+
+def read_itp(path: Path) -> Trace:
+    rows = Rows(path, NEEDS_ITP)
+    jobs = Collector(rows)
+    for row in rows:
+        gpus, cluster = row.count("num_gpu"), row.text("cluster")
+        if not gpus:
+            jobs.drop(NO_GPU)
+            continue
+        jobs.add(
+            Job(
+                id=jobs.job_id(f"{cluster}-{row.text('job')}", "job"), roles=elastic_roles(gpus, MOST_GPUS),
+                user=cluster, queue=cluster, submit=row.number("submit_s"), seconds=row.seconds("duration_s"),
+                deadline=row.number("deadline_s"), steps=row.count("num_iteration") or None,
+                model=row.text("model_name"),
+            )
+        )  # fmt: skip
+    return jobs.trace("elasticflow")

@@ -1,0 +1,30 @@
+"""Tiresias: one row per job, seconds; some files name the tenant in a further column `vc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.core.job import Job
+from headway.workload.collect import NO_GPU, Collector
+from headway.workload.rows import Rows
+from headway.workload.trace import Trace
+
+NEEDS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
+
+
+def read(path: Path) -> Trace:
+    rows = Rows(path, NEEDS)
+    jobs = Collector(rows)
+    for row in rows:
+        gpus, tenant = row.count("num_gpu"), row.text("vc")
+        if not gpus:
+            jobs.drop(NO_GPU)
+            continue
+        jobs.add(
+            Job(
+                id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "num_gpu"), user=tenant,
+                queue=tenant, submit=row.number("submit_time"), seconds=row.seconds("duration"),
+                steps=row.count("iterations") or None, model=row.text("model_name"),
+            )
+        )  # fmt: skip
+    return jobs.trace("tiresias")

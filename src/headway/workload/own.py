@@ -1,0 +1,146 @@
+"""Our own tables: one job per line, as csv with a header or as JSON lines.
+
+A JSON line has the fields of a job in a jobs file (`schema.JobFields`) and `true_seconds`. A csv row has those of
+`CsvFields`: one role per job. Unknown fields are errors, never silently dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from headway.core.job import Job, JobId, Role
+from headway.core.quantity import write
+from headway.workload.collect import Collector
+from headway.workload.errors import WorkloadError
+from headway.workload.jobsfile import job_of
+from headway.workload.rows import Rows, first_line, opened
+from headway.workload.schema import JobFields, Number, seconds
+from headway.workload.trace import Trace
+
+Duration = Annotated[Number, msgspec.Meta(description="Seconds, or with a unit: 90, 90s, 5m, 1.5h, 2d.")]
+
+
+class LineFields(JobFields, forbid_unknown_fields=True):
+    """A job of a JSON-lines workload."""
+
+    true_seconds: Duration | None = None
+
+
+class CsvFields(msgspec.Struct, forbid_unknown_fields=True):
+    """The columns of a csv workload. Only `name` must be there; an empty cell is as a column left out."""
+
+    name: Annotated[str, msgspec.Meta(description="1 to 52 of a-z, 0-9 and -; no two jobs have the same.")]
+    submit: Annotated[Duration, msgspec.Meta(description="When it is submitted.")] = 0
+    seconds: Annotated[Duration | None, msgspec.Meta(description="Training time at the asked-for size.")] = None
+    true_seconds: Annotated[
+        Duration | None, msgspec.Meta(description="What it really takes, where that differs; unseen by policies.")
+    ] = None
+    replicas: Annotated[int, msgspec.Meta(ge=1, description="Replicas asked for; all of one role, `worker`.")] = 1
+    least: Annotated[int | None, msgspec.Meta(description="It never runs with fewer; `replicas` unless told.")] = None
+    most: Annotated[int | None, msgspec.Meta(description="It never runs with more; `replicas` unless told.")] = None
+    gpu: Annotated[Number | None, msgspec.Meta(description="GPUs per replica; 1 where neither cpu nor memory.")] = None
+    cpu: Annotated[Number | None, msgspec.Meta(description="Cores per replica: 2, 1.5 or 500m.")] = None
+    memory: Annotated[Number | None, msgspec.Meta(description="Memory per replica: 512Mi, 2Gi.")] = None
+    user: str = ""
+    queue: str = ""
+    priority: int = 0
+    deadline: Annotated[Duration | None, msgspec.Meta(description="Counted from the submission.")] = None
+    steps: int | None = None
+    model: str = ""
+    accelerator: str = ""
+
+
+CSV_COLUMNS = CsvFields.__struct_fields__
+
+
+def read_lines(path: Path) -> Trace:
+    rows = Rows(path, ())
+    jobs = Collector(rows)
+    decoder = msgspec.json.Decoder(LineFields)
+    with opened(path) as text:
+        for number, line in enumerate(text, 1):
+            rows.line = number
+            if not line.strip():
+                continue
+            try:
+                fields = decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise rows.error("", _sentence(error)) from error
+            _add(jobs, fields)
+    return jobs.trace("jsonl")
+
+
+def read_csv(path: Path) -> Trace:
+    rows = Rows(path, ("name",))
+    jobs = Collector(rows)
+    header = _header(path)
+    for row in rows:
+        given = {name: row.text(name) for name in header if row.text(name)}
+        try:
+            fields = msgspec.convert(given, CsvFields, strict=False)
+        except msgspec.ValidationError as error:
+            raise row.error("", _sentence(error)) from error
+        if fields.gpu is None and fields.cpu is None and fields.memory is None:
+            fields.gpu = 1
+        _add(jobs, LineFields(**{name: getattr(fields, name) for name in CSV_COLUMNS}))
+    return jobs.trace("csv")
+
+
+def _header(path: Path) -> Sequence[str]:
+    header = [name.strip() for name in next(csv.reader([first_line(path)]), [])]
+    unknown = [name for name in header if name not in CSV_COLUMNS]
+    if unknown:
+        raise WorkloadError(f"{path}, line 1: field {unknown[0]}: no such column; there are {', '.join(CSV_COLUMNS)}")
+    return header
+
+
+def _sentence(error: msgspec.DecodeError) -> str:
+    what, _, where = str(error).replace("`", "'").partition(" - at ")
+    return f"field {where.replace('$.', '').strip(chr(39))}: {what}" if where.startswith("'$.") else what
+
+
+def _add(jobs: Collector, fields: LineFields) -> None:
+    job = job_of(f"{jobs.rows.path}, line {jobs.rows.line}", fields)
+    if not any(amount for role in job.roles for _, amount in role.request):
+        raise jobs.rows.error("gpu", "the job asks for no resource at all")
+    jobs.job_id(job.id, "name")
+    job = replace(job, roles=jobs.share(job.roles))
+    if fields.true_seconds is not None:
+        try:
+            jobs.truth[JobId(job.id)] = seconds(fields.true_seconds)
+        except ValueError as error:
+            raise jobs.rows.error("true_seconds", str(error)) from error
+    jobs.add(job)
+
+
+def csv_row(job: Job, true_seconds: float | None) -> list[str]:
+    """The job as a row in the order of `CSV_COLUMNS`."""
+    if len(job.roles) != 1:
+        raise WorkloadError(f"job {job.id!r}: a csv file holds one role per job; write .jsonl or .yaml instead")
+    role = job.roles[0]
+    given = dict(_cells(job, role, true_seconds))
+    return [given.get(name, "") for name in CSV_COLUMNS]
+
+
+def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[str, str]]:
+    yield "name", job.id
+    yield "submit", f"{job.submit:.17g}"
+    for name, value in (("seconds", job.seconds), ("true_seconds", true_seconds)):
+        if value is not None:
+            yield name, f"{value:.17g}"
+    yield "replicas", str(role.replicas)
+    yield "least", str(role.least)
+    yield "most", str(role.most)
+    for kind, amount in role.request:
+        yield kind, write(kind, amount)
+    yield from (("user", job.user), ("queue", job.queue), ("priority", str(job.priority)))
+    if job.deadline is not None:
+        yield "deadline", f"{job.deadline - job.submit:.17g}"
+    yield "steps", str(job.steps or "")
+    yield from (("model", job.model), ("accelerator", role.accelerator))

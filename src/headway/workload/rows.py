@@ -1,0 +1,148 @@
+"""Tables line by line, plain or gzipped, with errors that name file, line and field.
+
+Published traces are comma- or tab-separated with a header, or without one. Nothing here knows what a job is.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+from headway.workload.errors import WorkloadError
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """The file as text; gzip is recognised by its first bytes, not by its name."""
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            source = gzip.GzipFile(fileobj=raw) if zipped else raw
+            with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as text:
+                yield text
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{path}: this is no text file") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise WorkloadError(f"{path}: the gzip file is damaged: {error}") from error
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def first_line(path: Path) -> str:
+    """For guessing what a file is; without the end of line."""
+    with opened(path) as text:
+        return text.readline(65536).rstrip("\r\n")
+
+
+def bare_name(path: Path) -> str:
+    """The file's name in small letters without .gz."""
+    return path.name.lower().removesuffix(".gz")
+
+
+class Rows:
+    """Iterate over it: it yields itself, once per line, standing on that line."""
+
+    def __init__(
+        self, path: Path, needs: Sequence[str], *, header: Sequence[str] | None = None, separator: str = ","
+    ) -> None:
+        self.path = path
+        self.line = 0
+        self._needs = needs
+        self._header = header
+        self._separator = separator
+        self._cells: list[str] = []
+        self._column: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Rows]:
+        with opened(self.path) as text:
+            reader = csv.reader(text, delimiter=self._separator)
+            try:
+                names = self._header or next(reader, None)
+                if names is None:
+                    raise WorkloadError(f"{self.path}: the file is empty")
+                self._learn([name.strip() for name in names])
+                width = len(names)
+                for cells in reader:
+                    self.line = reader.line_num
+                    if not cells:
+                        continue
+                    if len(cells) != width:
+                        raise self.error("", f"has {len(cells)} columns instead of {width}")
+                    self._cells = cells
+                    yield self
+            except csv.Error as error:
+                raise WorkloadError(f"{self.path}, line {reader.line_num}: {error}") from error
+
+    def _learn(self, names: list[str]) -> None:
+        self._column = {name: number for number, name in enumerate(names)}
+        missing = [name for name in self._needs if name not in self._column]
+        if missing:
+            raise WorkloadError(f"{self.path}, line 1: field {missing[0]}: there is no such column")
+
+    def has(self, field: str) -> bool:
+        return field in self._column
+
+    def error(self, field: str, what: str) -> WorkloadError:
+        return WorkloadError(f"{self.path}, line {self.line}: {f'field {field}: ' if field else ''}{what}")
+
+    def text(self, field: str, default: str = "") -> str:
+        number = self._column.get(field)
+        return default if number is None else self._cells[number].strip()
+
+    def number(self, field: str) -> float:
+        """A finite number."""
+        text = self._cells[self._column[field]]
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.error(field, f"{text!r} is no number") from None
+        if not math.isfinite(value):
+            raise self.error(field, f"{text!r} is not finite")
+        return value
+
+    def seconds(self, field: str) -> float:
+        """A number of seconds, not below zero."""
+        value = self.number(field)
+        if value < 0:
+            raise self.error(field, f"must not be below zero, not {value:g}")
+        return value
+
+    def count(self, field: str) -> int:
+        """A whole number, not below zero; `8.0` will do."""
+        text = self._cells[self._column[field]]
+        try:
+            value = int(text)
+        except ValueError:
+            number = self.number(field)
+            value = int(number)
+            if value != number:
+                raise self.error(field, f"must be a whole number, not {text!r}") from None
+        if value < 0:
+            raise self.error(field, f"must not be below zero, not {value}")
+        return value
+
+    def time(self, field: str) -> float:
+        """A date with time, as seconds since 1970; one without a zone is read as UTC."""
+        return moment(self.text(field), self, field)
+
+
+def moment(text: str, rows: Rows, field: str) -> float:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise rows.error(field, f"{text!r} is no date with time, such as 2020-06-09 18:41:01") from None
+    if at.tzinfo is None:
+        return (at - _EPOCH).total_seconds()
+    return at.timestamp()
+
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  both sides are without a zone

@@ -1,0 +1,141 @@
+"""Workloads into our own files: YAML, JSON lines or csv, by the name's ending; with .gz compressed.
+
+The same trace gives the same bytes, and reading them gives the same jobs.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headway.core.job import Amounts, Can, Job, Role
+from headway.core.node import Node
+from headway.core.quantity import CPU, GPU, MEMORY, write
+from headway.workload.errors import WorkloadError
+from headway.workload.own import CSV_COLUMNS, csv_row
+from headway.workload.trace import Trace
+
+ENDINGS = (".yaml", ".yml", ".jsonl", ".csv")
+
+
+def write_workload(trace: Trace, path: Path) -> None:
+    name = path.name.removesuffix(".gz")
+    if name.endswith((".yaml", ".yml")) and path.name == name:
+        content = _yaml(trace)
+    elif name.endswith(".jsonl"):
+        content = b"".join(msgspec.json.encode(_line(job, trace)) + b"\n" for job in trace.jobs)
+    elif name.endswith(".csv"):
+        content = _csv(trace)
+    else:
+        raise WorkloadError(f"{path}: the name must end in .yaml, .jsonl, .csv, .jsonl.gz or .csv.gz")
+    try:
+        path.write_bytes(gzip.compress(content, mtime=0) if path.name.endswith(".gz") else content)
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _yaml(trace: Trace) -> bytes:
+    if trace.truth:
+        raise WorkloadError("a jobs file declares durations and holds no true ones; write .jsonl or .csv instead")
+    entries: dict[str, Any] = {}
+    if trace.nodes:
+        entries["nodes"] = node_entries(trace.nodes)
+    entries["jobs"] = [job_entry(job) for job in trace.jobs]
+    return msgspec.yaml.encode(entries)
+
+
+def _line(job: Job, trace: Trace) -> dict[str, Any]:
+    entry = job_entry(job)
+    if trace.truth and job.id in trace.truth:
+        entry["true_seconds"] = trace.truth[job.id]
+    return entry
+
+
+def _csv(trace: Trace) -> bytes:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(CSV_COLUMNS)
+    table.writerows(csv_row(job, (trace.truth or {}).get(job.id)) for job in trace.jobs)
+    return text.getvalue().encode()
+
+
+def job_entry(job: Job) -> dict[str, Any]:
+    """The fields of a jobs file; what has its default is left out."""
+    entry: dict[str, Any] = {"name": job.id, "submit": job.submit}
+    if job.seconds is not None:
+        entry["seconds"] = job.seconds
+    if job.deadline is not None:
+        entry["deadline"] = round(job.deadline - job.submit, 6)
+    for name in ("user", "queue", "priority", "steps", "model"):
+        if getattr(job, name):
+            entry[name] = getattr(job, name)
+    if job.can != Can.everything():
+        entry["can"] = [flag.name.lower() for flag in Can if flag.name and flag in job.can]
+    if not job.checkpoints:
+        entry["checkpoints"] = False
+    if [role.name for role in job.roles] == ["worker"]:
+        return {**entry, **_role_entry(job.roles[0])}
+    return {**entry, "roles": {role.name: _role_entry(role) for role in job.roles}}
+
+
+def _role_entry(role: Role) -> dict[str, Any]:
+    entry: dict[str, Any] = {"replicas": role.replicas}
+    for name in ("least", "most"):
+        if getattr(role, name) != role.replicas:
+            entry[name] = getattr(role, name)
+    entry |= _amounts(role.request)
+    if role.limit:
+        entry["limit"] = {kind: write(kind, amount) for kind, amount in role.limit}
+    if role.selector:
+        entry["selector"] = dict(role.selector)
+    for name in ("tolerates", "after", "near", "apart", "command"):
+        if getattr(role, name):
+            entry[name] = list(getattr(role, name))
+    if role.env:
+        entry["env"] = dict(role.env)
+    if role.restarts_alone:
+        entry["restarts_alone"] = True
+    return entry | ({"accelerator": role.accelerator} if role.accelerator else {})
+
+
+def _amounts(amounts: Amounts) -> dict[str, Any]:
+    written = {kind: int(amount) if kind == GPU else write(kind, amount) for kind, amount in amounts}
+    own = {kind: value for kind, value in written.items() if kind in (CPU, MEMORY, GPU)}
+    others = {kind: value for kind, value in written.items() if kind not in own}
+    return {**own, "resources": others} if others else own
+
+
+def node_entries(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Like nodes with the names `base-0`, `base-1`, … become one entry; all others have one each."""
+    entries = []
+    for _, group in groupby(enumerate(nodes), key=lambda pair: _alike(pair[1])):
+        alike = [node for _, node in group]
+        base = alike[0].name.removesuffix("-0")
+        if len(alike) > 1 and [node.name for node in alike] == [f"{base}-{i}" for i in range(len(alike))]:
+            entries.append({"name": base, "count": len(alike), **_node_entry(alike[0])})
+        else:
+            entries += [{"name": node.name, **_node_entry(node)} for node in alike]
+    return entries
+
+
+def _alike(node: Node) -> tuple[object, ...]:
+    return (node.capacity, node.labels, node.taints, node.domain, node.accelerator)
+
+
+def _node_entry(node: Node) -> dict[str, Any]:
+    entry = _amounts(node.capacity)
+    if node.labels:
+        entry["labels"] = dict(node.labels)
+    if node.taints:
+        entry["taints"] = list(node.taints)
+    for name in ("domain", "accelerator"):
+        if getattr(node, name):
+            entry[name] = getattr(node, name)
+    return entry
