@@ -32,7 +32,9 @@ def create(state: LabState) -> None:
     assert network is not None
     for node in range(1, state.kubelets + 1):
         bridge = network.bridge(node)
-        _run("ip", "link", "add", bridge, "type", "bridge")
+        # Without an address of its own a bridge takes its lowest port's, and changes it as pods come and go: the other
+        # pods then speak to an address that is no more until they ask again.
+        _run("ip", "link", "add", bridge, "address", f"02:68:77:00:{network.block:02x}:{node:02x}", "type", "bridge")
         _run("ip", "address", "add", f"{network.gateway(node)}/24", "dev", bridge)
         if node == 1:
             _run("ip", "address", "add", f"{network.api_address}/32", "dev", bridge)
