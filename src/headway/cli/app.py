@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from headway.cli.compare import compare
+from headway.cli.generate import generate
 from headway.cli.jobs import jobs
 from headway.cli.replay import replay
 from headway.cli.run import run
@@ -20,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(simulate)
+app.command()(compare)
+app.command()(generate)
 app.command()(replay)
 app.command()(schedule)
 app.command()(submit)

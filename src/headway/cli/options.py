@@ -9,8 +9,13 @@ import typer
 
 PolicyName = Annotated[str, typer.Option("--policy", help="A policy by name, or mine.py:function.")]
 Set = Annotated[list[str], typer.Option("--set", help="A policy's setting, name=value; may be given again.")]
-Cluster = Annotated[str, typer.Option(help="Nodes: 32x4 (nodes x GPUs) or 2x4cpu,16Gi,1gpu; else the file's own.")]
+Cluster = Annotated[
+    str,
+    typer.Option(help="Nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file of nodes; else the trace's own."),
+]
+Format = Annotated[str, typer.Option("--format", help="The trace's format; guessed where it can be.")]
 Estimates = Annotated[str, typer.Option(help="Where remaining times come from: oracle, declared, progress or none.")]
-Seed = Annotated[int, typer.Option(help="For whatever is random.")]
+Seed = Annotated[int, typer.Option(help="For whatever is random; also shuffles jobs submitted at the same moment.")]
 Log = Annotated[Path | None, typer.Option(help="Write the run's log here; with .gz it is compressed.")]
+Report = Annotated[Path | None, typer.Option(help="Write a page with table and charts here: one file, no network.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

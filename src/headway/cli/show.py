@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from headway.cli.compared import Compared
 from headway.core.states import State
 from headway.record.metrics import Course, Tally
 
@@ -24,6 +27,73 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
         if course.note and course.state is State.FAILED:
             console.print(f"{course.job.id} failed: {course.note}", highlight=False)
     console.print(summary(result), highlight=False)
+
+
+def show_comparison(found: Compared) -> None:
+    console = Console()
+    for table in (times_table(found), ratios_table(found)):
+        console.print(table)
+    for line in bound_lines(found):
+        console.print(line, highlight=False)
+
+
+def times_table(found: Compared) -> Table:
+    columns = ("mean", "95 % interval", "p50", "p99", "wait", "makespan", "held")
+    table = _table(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns)
+    for row in found.rows:
+        jct = row["jct"]
+        held = next((row["utilisation"][kind] for kind in ("gpu", "cpu") if kind in row["utilisation"]), None)
+        table.add_row(
+            row["policy"], _second(jct["mean"]), _interval(row["ci"].get("jct"), "{:,.0f}"), _second(jct["p50"]),
+            _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
+            "" if held is None else f"{held:.1%}",
+        )  # fmt: skip
+    return table
+
+
+def ratios_table(found: Compared) -> Table:
+    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
+    deadlines = any(row["deadlines"]["total"] for row in found.rows)
+    unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
+    table = _table("Mean completion as a multiple", [*columns, *["deadlines"] * deadlines, *["not done"] * unfinished])
+    for row in found.rows:
+        ratio, met = row["ratio"], row["deadlines"]
+        table.add_row(
+            row["policy"], _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
+            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
+            *[f"{met['met']:g} of {met['total']:g}"] * deadlines, *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
+        )  # fmt: skip
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("policy", no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def bound_lines(found: Compared) -> list[str]:
+    lines = []
+    knowing, area = found.bounds["clairvoyant"], found.bounds["area"]
+    if knowing:
+        lines.append(f"best clairvoyant: {knowing['policy']} with true remaining times, mean {_second(knowing['jct'])}")
+    if area:
+        lines.append(f"area bound: no policy's mean is below {_second(area['jct'])}, no makespan below "
+                     f"{_second(area['makespan'])}, where decisions cost nothing")  # fmt: skip
+    over = {row["ci"].get("over") for row in found.rows} - {None}
+    if over:
+        lines.append(f"intervals: 95 %, bootstrap over {' and '.join(sorted(over))}")
+    return lines
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _interval(pair: list[float] | None, form: str) -> str:
+    return "" if pair is None else f"{form.format(pair[0])} to {form.format(pair[1])}"
 
 
 def job_table(courses: list[Course]) -> Table:
@@ -46,10 +116,16 @@ def summary(result: dict[str, Any]) -> str:
     lines = [
         f"{result['policy']}: {result['finished']} of {result['jobs']} jobs finished"
         + (f", {result['failed']} failed" if result["failed"] else ""),
-        f"  completion  mean {_second(jct['mean'])}  p50 {_second(jct['p50'])}  p95 {_second(jct['p95'])}"
-        f"  p99 {_second(jct['p99'])}",
+        f"  completion  mean {_second(jct['mean'])}  "
+        + "  ".join(f"{name} {_second(jct[name])}" for name in ("p50", "p95", "p99")),
         f"  waiting     mean {_second(wait['mean'])}  makespan {_second(result['makespan'])}  held: {used}",
     ]
+    if result["slowdown"]["mean"] is not None:
+        fair = result["fairness"]
+        lines.append(
+            f"  slowdown    mean {result['slowdown']['mean']:.2f}  p50 {result['slowdown']['p50']:.2f}"
+            f"  p99 {result['slowdown']['p99']:.2f}  unfairly late: {fair['unfair']:.0%}"
+        )
     if met["total"]:
         lines.append(f"  deadlines   {met['met']} of {met['total']} met")
     return "\n".join(lines)
@@ -63,4 +139,4 @@ def _deadline(course: Course) -> str:
 
 
 def _second(value: float | None) -> str:
-    return "" if value is None else f"{value:,.1f}"
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.1f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from headway.cycle.loop import Book, Policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.workload.cluster import open_cluster as parse_cluster
 
-__all__ = ["ESTIMATES", "make_book", "make_policy", "parse_cluster"]
+__all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "writable"]
 
 ESTIMATES = ("oracle", "declared", "progress", "none")
 
@@ -23,16 +23,15 @@ ESTIMATES = ("oracle", "declared", "progress", "none")
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
     """A policy by name, or a researcher's own as `file.py:function`."""
     if ".py:" in name:
-        return _own_policy(name)
+        return _own_policy(name, settings)
     if name not in POLICIES:
         raise UserError(
             f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
         )
-    return POLICIES[name](**_settings(name, settings))
+    return POLICIES[name](**_settings(name, settings, settings_of(name)))
 
 
-def _settings(name: str, settings: Sequence[str]) -> dict[str, Any]:
-    known = settings_of(name)
+def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {}
     for item in settings:
         key, equals, value = item.partition("=")
@@ -46,7 +45,7 @@ def _settings(name: str, settings: Sequence[str]) -> dict[str, Any]:
     return chosen
 
 
-def _own_policy(name: str) -> Policy:
+def _own_policy(name: str, settings: Sequence[str]) -> Policy:
     path, _, attribute = name.rpartition(":")
     spec = importlib.util.spec_from_file_location("own_policy", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
@@ -59,7 +58,10 @@ def _own_policy(name: str) -> Policy:
     policy = getattr(module, attribute, None)
     if not callable(policy):
         raise UserError(f"--policy {name}: {path} has no function {attribute!r}")
-    chosen: Policy = policy() if isinstance(policy, type) else policy
+    fields = getattr(policy, "__dataclass_fields__", {})
+    known = {key: field.default for key, field in fields.items()} if isinstance(policy, type) else {}
+    values = _settings(name, settings, known)
+    chosen: Policy = policy(**values) if isinstance(policy, type) else policy
     return chosen
 
 
@@ -76,3 +78,15 @@ def make_book(estimates: str, truth: Truth | None = None) -> Book:
         case "none":
             return Nothing()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
+
+
+def check_estimates(estimates: str) -> None:
+    """Before anything is read: a misspelt word should not cost a minute."""
+    if estimates not in ESTIMATES:
+        raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
+
+
+def writable(path: Path | None, option: str) -> None:
+    """Before anything is run: its result must have somewhere to go."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise UserError(f"{option} {path}: it cannot be written there")

@@ -1,0 +1,115 @@
+"""`headway compare`: several policies, the same trace, the same seeds, all cores."""
+
+from __future__ import annotations
+
+import json as json_
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headway.cli.compared import CLAIRVOYANT, Compared, compared
+from headway.cli.options import Cluster, Estimates, Format, Json, Report
+from headway.cli.pool import perform_all
+from headway.cli.reach import needs_of
+from headway.cli.scenario import Task, read_scenario
+from headway.cli.show import show_comparison
+from headway.cli.wiring import check_estimates, make_policy, writable
+from headway.core.errors import UserError
+from headway.policies.registry import POLICIES
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")],
+    policies: Annotated[str, typer.Option(help="Names with commas between them; mine.py:function too.")],
+    baseline: Annotated[str, typer.Option(help="Whom the others are measured against; else the first.")] = "",
+    seeds: Annotated[str, typer.Option(help="How many seeds, or a list such as 1,5,9.")] = "1",
+    settings: Annotated[
+        list[str], typer.Option("--set", help="A setting of one policy, policy.name=value; may be given again.")
+    ] = [],  # noqa: B006  typer copies it
+    cluster: Cluster = "",
+    format_: Format = "",
+    estimates: Estimates = "declared",
+    bounds: Annotated[bool, typer.Option(help="Run clairvoyant srtf and srsf too, as a bound.")] = True,
+    report: Report = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
+    json: Json = False,
+) -> None:
+    """Compare policies on one trace: table with confidence intervals, ratios to two bounds, page with charts."""
+    check_estimates(estimates)
+    writable(report, "--report")
+    names = _names(policies)
+    chosen = _settings(names, settings)
+    numbers = _seeds(seeds)
+    if baseline and baseline not in names:
+        raise UserError(f"--baseline {baseline}: it is none of the compared policies ({', '.join(names)})")
+    scenario = read_scenario(file, format_, cluster)
+    tasks = [
+        Task(
+            policy=name, estimates=estimates, settings=chosen[name], seed=seed,
+            picture=report is not None and seed == numbers[0],
+        )
+        for name in names for seed in numbers
+    ]  # fmt: skip
+    extra = _clairvoyant(tasks, names, estimates) if bounds else []
+    outcomes = perform_all(scenario, [*tasks, *extra], jobs or len(os.sched_getaffinity(0)), quiet=json)
+    needs = needs_of(scenario, tasks[0]) if bounds else []
+    found = compared(tasks, outcomes, baseline or names[0], needs, scenario)
+    if report is not None:
+        from headway.cli.reporting import report_all
+
+        report_all(report, scenario, found)
+    _print(found, report, as_json=json)
+
+
+def _print(found: Compared, report: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print(json_.dumps(found.as_json()))
+        return
+    show_comparison(found)
+    if report is not None:
+        print(f"report  {report}")
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UserError("--policies: name at least one")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UserError(f"--policies: {twice} is named twice")
+    return names
+
+
+def _settings(names: list[str], settings: list[str]) -> dict[str, tuple[str, ...]]:
+    """By policy. The policies are made once here, so that a mistake is told before anything runs."""
+    chosen: dict[str, list[str]] = {name: [] for name in names}
+    for item in settings:
+        owner = next((name for name in sorted(names, key=len, reverse=True) if item.startswith(f"{name}.")), None)
+        if owner is None:
+            raise UserError(f"--set {item}: write policy.name=value, with one of {', '.join(names)}")
+        chosen[owner].append(item.removeprefix(f"{owner}."))
+    for name in names:
+        make_policy(name, chosen[name])
+    return {name: tuple(values) for name, values in chosen.items()}
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--seeds {text}: give a number of seeds, or a list such as 1,5,9") from None
+    if "," not in text:
+        numbers = list(range(numbers[0]))
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
+    return numbers
+
+
+def _clairvoyant(tasks: list[Task], names: list[str], estimates: str) -> list[Task]:
+    """The runs that the bound needs and that are not made anyway. Of the first seed only."""
+    wanted = [name for name in CLAIRVOYANT if name in POLICIES]
+    if estimates == "oracle":
+        wanted = [name for name in wanted if name not in names]
+    return [Task(policy=name, estimates="oracle", seed=tasks[0].seed) for name in wanted]
