@@ -37,7 +37,7 @@ def schedule(
     log: Log = None,
     progress_listen: Annotated[
         str, typer.Option(help="HOST:PORT on which training's progress is heard; keep it over restarts.")
-    ] = "0.0.0.0:7077",  # noqa: S104  pods on other machines report here
+    ] = "0.0.0.0:7077",
     progress_address: Annotated[
         str, typer.Option(help="HOST:PORT at which pods reach it; default: this machine's address.")
     ] = "",
@@ -62,9 +62,10 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.cluster import KubeCluster, Setup
+    from headway.kube.cluster import KubeCluster
     from headway.kube.pods import Making
     from headway.kube.remote import Remote
+    from headway.kube.setup import Setup
     from headway.kube.view import Patience
     from headway.listen import ProgressServer
 

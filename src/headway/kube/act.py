@@ -12,6 +12,8 @@ from headway.kube.view import Action, AskSave, Bind, Create, Delete, Resize, Vie
 
 PORT = 2222
 """On which every replica may listen: each pod has an address of its own."""
+AT_ONCE_SECONDS = 1
+"""The shortest that a kubelet still sees through; 0 would only forget the pod."""
 
 
 def act(view: View) -> tuple[Action, ...]:
@@ -22,7 +24,7 @@ def act(view: View) -> tuple[Action, ...]:
     if intent.state is State.WAITING:
         return tuple(_delete(r) for r in view.replicas if not r.deleting)
     if allocation is None:
-        return (*(_delete(r) for r in view.alive() if not r.deleting), *_force(view))
+        return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_force(view))
     return (*_clear(view, allocation), *_make(view, allocation), *_adjust(view, allocation), *_ask(view))
 
 
@@ -31,21 +33,27 @@ def _keeps_its_log(view: View, replica: Replica) -> bool:
     return replica.over and replica.attempt == view.intent.attempt and view.intent.state is not State.CANCELLED
 
 
-def _delete(replica: Replica) -> Delete:
-    return Delete(replica.name, replica.uid)
+def _grace(view: View) -> int | None:
+    """What has just saved, or is done, need not be given time: whatever it does now is lost or not wanted."""
+    intent = view.intent
+    return AT_ONCE_SECONDS if intent.saved or (intent.draining and intent.goal is State.FINISHED) else None
+
+
+def _delete(replica: Replica, grace: int | None = None) -> Delete:
+    return Delete(replica.name, replica.uid, grace)
 
 
 def _force(view: View) -> Iterator[Delete]:
     for replica in view.alive():
         if replica.deleting and replica.node in view.gone:
-            yield Delete(replica.name, replica.uid, force=True)
+            yield Delete(replica.name, replica.uid, grace=0)
 
 
 def _clear(view: View, allocation: Allocation) -> Iterator[Action]:
     """Pods of earlier attempts, and pods too many. While a job is scaled, the new ones come before the old go."""
     for replica in view.replicas:
         if replica.attempt != view.intent.attempt and not replica.deleting:
-            yield _delete(replica)
+            yield _delete(replica, _grace(view))
     yield from _force(view)
     if view.intent.state is State.SCALING and not all_up(allocation, view.mine()):
         return

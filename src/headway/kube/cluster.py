@@ -7,14 +7,10 @@ at any moment and started again anywhere.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-import queue
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headway.core.board import Board
@@ -26,41 +22,29 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
 from headway.kube.admit import Admission
 from headway.kube.begin import Begun, begun
-from headway.kube.errors import KubeError, NotFound
+from headway.kube.errors import NotFound
 from headway.kube.hearing import hear
 from headway.kube.intent import Allocation, Intent
-from headway.kube.mirror import history, mirror
+from headway.kube.look import first_look
+from headway.kube.mirror import mirror
 from headway.kube.nodes import NodeTable
-from headway.kube.objects import NodeObject, Pod, TrainingJob
+from headway.kube.objects import NodeObject, Pod
 from headway.kube.places import allocation_of
-from headway.kube.pods import Making, pod_of, resources
 from headway.kube.reconcile import reconcile
 from headway.kube.record import SHORTEST_PAUSE_SECONDS, Record
-from headway.kube.remote import Message, Performed, Remote, Request, Ring, Work
-from headway.kube.status import event_of, status_of
+from headway.kube.remote import Performed, Remote, Ring
+from headway.kube.sending import named, status_for, work_of
+from headway.kube.setup import Setup
+from headway.kube.status import event_of
 from headway.kube.store import Store
-from headway.kube.view import AskSave, Create, Patience, Resize, Step
-from headway.kube.watch import Changed, Deleted, Listed, Unwatched
+from headway.kube.view import AskSave, Step
+from headway.kube.watch import Changed, Deleted, Listed
 from headway.listen import ProgressServer
 
 log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
-FIRST_LOOK_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """How a cluster is run."""
-
-    began: float
-    """Seconds since 1970 at which the cluster's clock showed zero."""
-    making: Making = field(default_factory=Making)
-    patience: Patience = field(default_factory=Patience)
-    progress_seconds: float = 60.0
-    """Progress is written to a job's status at most this often."""
-    until_idle: bool = False
-    """End once there was a job and none is unfinished."""
+IDLE_SECONDS = 10.0
 
 
 class KubeCluster:
@@ -74,8 +58,7 @@ class KubeCluster:
         self.board = Board(Nodes.of(()))
         self._admission = Admission(self._store, remote, setup.began, setup.patience)
         self._by_id: dict[JobId, Record] = {}
-        self._held: deque[Message] = deque()
-        self._wake = math.inf
+        self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
         self._happened = self._heard = True
         self._seen_any = self._closing = False
@@ -124,35 +107,18 @@ class KubeCluster:
 
     def _first_look(self) -> None:
         """Nodes first, then jobs, then pods: each needs the one before."""
-        lists: dict[type, Listed[Any]] = {}
-        give_up = time.monotonic() + FIRST_LOOK_SECONDS
-        later: list[Message] = []
-        while len(lists) < 3:
-            try:
-                message = self._remote.inbox.get(timeout=max(0.1, give_up - time.monotonic()))
-            except queue.Empty:
-                raise KubeError("the API server does not answer") from None
-            match message:
-                case Unwatched(error=NotFound()):
-                    raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
-                case Unwatched(error=error) if error.status in (401, 403):
-                    raise KubeError(f"the API server refuses: {error}")
-                case Unwatched(error=error) if time.monotonic() > give_up:
-                    raise KubeError(f"the API server cannot be reached: {error}")
-                case Listed(kind=kind) if kind not in lists:
-                    lists[kind] = message
-                case _:
-                    later.append(message)
-        self._store.see_nodes(lists[NodeObject], self.now())
-        jobs = self._admission.first(lists[TrainingJob].objects)
-        self._set_nodes(record.intent for record, _ in jobs)
+        look = first_look(self._remote.inbox)
+        assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
+        self._store.see_nodes(look.nodes, self.now())
+        jobs = self._admission.first(look.jobs.objects)
+        self._set_nodes([record.intent for record, _ in jobs])
         for record, kept in jobs:
             self._enrol(record, kept)
-        self._store.see_pods(lists[Pod])
-        self._held.extend(later)
+        self._store.see_pods(look.pods)
+        self._remote.inbox.put_back(look.later)
 
     def _take_in(self) -> None:
-        while (message := self._next_message()) is not None:
+        while (message := self._remote.inbox.next()) is not None:
             match message:
                 case Ring():
                     self._remote.heard()
@@ -164,14 +130,6 @@ class KubeCluster:
             record = self._by_id.get(event.job)
             if record is not None:
                 self._heard |= hear(record, event, self.board, self.now(), self.setup.began)
-
-    def _next_message(self) -> Message | None:
-        if self._held:
-            return self._held.popleft()
-        try:
-            return self._remote.inbox.get_nowait()
-        except queue.Empty:
-            return None
 
     def _news(self, kind: type, message: Any) -> None:
         if kind is Pod:
@@ -196,7 +154,7 @@ class KubeCluster:
         for record in self._store.records.values():
             record.dirty |= any(r.node in gone and not r.over for r in record.replicas.values())
 
-    def _set_nodes(self, intents: Any) -> None:
+    def _set_nodes(self, intents: Iterable[Intent]) -> None:
         """Allocations may name nodes that are no more: they keep a number, and are not ready."""
         named = [name for i in intents for share in (*(i.allocation or ()), *(i.target or ())) for name in share.nodes]
         if not self._store.nodes_changed and all(name in self._table.numbers for name in named):
@@ -285,36 +243,16 @@ class KubeCluster:
         self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
 
     def _send(self, record: Record, step: Step, now: float) -> None:
-        """The status first where it changed, then what is to be done."""
-        requests = []
-        for action in step.actions:
-            if isinstance(action, AskSave):
-                record.asked = self._server.save(record.job.id, record.request)
-                continue
-            body: dict[str, Any] = {}
-            if isinstance(action, Create):
-                body = pod_of(action, record.job, record.meta, record.template, self._making())
-            elif isinstance(action, Resize):
-                body = resources(action.amounts, self._table.gpu)
-            requests.append(Request(action, body))
-        writes = record.written != record.intent or self._progress_due(record, now)
+        if AskSave() in step.actions:
+            record.asked = self._server.save(record.job.id, record.request)
         status = None
-        if writes and not record.withdrawn:
-            row = self.board.row(record.job.id) if record.on_board else None
-            kept = {} if row is None else history(self.board, row, self.setup.began)
-            status = status_of(record.intent, kept, record.progress)
+        if not record.withdrawn and (record.written != record.intent or self._progress_due(record, now)):
+            status = status_for(record, self.board, self.setup.began)
             record.progress_written_at = now
-        if status is not None or requests:
-            token = (record.intent, record.progress)
-            meta = record.meta
+        work = work_of(record, step, named(self.setup.making, self._table.gpu), status)
+        if work is not None:
             record.busy = True
-            self._remote.perform(Work(meta.uid, meta.namespace, meta.name, status, tuple(requests), token))
-
-    def _making(self) -> Making:
-        making = self.setup.making
-        return Making(
-            template=making.template, progress=making.progress, checkpoints=making.checkpoints, gpu=self._table.gpu
-        )
+            self._remote.perform(work)
 
     def _progress_due(self, record: Record, now: float) -> bool:
         fresh = record.progress is not None and record.progress != record.progress_written
@@ -341,15 +279,16 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        return self.setup.until_idle and self._seen_any and not self._store.records
+        if self._store.records or not self._seen_any:
+            self._idle_since = math.inf
+        else:
+            self._idle_since = min(self._idle_since, self.now())
+        return self.setup.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
         began = self.setup.began
         moments = [self._wake, self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
-        for record in self._store.records.values():
-            if not record.busy:
-                moments.append(max(record.wake if not record.dirty else 0.0, record.not_before) - began)
+        idle = [record for record in self._store.records.values() if not record.busy]
+        moments += [max(0.0 if r.dirty else r.wake, r.not_before) - began for r in idle]
         seconds = min(longest, max(0.0, min(moments) - now))
-        if not self._held:
-            with contextlib.suppress(queue.Empty):
-                self._held.append(self._remote.inbox.get(timeout=seconds))
+        self._remote.inbox.wait(seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import msgspec
@@ -173,11 +173,11 @@ def unix(timestamp: str | None) -> float:
     if not timestamp:
         return 0.0
     try:
-        return datetime.datetime.fromisoformat(timestamp).timestamp()
+        return dt.datetime.fromisoformat(timestamp).timestamp()
     except ValueError:
         return 0.0
 
 
 def timestamp(seconds: float) -> str:
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    moment = dt.datetime.fromtimestamp(seconds, dt.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

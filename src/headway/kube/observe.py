@@ -37,7 +37,7 @@ def observe(view: View) -> Intent:
 # ── the gang: whole, done, failed or lost? ──────────────────────────────────────────────────────────────────
 
 
-def _judged(view: View) -> Intent | None:
+def _judged(view: View) -> Intent | None:  # noqa: PLR0911  verdicts in their order
     present = [replica for replica in view.mine() if not replica.deleting]
     finished = _finished(view, present)
     if finished is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import msgspec
 from headway.kube.client import CONNECTIONS, STRATEGIC_PATCH, Client
 from headway.kube.config import Access
 from headway.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.inbox import Inbox
 from headway.kube.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.replica import MAIN, owner_uid
 from headway.kube.view import Action, Bind, Create, Delete, Resize
@@ -75,7 +75,7 @@ Message = News[Any] | Performed | Ring
 class Remote:
     def __init__(self, access: Access, namespace: str = "") -> None:
         """Jobs of one namespace, or of all where it is empty. Nodes and pods are always all."""
-        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.inbox: Inbox[Message] = Inbox()
         self._access = access
         self._namespace = namespace
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,7 +158,7 @@ class Remote:
         outcomes = await asyncio.gather(*(self._take(work, request) for request in work.requests))
         self.inbox.put(Performed(work, None, tuple(outcomes)))
 
-    async def _take(self, work: Work, request: Request) -> Outcome:
+    async def _take(self, work: Work, request: Request) -> Outcome:  # noqa: PLR0911  one for each kind of action
         action = request.action
         pods = f"/api/v1/namespaces/{work.namespace}/pods"
         try:
@@ -202,13 +202,13 @@ class Remote:
 
     async def _delete(self, pods: str, action: Delete) -> Outcome:
         body: dict[str, Any] = {"preconditions": {"uid": action.uid}}
-        if action.force:
-            body["gracePeriodSeconds"] = 0
+        if action.grace is not None:
+            body["gracePeriodSeconds"] = action.grace
         try:
             answer = _pods.decode(await self._client.delete(f"{pods}/{action.name}", body))
         except (NotFound, Conflict):
             return Outcome(action, gone=True)
-        gone = action.force or answer.metadata.uid != action.uid or answer.metadata.deletionTimestamp is None
+        gone = action.grace == 0 or answer.metadata.uid != action.uid or answer.metadata.deletionTimestamp is None
         return Outcome(action, None if gone else answer, gone=gone)
 
     async def _resize(self, pods: str, action: Resize, body: dict[str, Any]) -> Pod:

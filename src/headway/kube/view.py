@@ -95,8 +95,8 @@ class Bind:
 class Delete:
     name: str
     uid: str
-    force: bool = False
-    """Without waiting for a kubelet that will not answer."""
+    grace: int | None = None
+    """Seconds to end in; None for as long as the pod says, 0 not to wait for a kubelet that will not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,22 @@
+"""How a cluster is run: settings, read once on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headway.kube.pods import Making
+from headway.kube.view import Patience
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a cluster is run."""
+
+    began: float
+    """Seconds since 1970 at which the cluster's clock showed zero."""
+    making: Making = field(default_factory=Making)
+    patience: Patience = field(default_factory=Patience)
+    progress_seconds: float = 60.0
+    """Progress is written to a job's status at most this often."""
+    until_idle: bool = False
+    """End once there was a job, none is unfinished, and none has come for a while."""
