@@ -9,10 +9,14 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
 from headway.policies.backfill import backfill
+from headway.policies.dragon import Dragon
 from headway.policies.drf import drf
 from headway.policies.edf import edf
+from headway.policies.elasticflow import ElasticFlow
 from headway.policies.fifo import fifo, first_fit
+from headway.policies.kube_default import KubeDefault
 from headway.policies.las import Las
+from headway.policies.optimus import Optimus
 from headway.policies.sjf import sjf
 from headway.policies.srtf import srsf, srtf
 
@@ -28,6 +32,10 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "las": Las,
     "drf": lambda: drf,
     "edf": lambda: edf,
+    "optimus": Optimus,
+    "elasticflow": ElasticFlow,
+    "dragon": Dragon,
+    "kube-default": KubeDefault,
     "adaptive": Adaptive,
 }
 """Name to a function that makes the policy from its settings."""

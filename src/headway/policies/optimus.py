@@ -1,0 +1,115 @@
+"""Optimus: every job gets its least, then the replica that saves most time for what it costs, again and again.
+
+The gain of one more replica is the estimated time it saves, divided by the share of the cluster that it takes. Sizes
+are worked out anew whenever something happens; a running job is changed at most once per interval, so that changes
+are worth their cost. Placement: fewest nodes, each role spread evenly (`even`). Needs estimates of time and of speed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.estimates import Counts
+from headway.core.node import FloatArray
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.even import place_evenly
+from headway.policies.place import place_any_size
+from headway.policies.scale import may_scale, scale_towards
+from headway.policies.sizes import bounds, capacity, demand, dominant_share, work_left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimus:
+    interval: float = 600.0
+    """Seconds between two changes of a running job."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        running, waiting = snapshot.jobs.running().tolist(), snapshot.jobs.waiting().tolist()
+        sizes = best_sizes(draft, [*running, *waiting])
+        for row in waiting:
+            _start(draft, row, sizes)
+        waits = any(draft.decided(row) is None and row in sizes for row in waiting)
+        for row in running:
+            if not may_scale(snapshot, row) or sizes[row] == snapshot.placements[row].counts:
+                continue
+            due = float(snapshot.jobs.touched[row]) + self.interval
+            if snapshot.now < due:
+                draft.wake(due)
+            elif not (waits and scale_towards(draft, row, sizes[row], up=False)):
+                scale_towards(draft, row, sizes[row], up=True)
+        return draft.plan()
+
+
+def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
+    """Replicas per role for each job, those that run first; jobs that even their least is too much for are left out."""
+    snapshot = draft.snapshot
+    budget = _budget(draft)
+    sizes: dict[int, Counts] = {}
+    for row in rows:
+        least, _ = bounds(snapshot, row)
+        cost = demand(snapshot, row, least)
+        if row in snapshot.placements or bool((cost <= budget).all()):
+            sizes[row] = least
+            budget = budget - cost
+    work = work_left(snapshot, list(sizes))
+    whole = capacity(snapshot)
+    steps = [step for row in sizes if (step := _best_step(snapshot, row, sizes[row], work[row], whole))]
+    heapq.heapify(steps)
+    while steps:
+        _, row, counts = heapq.heappop(steps)
+        cost = demand(snapshot, row, counts) - demand(snapshot, row, sizes[row])
+        if not bool((cost <= budget).all()):
+            continue
+        budget, sizes[row] = budget - cost, counts
+        step = _best_step(snapshot, row, counts, work[row], whole)
+        if step is not None:
+            heapq.heappush(steps, step)
+    return sizes
+
+
+def _budget(draft: Draft) -> FloatArray:
+    """What this plan may deal out: what is free or coming, and what running jobs hold."""
+    snapshot = draft.snapshot
+    budget: FloatArray = draft.soon().clip(min=0).sum(axis=1).astype(np.float64)
+    for row in snapshot.jobs.running().tolist():
+        budget += demand(snapshot, row, snapshot.placements[row].counts)
+    return budget
+
+
+def _best_step(
+    snapshot: Snapshot, row: int, counts: Counts, work: float, whole: FloatArray
+) -> tuple[float, int, Counts] | None:
+    """The one more replica with the largest gain per share; None where none gains. Ready for a heap: best is least."""
+    _, most = bounds(snapshot, row)
+    speed = snapshot.estimates.speed
+    now = speed(row, counts)
+    best: tuple[float, int, Counts] | None = None
+    for role, count in enumerate(counts):
+        if count >= most[role]:
+            continue
+        more = (*counts[:role], count + 1, *counts[role + 1 :])
+        then = speed(row, more)
+        if then <= now or work <= 0:
+            continue
+        saved = (work / now if now > 0 else np.inf) - work / then
+        share = dominant_share(demand(snapshot, row, more) - demand(snapshot, row, counts), whole)
+        step = (-saved / max(share, 1e-9), row, more)
+        best = step if best is None or step < best else best
+    return best
+
+
+def _start(draft: Draft, row: int, sizes: dict[int, Counts]) -> None:
+    """At the chosen size if that fits; else at any that does."""
+    snapshot = draft.snapshot
+    if row not in sizes:
+        return
+    placement = place_evenly(snapshot, draft.free, snapshot.jobs.shape_at(row), sizes[row])
+    placement = placement or place_any_size(snapshot, draft.free, row)
+    if placement is not None:
+        draft.start(row, placement)

@@ -1,0 +1,87 @@
+"""More or fewer replicas of a running job: on which nodes. Next to its own first; lonely ones go first."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.node import IntArray
+from headway.core.snapshot import Snapshot
+
+SOON = 1.0
+"""Seconds until what was given up is looked at again, where a cluster tells nothing before."""
+
+
+def may_scale(snapshot: Snapshot, row: int) -> bool:
+    return bool(int(snapshot.jobs.can[row]) & Can.SCALE)
+
+
+def room_for_more(snapshot: Snapshot, free: IntArray, row: int, role: int) -> npt.NDArray[np.int64]:
+    """By node: how many more replicas of this role, each holding what the present ones hold."""
+    shape = snapshot.jobs.shape_at(row)
+    vector = snapshot.placements[row].vector(shape, role)
+    mask = snapshot.nodes.mask(shape.roles[role].constraint)
+    asked = vector > 0
+    if not asked.any():
+        return np.where(mask, shape.roles[role].most, 0)
+    takes = (free[asked].clip(min=0) // vector[asked][:, None]).min(axis=0)
+    return np.where(mask, takes, 0)
+
+
+def grown(snapshot: Snapshot, free: IntArray, row: int, role: int, count: int) -> tuple[int, ...]:
+    """The role's nodes with up to so many replicas, as far as there is room; never fewer than now."""
+    placement = snapshot.placements[row]
+    nodes, most = list(placement.nodes[role]), snapshot.jobs.shape_at(row).roles[role].most
+    takes = room_for_more(snapshot, free, row, role)
+    own = np.zeros(len(takes))
+    for node in placement.used_nodes():
+        own[node] = 2
+        own[snapshot.nodes.domain == snapshot.nodes.domain[node]] += 1
+    wanted = min(count, most) - len(nodes)
+    for node in np.lexsort((-takes, -own)):
+        if wanted <= 0 or (not takes[node] and not own[node]):
+            break
+        more = min(wanted, int(takes[node]))
+        nodes.extend([int(node)] * more)
+        wanted -= more
+    return tuple(nodes)
+
+
+def shrunk(snapshot: Snapshot, row: int, role: int, count: int) -> tuple[int, ...]:
+    """The role's nodes with so many replicas: those that share a node with most of their gang stay."""
+    placement = snapshot.placements[row]
+    beside: Counter[int] = Counter()
+    for number, nodes in enumerate(placement.nodes):
+        for node in nodes:
+            beside[node] += 1 if number == role else 1000  # another role there outweighs any number of its own
+    company = sorted(placement.nodes[role], key=lambda node: (-beside[node], node))
+    return tuple(company[:count])
+
+
+def shrink(draft: Draft, row: int, role: int, count: int) -> None:
+    draft.scale(row, role, shrunk(draft.snapshot, row, role, count))
+    draft.wake(draft.snapshot.now + SOON)
+
+
+def grow(draft: Draft, row: int, role: int, count: int) -> bool:
+    """Whether at least one more replica found room."""
+    nodes = grown(draft.snapshot, draft.free, row, role, count)
+    if len(nodes) <= len(draft.snapshot.placements[row].nodes[role]):
+        return False
+    draft.scale(row, role, nodes)
+    return True
+
+
+def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) -> bool:
+    """One role of a running job towards these counts (a plan decides once per job); whether something was decided."""
+    for role, (now, wanted) in enumerate(zip(draft.snapshot.placements[row].counts, counts, strict=True)):
+        if up and wanted > now and grow(draft, row, role, wanted):
+            return True
+        if not up and wanted < now:
+            shrink(draft, row, role, wanted)
+            return True
+    return False

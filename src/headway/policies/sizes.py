@@ -1,0 +1,83 @@
+"""Which sizes may a job have, how fast is it in each, and what does a size cost: the ground of elastic policies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headway.core.estimates import Counts
+from headway.core.job import Can
+from headway.core.node import FloatArray
+from headway.core.snapshot import Snapshot
+
+UNKNOWN_SECONDS = 3600.0
+"""Training left of a job that nobody has an estimate for."""
+
+
+def held(snapshot: Snapshot, row: int) -> Counts | None:
+    """Replicas per role that it has; None while it waits."""
+    placement = snapshot.placements.get(row)
+    return None if placement is None else placement.counts
+
+
+def may_resize_gang(snapshot: Snapshot, row: int) -> bool:
+    """Whether the number of replicas is the scheduler's to choose, at the start or, once it runs, later."""
+    needed = Can.SIZE if held(snapshot, row) is None else Can.SCALE
+    return snapshot.jobs.shape_at(row).elastic and bool(int(snapshot.jobs.can[row]) & needed)
+
+
+def bounds(snapshot: Snapshot, row: int) -> tuple[Counts, Counts]:
+    """The least and the most replicas per role that a plan may give it."""
+    shape = snapshot.jobs.shape_at(row)
+    if may_resize_gang(snapshot, row):
+        return shape.least, tuple(role.most for role in shape.roles)
+    fixed = held(snapshot, row) or shape.counts
+    return fixed, fixed
+
+
+def work_left(snapshot: Snapshot, rows: list[int]) -> dict[int, float]:
+    """By row: seconds that it would still take at the asked-for size, whatever size it has."""
+    left = snapshot.estimates.left(snapshot.now)
+    work = {}
+    for row in rows:
+        seconds = UNKNOWN_SECONDS if math.isnan(left[row]) else float(left[row])
+        counts = held(snapshot, row)
+        work[row] = seconds if counts is None else seconds * snapshot.estimates.speed(row, counts)
+    return work
+
+
+def demand(snapshot: Snapshot, row: int, counts: Counts) -> FloatArray:
+    """By kind: what so many replicas hold. A job whose request was changed in place holds other amounts."""
+    shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
+    total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
+    for number, count in enumerate(counts):
+        vector = shape.roles[number].vector if placement is None else placement.vector(shape, number)
+        total += vector * float(count)
+    return total
+
+
+def capacity(snapshot: Snapshot) -> FloatArray:
+    """By kind: what all ready nodes have together."""
+    nodes = snapshot.nodes
+    total: FloatArray = nodes.capacity[:, nodes.ready].sum(axis=1).astype(np.float64)
+    return total
+
+
+def dominant_share(amounts: FloatArray, whole: FloatArray) -> float:
+    """The largest share of any kind."""
+    return float(np.divide(amounts, whole, out=np.where(amounts > 0, np.inf, 0.0), where=whole > 0).max(initial=0.0))
+
+
+def ladder(snapshot: Snapshot, row: int) -> list[Counts]:
+    """Its sizes from least to most in doublings, the asked-for one among them."""
+    least, most = bounds(snapshot, row)
+    sizes, factor = {least, most}, 2
+    if all(
+        low <= asked <= high for low, asked, high in zip(least, snapshot.jobs.shape_at(row).counts, most, strict=True)
+    ):
+        sizes.add(snapshot.jobs.shape_at(row).counts)
+    while factor < max((high / max(low, 1) for low, high in zip(least, most, strict=True)), default=1):
+        sizes.add(tuple(min(high, max(low, 1) * factor) for low, high in zip(least, most, strict=True)))
+        factor *= 2
+    return sorted(sizes, key=lambda counts: (sum(counts), counts))
