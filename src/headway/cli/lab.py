@@ -42,7 +42,7 @@ def _one_sentence() -> Iterator[None]:
 
 
 @app.command()
-def up(  # noqa: PLR0913, PLR0917 - one parameter per option is how the command line is told of them
+def up(
     name: Name = "default",
     kubelets: Annotated[int, typer.Option(help="Real nodes, with real containers (needs root).")] = 0,
     nodes: Annotated[int, typer.Option(help="Simulated nodes.")] = 0,
@@ -53,6 +53,9 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter per option is how the command 
     kubelet_cpus: Annotated[
         float | None, typer.Option(help="Cores each real node offers; all of the machine's unless told.")
     ] = None,
+    with_: Annotated[
+        str, typer.Option("--with", help="Job operators: jobset, training-operator, kueue; comma between.")
+    ] = "",
     bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits.")] = False,
     gangs: Annotated[bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")] = False,
     port: Annotated[int, typer.Option(help="The API server's port; a free one unless told.")] = 0,
@@ -66,6 +69,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter per option is how the command 
             kubelet_cpus=kubelet_cpus,
             simulated=node_groups(nodes, shape or ()),
             racks=racks,
+            operators=[word.strip() for word in with_.split(",") if word.strip()],
             bench=bench,
             gangs=gangs,
             port=port,

@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headway.lab.certificates import KeyPair
+from headway.lab.errors import LabError
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
-class ApiError(Exception):
+class ApiError(LabError):
     """The API server answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:

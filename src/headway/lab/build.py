@@ -8,6 +8,7 @@ lock makes a second lab wait for the first one's build instead of repeating it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -52,6 +53,8 @@ def _check_disk() -> None:
 
 def _build(go: Path, program: Program, meter: Meter) -> None:
     meter.begin(f"{program.name} {program.version}", _count_stale(go, program))
+    if program.manifests:
+        _copy_manifests(go, program)
     target = program.built
     target.parent.mkdir(parents=True, exist_ok=True)
     for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so nobody writes these
@@ -120,6 +123,22 @@ def _count_stale(go: Path, program: Program) -> int:
         reason = (listing.stderr.strip().splitlines() or ["go list failed"])[-1]
         raise LabError(f"the Go modules of {program.name} {program.version} cannot be had: {reason}")
     return len(listing.stdout.split())
+
+
+def _copy_manifests(go: Path, program: Program) -> None:
+    """Before the program is built: where the program is, they are. As JSON, which is read in no time."""
+    import yaml
+
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    command = [str(go), "list", "-m", "-f", "{{.Dir}}", program.requirement]
+    listing = subprocess.run(
+        command, cwd=program.folder, env=_environment(), capture_output=True, text=True, check=False
+    )
+    module = Path(listing.stdout.strip())
+    program.manifests_folder.mkdir(parents=True, exist_ok=True)
+    for file in (path for pattern in program.manifests for path in sorted(module.glob(pattern))):
+        documents = list(yaml.load_all(file.read_text(), Loader=fast))
+        (program.manifests_folder / f"{file.stem}.json").write_text(json.dumps(documents))
 
 
 def _go(go: Path, verb: str, *rest: str) -> list[str]:

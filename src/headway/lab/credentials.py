@@ -24,6 +24,7 @@ COMPONENTS = {
     "kube-controller-manager": Subject(name="system:kube-controller-manager"),
     "kube-scheduler": Subject(name="system:kube-scheduler"),
     "coredns": Subject(name="headway-lab-coredns"),
+    "operators": Subject(name="headway-lab-operators", groups=("system:masters",)),
     "kwok": Subject(name="kwok", groups=("system:masters",)),
 }
 

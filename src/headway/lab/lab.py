@@ -17,6 +17,7 @@ import msgspec
 from headway.lab import build, cgroups, credentials, packages, places, pods, process, starting, teardown
 from headway.lab.api import Api, client_context
 from headway.lab.errors import LabError
+from headway.lab.operators import check_names
 from headway.lab.programs import CONTROL_PLANE, find
 from headway.lab.shapes import NodeGroup
 from headway.lab.state import LabState, check_disk, check_name, load, load_all
@@ -40,6 +41,8 @@ class Wishes(TypedDict, total=False):
     """Lift client and server limits, for measurements."""
     gangs: bool
     """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
+    operators: Sequence[str]
+    """Job operators to run: any of jobset, training-operator, kueue. Default: none."""
     port: int
     """The API server's port on 127.0.0.1. Default: a free one; with real nodes 443 at the lab's address."""
     owned: bool
@@ -256,7 +259,7 @@ class Lab:
 def _needed(state: LabState) -> list[str]:
     real = ["kubelet", "coredns"] if state.kubelets else []
     pretended = ["kwok"] if state.simulated else []
-    return [*CONTROL_PLANE, *real, *pretended]
+    return [*CONTROL_PLANE, *real, *pretended, *state.operators]
 
 
 def _state_for(name: str, wishes: Wishes) -> LabState:
@@ -278,6 +281,7 @@ def _state_for(name: str, wishes: Wishes) -> LabState:
         kubelets=kubelets,
         simulated=list(wishes.get("simulated", ())),
         racks=racks,
+        operators=check_names(wishes.get("operators", ())),
         kubelet_cpus=wishes.get("kubelet_cpus"),
     )
 

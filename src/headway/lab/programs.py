@@ -30,6 +30,8 @@ class Program:
     requirement: str
     skew: int = 0
     """By how many minor releases a copy of the user's own may differ from ours."""
+    manifests: tuple[str, ...] = ()
+    """Files of the module that the program's users need: definitions and webhooks."""
 
     @property
     def folder(self) -> Path:
@@ -41,6 +43,10 @@ class Program:
         return _pinned(self.folder / "go.mod", self.requirement)
 
     @property
+    def manifests_folder(self) -> Path:
+        return self.built.parent.parent / "manifests"
+
+    @property
     def built(self) -> Path:
         """Where our own build of it is kept."""
         return places.cache() / f"{self.module}-{self.version}" / "bin" / self.name
@@ -49,6 +55,8 @@ class Program:
 def _kubernetes(name: str, skew: int = 0) -> Program:
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", skew)
 
+
+_KUBEBUILDER_LAYOUT = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
 
 PROGRAMS = {
     program.name: program
@@ -61,14 +69,21 @@ PROGRAMS = {
         _kubernetes("kubelet"),
         Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
-        Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset"),
+        Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", manifests=_KUBEBUILDER_LAYOUT),
         Program(
             "training-operator",
             "training-operator",
             "github.com/kubeflow/training-operator/cmd/training-operator.v1",
             "github.com/kubeflow/training-operator",
+            manifests=("manifests/base/crds/kubeflow.org_*.yaml", "manifests/base/webhook/manifests.yaml"),
         ),
-        Program("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", "sigs.k8s.io/kueue"),
+        Program(
+            "kueue",
+            "kueue",
+            "sigs.k8s.io/kueue/cmd/kueue",
+            "sigs.k8s.io/kueue",
+            manifests=_KUBEBUILDER_LAYOUT,
+        ),
     )
 }
 """In the order in which they are built: the first of a module compiles most of what the others need."""
@@ -77,7 +92,7 @@ PROGRAMS = {
 def locate(name: str) -> Path | None:
     """The program's path: the user's own where its version fits, else ours where it has been built."""
     program = PROGRAMS[name]
-    for candidate in _own_copies(name):
+    for candidate in () if program.manifests else _own_copies(name):
         if _fits(program, candidate):
             return candidate
     return program.built if os.access(program.built, os.X_OK) else None

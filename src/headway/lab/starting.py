@@ -12,7 +12,18 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
-from headway.lab import cgroups, controlplane, credentials, dns, machine, network, places, process, realnode
+from headway.lab import (
+    cgroups,
+    controlplane,
+    credentials,
+    dns,
+    machine,
+    network,
+    operators,
+    places,
+    process,
+    realnode,
+)
 from headway.lab import simulated as pretend
 from headway.lab.api import Api, ApiError, client_context
 from headway.lab.errors import LabError
@@ -45,17 +56,19 @@ def prepare(state: LabState) -> None:
         state.parts.append(dns.part(state))
     if state.simulated:
         state.parts.append(pretend.part(state, state.reserved_ports[5]))
+    operators.prepare(state)
+    state.parts += [operators.part(state, name) for name in state.operators]
     state.save()
 
 
 def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
-    """Four for the control plane, one for the API server (unused with real nodes), one for KWOK."""
+    """Four for the control plane, one for the API server (unused with real nodes), one for KWOK, two per operator."""
     taken = {port for other in others for port in other.reserved_ports}
     if state.port:
         if not state.kubelets and (state.port in taken or not controlplane.is_free(state.address, state.port)):
             raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
         taken.add(state.port)
-    ports = controlplane.free_ports(6, taken)
+    ports = controlplane.free_ports(6 + operators.PORTS_EACH * len(state.operators), taken)
     state.port = state.port or ports[4]
     state.reserved_ports = ports
     return ports[:4]
@@ -95,12 +108,18 @@ def _start_guests(state: LabState) -> None:
             pretend.create_nodes(state, api)
             expected = sum(group.count for group in state.simulated)
             _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
+        for name in state.operators:
+            operators.install(state, api, name)
+            start(state, state.part(name))
+        for name in state.operators:
+            _wait(state, name, lambda name=name: operators.is_ready(state, name))  # type: ignore[misc]
 
 
 def start(state: LabState, part: Part) -> None:
     environment = {
         "PATH": f"{SEARCH}:{os.environ.get('PATH', '')}",
         "HOME": str(state.folder),
+        **part.environment,
         process.MARK: state.mark,
     }
     part.process = process.spawn(part.argv, state.log(part.name), environment)

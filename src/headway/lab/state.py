@@ -28,6 +28,8 @@ class Part(msgspec.Struct):
     argv: list[str]
     version: str
     port: int = 0
+    environment: dict[str, str] = {}
+    """Beside what every part gets."""
     process: Process | None = None
 
     @property
@@ -78,6 +80,7 @@ class LabState(msgspec.Struct, kw_only=True):
     kubelet_cpus: float | None = None
     simulated: list[NodeGroup] = []
     racks: int = 1
+    operators: list[str] = []
     network: Network | None = None
     ready: bool = False
     parts: list[Part] = []

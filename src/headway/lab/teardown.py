@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 
-from headway.lab import cgroups, machine, network, places, process
+from headway.lab import cgroups, machine, network, operators, places, process
 from headway.lab.errors import LabError
 from headway.lab.state import LabState, load_all
 
@@ -24,6 +24,8 @@ def take_down(state: LabState) -> None:
             network.remove(state)
             if machine.is_last(state):
                 machine.restore()
+    if "training-operator" in state.operators and not _another_has(state, "training-operator"):
+        operators.remove_fixed_certificates()
     shutil.rmtree(state.folder, ignore_errors=True)
     if state.folder.exists():
         raise LabError(f"{state.folder} cannot be removed: remove it by hand")
@@ -34,6 +36,10 @@ def take_down_orphans() -> None:
     for state in load_all():
         if state.owner is not None and not process.is_alive(state.owner):
             take_down(state)
+
+
+def _another_has(state: LabState, operator: str) -> bool:
+    return any(operator in other.operators for other in load_all() if other.name != state.name)
 
 
 def _end_processes(state: LabState) -> None:

@@ -1,0 +1,102 @@
+"""The job operators in the lab really create, gate and finish pods."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from headway.lab import Lab, LabError, node_groups, programs
+from headway.lab.operators import FIXED_CERTIFICATES, OPERATORS
+
+pytestmark = pytest.mark.lab
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+IN_DEFAULT = "namespaces/default"
+
+
+@pytest.fixture(scope="module")
+def lab():
+    """The three take minutes to build, so they are not built for this test: `headway lab build` does that."""
+    missing = programs.missing(OPERATORS)
+    if missing:
+        pytest.skip(f"{', '.join(program.name for program in missing)}: not built; run `headway lab build`")
+    lab = Lab.up(f"test-{os.getpid()}-op", simulated=node_groups(4), operators=list(OPERATORS), owned=True)
+    yield lab
+    lab.down()
+    assert not FIXED_CERTIFICATES.exists()
+
+
+def template(container: str, run_for: str, gpus: int = 1) -> dict:
+    resources = {"requests": {"nvidia.com/gpu": gpus}, "limits": {"nvidia.com/gpu": gpus}}
+    spec = {"restartPolicy": "Never", "containers": [{"name": container, "image": "any", "resources": resources}]}
+    return {"metadata": {"annotations": {"headway.dev/lab-run-for": run_for}}, "spec": spec}
+
+
+def wait_for(condition, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def has_condition(lab: Lab, path: str, kind: str) -> bool:
+    conditions = lab.api.get(path).get("status", {}).get("conditions") or ()
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+def test_a_jobset_runs_all_its_jobs(lab):
+    job = {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": template("main", "1s")}
+    spec = {"replicatedJobs": [{"name": "workers", "replicas": 2, "template": {"spec": job}}]}
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/{IN_DEFAULT}/jobsets"
+    body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "set"}, "spec": spec}
+    made = lab.api.post(path, body)
+    defaulted = made["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"]
+    assert defaulted == "Indexed", "the defaulting webhook was not asked"
+    wait_for(lambda: has_condition(lab, f"{path}/set", "Completed"))
+    pods = lab.api.get(f"/api/v1/{IN_DEFAULT}/pods?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3Dset")["items"]
+    assert len(pods) == 4
+
+
+def test_a_jobset_that_makes_no_sense_is_refused_by_its_webhook(lab):
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/{IN_DEFAULT}/jobsets"
+    spec = {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["nobody"]}, "replicatedJobs": []}
+    body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "bad"}, "spec": spec}
+    with pytest.raises(LabError, match="denied the request"):
+        lab.api.post(path, body)
+
+
+def test_a_tfjob_gets_servers_and_workers_and_succeeds(lab):
+    replicas = {
+        "PS": {"replicas": 1, "restartPolicy": "Never", "template": template("tensorflow", "1h")},
+        "Worker": {"replicas": 2, "restartPolicy": "Never", "template": template("tensorflow", "1s")},
+    }
+    path = f"/apis/kubeflow.org/v1/{IN_DEFAULT}/tfjobs"
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "tf"}}
+    lab.api.post(path, {**body, "spec": {"tfReplicaSpecs": replicas}})
+    wait_for(lambda: has_condition(lab, f"{path}/tf", "Succeeded"))
+    names = {pod["metadata"]["name"] for pod in lab.api.get(f"/api/v1/{IN_DEFAULT}/pods")["items"]}
+    assert {"tf-ps-0", "tf-worker-0", "tf-worker-1"} <= names
+
+
+def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab):
+    lab.api.post(f"{KUEUE}/resourceflavors", {"metadata": {"name": "any"}})
+    quota = {"name": "any", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 2}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [quota]}]
+    spec = {"namespaceSelector": {}, "resourceGroups": groups}
+    lab.api.post(f"{KUEUE}/clusterqueues", {"metadata": {"name": "all"}, "spec": spec})
+    lab.api.post(f"{KUEUE}/{IN_DEFAULT}/localqueues", {"metadata": {"name": "q"}, "spec": {"clusterQueue": "all"}})
+    jobs = f"/apis/batch/v1/{IN_DEFAULT}/jobs"
+    for name in ("first", "second"):
+        spec = {"parallelism": 2, "completions": 2, "suspend": True, "template": template("main", "2s")}
+        labels = {"kueue.x-k8s.io/queue-name": "q"}
+        lab.api.post(jobs, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    wait_for(lambda: lab.api.get(f"{jobs}/first")["spec"]["suspend"] is False)
+    assert lab.api.get(f"{jobs}/second")["spec"]["suspend"] is True
+    wait_for(lambda: has_condition(lab, f"{jobs}/second", "Complete"))
+
+
+def test_an_unknown_operator_is_told():
+    with pytest.raises(LabError, match="no operator 'volcano' for the lab; there are jobset, training-operator"):
+        Lab.up("unknown-operator", operators=["volcano"])
