@@ -80,13 +80,18 @@ def test_a_tfjob_gets_servers_and_workers_and_succeeds(lab):
     assert {"tf-ps-0", "tf-worker-0", "tf-worker-1"} <= names
 
 
+def make_kueue(lab: Lab, path: str, kind: str, name: str, spec: dict) -> None:
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    lab.api.post(f"{KUEUE}/{path}", body)
+
+
 def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab):
-    lab.api.post(f"{KUEUE}/resourceflavors", {"metadata": {"name": "any"}})
+    make_kueue(lab, "resourceflavors", "ResourceFlavor", "any", {})
     quota = {"name": "any", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 2}]}
     groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [quota]}]
     spec = {"namespaceSelector": {}, "resourceGroups": groups}
-    lab.api.post(f"{KUEUE}/clusterqueues", {"metadata": {"name": "all"}, "spec": spec})
-    lab.api.post(f"{KUEUE}/{IN_DEFAULT}/localqueues", {"metadata": {"name": "q"}, "spec": {"clusterQueue": "all"}})
+    make_kueue(lab, "clusterqueues", "ClusterQueue", "all", spec)
+    make_kueue(lab, f"{IN_DEFAULT}/localqueues", "LocalQueue", "q", {"clusterQueue": "all"})
     jobs = f"/apis/batch/v1/{IN_DEFAULT}/jobs"
     for name in ("first", "second"):
         spec = {"parallelism": 2, "completions": 2, "suspend": True, "template": template("main", "2s")}
