@@ -7,6 +7,7 @@ import typer
 from headway.cli.compare import compare
 from headway.cli.generate import generate
 from headway.cli.jobs import jobs
+from headway.cli.lab import app as lab
 from headway.cli.replay import replay
 from headway.cli.run import run
 from headway.cli.schedule import schedule
@@ -28,3 +29,4 @@ app.command()(replay)
 app.command()(schedule)
 app.command()(submit)
 app.command()(jobs)
+app.add_typer(lab, name="lab")

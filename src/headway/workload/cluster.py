@@ -67,13 +67,19 @@ def parse_cluster(text: str) -> list[Node]:
         )
     capacity: dict[str, int] = {}
     for part in found.group(2).split(","):
-        kind = GPU if part.isdigit() else next((k for k in ("cpu", "gpu") if part.endswith(k)), "memory")
-        amount = part.removesuffix(kind)
+        kind = GPU if part.isdigit() else next((k for k in (CPU, GPU) if part.endswith(k)), MEMORY)
+        if not _PART.fullmatch(part):
+            raise UserError(f"--cluster {text}: {part!r} is no amount: write 4, 4gpu, 8cpu, 500mcpu or 16Gi")
         try:
-            capacity[kind] = parse(kind, amount)
+            capacity[kind] = parse(kind, part.removesuffix(kind))
         except QuantityError as error:
             raise UserError(f"--cluster {text}: {error}") from error
+    if not any(capacity.values()):
+        raise UserError(f"--cluster {text}: a node must have some resource")
     return [Node(name=f"n{i}", capacity=tuple(sorted(capacity.items()))) for i in range(int(found.group(1)))]
+
+
+_PART = re.compile(r"\d+|\d+(\.\d+)?m?cpu|\d+gpu|\d+(\.\d+)?[KMGTP]i?")
 
 
 def _tiresias_nodes(path: Path) -> list[Node]:

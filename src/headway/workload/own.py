@@ -130,10 +130,10 @@ def csv_row(job: Job, true_seconds: float | None) -> list[str]:
 
 def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[str, str]]:
     yield "name", job.id
-    yield "submit", f"{job.submit:.17g}"
+    yield "submit", repr(job.submit)
     for name, value in (("seconds", job.seconds), ("true_seconds", true_seconds)):
         if value is not None:
-            yield name, f"{value:.17g}"
+            yield name, repr(value)
     yield "replicas", str(role.replicas)
     yield "least", str(role.least)
     yield "most", str(role.most)
@@ -141,6 +141,6 @@ def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[s
         yield kind, write(kind, amount)
     yield from (("user", job.user), ("queue", job.queue), ("priority", str(job.priority)))
     if job.deadline is not None:
-        yield "deadline", f"{job.deadline - job.submit:.17g}"
+        yield "deadline", repr(round(job.deadline - job.submit, 6))
     yield "steps", str(job.steps or "")
     yield from (("model", job.model), ("accelerator", role.accelerator))

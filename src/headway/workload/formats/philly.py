@@ -49,8 +49,8 @@ class Attempt(msgspec.Struct):
 class RawJob(msgspec.Struct):
     jobid: str
     submitted_time: str
-    vc: str = ""
-    user: str = ""
+    vc: str | None = None
+    user: str | None = None
     attempts: list[Attempt] = []
 
 
@@ -71,7 +71,8 @@ def read_raw(path: Path) -> Trace:
             continue
         jobs.add(
             Job(
-                id=jobs.job_id(raw.jobid, "jobid"), roles=jobs.roles(gpus, "attempts"), user=raw.user, queue=raw.vc,
+                id=jobs.job_id(raw.jobid, "jobid"), roles=jobs.roles(gpus, "attempts"), user=raw.user or "",
+                queue=raw.vc or "",
                 submit=moment(raw.submitted_time, rows, "submitted_time"), seconds=seconds,
             )
         )  # fmt: skip

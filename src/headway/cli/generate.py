@@ -1,0 +1,73 @@
+"""`headway generate`: a made-up workload with a stated load, as a file."""
+
+from __future__ import annotations
+
+import json as json_
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from headway.cli.options import Json, Seed
+from headway.core.errors import UserError
+from headway.workload.cluster import open_cluster
+from headway.workload.generate import generate as make
+from headway.workload.settings import NAMES, Settings
+from headway.workload.trace import Trace
+from headway.workload.write import write_workload
+
+
+def generate(
+    file: Annotated[
+        Path, typer.Argument(help="What to write: .yaml (with the nodes), .jsonl or .csv; .gz compresses.")
+    ],
+    cluster: Annotated[
+        str, typer.Option(help="For which nodes: 32x4 (nodes x GPUs), 8x4gpu,32cpu or a file.")
+    ] = "16x4",
+    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 200,
+    load: Annotated[float, typer.Option(help="Demand over capacity while jobs arrive; above 1 the queue grows.")] = 0.9,
+    arrivals: Annotated[str, typer.Option(help="poisson, bursty, diurnal or at-once.")] = "poisson",
+    sizes: Annotated[str, typer.Option(help="single, philly, itp, balanced, wide, or 1:0.5,4:0.3,8:0.2.")] = "balanced",
+    durations: Annotated[str, typer.Option(help="lognormal, pareto, bimodal or constant.")] = "lognormal",
+    settings: Annotated[
+        list[str], typer.Option("--set", help="Any other setting, name=value, such as elastic=0.3; may be given again.")
+    ] = [],  # noqa: B006  typer copies it
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Write a workload: the same options give the same bytes. Simulate it with `headway simulate FILE`.
+
+    Other settings: mean_seconds, spread, longest_seconds, burst, swing, users, urgent, deadlines, deadline_rule, ps,
+    ps_cpu, elastic, declared_error. docs/workloads.md says what each means.
+    """
+    given = {
+        "jobs": jobs, "load": load, "arrivals": arrivals, "sizes": sizes, "durations": durations, "seed": seed,
+        **_others(settings),
+    }  # fmt: skip
+    trace = make(msgspec.convert(given, Settings), open_cluster(cluster))
+    write_workload(trace, file)
+    if json:
+        print(json_.dumps(_summary(file, trace)))
+        return
+    print(f"{file}: {trace.notes[0]}")
+
+
+def _others(settings: list[str]) -> dict[str, object]:
+    chosen: dict[str, object] = {}
+    for item in settings:
+        name, equals, value = item.partition("=")
+        if not equals or name not in NAMES:
+            raise UserError(f"--set {item}: the settings are {', '.join(NAMES)}")
+        try:
+            chosen[name] = msgspec.convert(value, type(getattr(Settings(), name)), strict=False)
+        except msgspec.ValidationError as error:
+            raise UserError(f"--set {item}: {error}") from error
+    return chosen
+
+
+def _summary(file: Path, trace: Trace) -> dict[str, object]:
+    return {
+        "file": str(file), "name": trace.name, "jobs": len(trace.jobs), "last_submit": trace.jobs[-1].submit,
+        "replicas": sum(job.replicas for job in trace.jobs), "notes": list(trace.notes),
+    }  # fmt: skip

@@ -1,0 +1,59 @@
+"""Which model does a job train that says nothing of it? A documented rule, so that speed and loss curves can be given.
+
+The rule. A job's class is its asked-for GPU-hours: small below 1, medium below 10, large below 100, huge from there on
+(the classes of Pollux's workloads). Within a class the models have the weights of `WEIGHTS`. Which one it is depends
+on the seed and the job's id alone, by a hash: it does not change when other jobs are added, left out or reordered. A
+job without a duration counts as small. A job that names its model keeps it. A job without steps is given its declared
+seconds times the model's steps per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+
+from headway.core.job import Job
+
+WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "small": {"cifar10": 0.5, "ncf": 0.4, "bert": 0.1},
+    "medium": {"bert": 0.4, "deepspeech2": 0.4, "cifar10": 0.2},
+    "large": {"yolov3": 0.6, "deepspeech2": 0.2, "imagenet": 0.2},
+    "huge": {"imagenet": 0.8, "yolov3": 0.2},
+}
+STEPS_PER_SECOND: Mapping[str, float] = {
+    "bert": 1.1, "cifar10": 9.7, "deepspeech2": 1.5, "imagenet": 1.1, "ncf": 134.0, "yolov3": 3.1,
+}  # fmt: skip
+"""On one T4 at the model's base batch size, after Pollux's profiles."""
+OTHER_STEPS_PER_SECOND = 1.0
+"""For models of any other name."""
+
+
+def size_class(job: Job) -> str:
+    hours = job.replicas * (job.seconds or 0.0) / 3600.0
+    return "small" if hours < 1 else "medium" if hours < 10 else "large" if hours < 100 else "huge"
+
+
+def model_for(job: Job, seed: int) -> str:
+    """The model that the rule gives this job, whatever it says itself."""
+    digest = blake2b(f"{seed}:{job.id}".encode(), digest_size=8).digest()
+    at = int.from_bytes(digest, "big") / 2**64
+    weights = WEIGHTS[size_class(job)]
+    for model, weight in weights.items():
+        at -= weight
+        if at < 0:
+            return model
+    return next(iter(weights))
+
+
+def assign_models(jobs: Iterable[Job], seed: int = 0) -> tuple[Job, ...]:
+    """The same jobs, each with a model and, where its duration is declared, with steps."""
+    return tuple(_assigned(job, seed) for job in jobs)
+
+
+def _assigned(job: Job, seed: int) -> Job:
+    model = job.model or model_for(job, seed)
+    steps = job.steps
+    if steps is None and job.seconds is not None:
+        steps = max(1, round(job.seconds * STEPS_PER_SECOND.get(model, OTHER_STEPS_PER_SECOND)))
+    return job if model == job.model and steps == job.steps else replace(job, model=model, steps=steps)
