@@ -246,18 +246,26 @@ class ProgressServer:
 
 def _listen(address: str) -> socket.socket:
     try:
-        if address.startswith("unix:"):
-            path = address.removeprefix("unix:")
-            Path(path).unlink(missing_ok=True)
-            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            server.bind(path)
-        else:
-            host, _, port = address.removeprefix("tcp:").rpartition(":")
-            server = socket.create_server((host, int(port)), reuse_port=False)
+        server = _bound(address)
         server.listen(512)
         server.setblocking(False)
     except (OSError, ValueError) as error:
         raise ListenError(f"cannot listen for progress at {address}: {error}") from error
+    return server
+
+
+def _bound(address: str) -> socket.socket:
+    if not address.startswith("unix:"):
+        host, _, port = address.removeprefix("tcp:").rpartition(":")
+        return socket.create_server((host, int(port)))
+    path = address.removeprefix("unix:")
+    Path(path).unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        server.bind(path)
+    except OSError:
+        server.close()
+        raise
     return server
 
 

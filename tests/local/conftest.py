@@ -1,0 +1,3 @@
+from conftest_local import scripts
+
+__all__ = ["scripts"]

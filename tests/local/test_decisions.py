@@ -1,0 +1,175 @@
+"""Every decision on real processes, each seen to go on from its checkpoint."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from conftest_local import Run, a_local_job
+
+from headway.core.draft import Draft
+from headway.core.job import Job, JobId, Role
+from headway.core.placement import Placement
+from headway.core.plan import Because, Plan
+from headway.core.snapshot import Snapshot
+from headway.local.flights import Patience
+from headway.policies.fifo import first_fit
+
+
+pytestmark = pytest.mark.timeout(90)
+
+
+def _once(when, act):
+    """First-fit, and one decision of our own as soon as a condition holds."""
+    done = []
+
+    def policy(snapshot: Snapshot) -> Plan:
+        if not done and when(snapshot):
+            done.append(snapshot.now)
+            draft = Draft(snapshot)
+            act(draft)
+            return draft.plan()
+        if done and len(done) == 1 and not snapshot.flights:
+            done.append(snapshot.now)
+        return first_fit(snapshot) if len(done) != 1 else Plan()
+
+    return policy
+
+
+def _step_reached(step: int):
+    def when(snapshot: Snapshot) -> bool:
+        return bool(len(snapshot.jobs.running())) and any(sample.step >= step for sample in snapshot.samples)
+
+    return when
+
+
+def _firsts(output: str) -> list[int]:
+    return [int(number) for number in re.findall(r"from (\d+)", output)]
+
+
+def test_a_job_trains_and_ends(scripts):
+    run = Run(scripts, [a_local_job("a", scripts, "count.py", "20", steps=20)]).go(first_fit)
+    assert run.state("a") == "FINISHED"
+    assert _firsts(run.output("a")) == [0]
+    steps = [sample.step for snapshot in run.snapshots for sample in snapshot.samples]
+    assert steps == sorted(steps)
+    assert steps[-1] == 20
+
+
+def test_a_moved_job_goes_on_elsewhere_from_its_checkpoint(scripts):
+    job = a_local_job("a", scripts, "count.py", "120")
+    policy = _once(_step_reached(10), lambda draft: draft.move(0, Placement(((1,),))))
+    run = Run(scripts, [job]).go(policy)
+    assert run.state("a") == "FINISHED"
+    first, second = _firsts(run.output("a"))
+    assert first == 0
+    assert second >= 10
+    where = [snapshot.placements[0].nodes for snapshot in run.snapshots if 0 in snapshot.placements]
+    assert where[0] == ((0,),)
+    assert where[-1] == ((1,),)
+
+
+def test_a_preempted_job_goes_on_later_from_its_checkpoint(scripts):
+    job = a_local_job("a", scripts, "count.py", "120")
+    run = Run(scripts, [job]).go(_once(_step_reached(10), lambda draft: draft.stop(0, Because.PREEMPTED)))
+    assert run.state("a") == "FINISHED"
+    assert _firsts(run.output("a"))[1] >= 10
+    assert run.snapshots[-1].jobs.stops[0] == 1
+
+
+def test_a_cancelled_job_is_over(scripts):
+    job = a_local_job("a", scripts, "count.py", "10000")
+    run = Run(scripts, [job]).go(_once(_step_reached(3), lambda draft: draft.stop(0, Because.CANCELLED)))
+    assert run.state("a") == "CANCELLED"
+
+
+def test_a_job_is_resized_while_it_trains(scripts):
+    (scripts / "burn.py").write_text(
+        "import time\nfrom headway import progress\nend = time.time() + 8\nn = 0\n"
+        "with progress.track(total_steps=100) as p:\n"
+        "    p.on_resize(lambda size: print('resized', size.cpu, flush=True))\n"
+        "    while time.time() < end:\n        n += 1\n        p.report(min(n // 100000, 99)) if n % 1000 == 0 else None\n"
+    )
+    job = a_local_job("a", scripts, "burn.py")
+
+    def when(snapshot: Snapshot) -> bool:
+        return snapshot.used_cpu.get(0, 0) > 0.1
+
+    run = Run(scripts, [job]).go(_once(when, lambda draft: draft.resize(0, 0, 800, 1)))
+    assert run.state("a") == "FINISHED"
+    assert "resized 0.8" in run.output("a")
+    assert run.snapshots[-1].jobs.stops[0] == 0
+    if run.cluster.limits.by_cgroup:
+        used = [snapshot.used_cpu[0] for snapshot in run.snapshots if 0 in snapshot.used_cpu]
+        assert max(used[:2]) < 0.3
+        assert max(used) > 0.4
+
+
+def _ps_job(scripts) -> Job:
+    """A chief that counts until it is done, and workers that come and go."""
+    (scripts / "worker.py").write_text(
+        "import time, sys\nfrom headway import progress\nprint('hosts', progress.hosts(), flush=True)\n"
+        "with progress.track() as p:\n    while True:\n        time.sleep(0.1)\n        p.poll()\n"
+    )
+    python = sys.executable
+    chief = Role(name="chief", request=(("cpu", 200),), command=(python, "count.py", "140"))
+    worker = Role(
+        name="worker", replicas=1, least=1, most=3, request=(("cpu", 200),), command=(python, "worker.py"),
+        after=("chief",),
+    )  # fmt: skip
+    return Job(id=JobId("a"), roles=(chief, worker), directory=str(scripts))
+
+
+def test_a_job_grows_and_shrinks_while_it_trains(scripts):
+    sizes: list[tuple[int, ...]] = []
+
+    def policy(snapshot: Snapshot) -> Plan:
+        if 0 in snapshot.placements and not snapshot.flights:
+            counts = snapshot.placements[0].counts
+            if not sizes or sizes[-1] != counts:
+                sizes.append(counts)
+                draft = Draft(snapshot)
+                if len(sizes) == 1:
+                    draft.scale(0, 1, (0, 1, 1))
+                    return draft.plan()
+                if len(sizes) == 2:
+                    draft.scale(0, 1, (1, 1))
+                    return draft.plan()
+        return first_fit(snapshot)
+
+    run = Run(scripts, [_ps_job(scripts)]).go(policy)
+    assert run.state("a") == "FINISHED"
+    assert sizes == [(1, 1), (1, 3), (1, 2)]
+    assert _firsts(run.output("a", "chief-0")) == [0]
+    assert "resized" in run.output("a", "chief-0")
+    assert "127.0.0.1:" in run.output("a", "worker-1")
+    assert run.snapshots[-1].jobs.stops[0] == 0
+
+
+def test_roles_start_in_order(scripts):
+    run = Run(scripts, [_ps_job(scripts)]).go(first_fit)
+    assert "'chief': ['127.0.0.1:" in run.output("a", "worker-0")
+
+
+def test_a_job_that_ignores_the_save_signal_is_neither_moved_nor_stopped(scripts):
+    (scripts / "deaf.py").write_text(
+        "import time\nfrom headway import progress\n"
+        "with progress.track(total_steps=60, save=lambda step: time.sleep(60)) as p:\n"
+        "    p.report(1)\n    time.sleep(6)\n"
+    )
+    job = a_local_job("a", scripts, "deaf.py")
+    policy = _once(_step_reached(1), lambda draft: draft.move(0, Placement(((1,),))))
+    run = Run(scripts, [job], Patience(save=1, stop=5, start=20)).go(policy)
+    assert run.state("a") == "FINISHED"
+    assert run.notes["a"] == ["it was not moved: it did not save within 1 seconds"]
+    assert run.snapshots[-1].jobs.stops[0] == 0
+
+
+def test_a_job_that_cannot_save_says_so(scripts):
+    (scripts / "mute.py").write_text("import time\nfrom headway import progress\n"
+                                     "with progress.track() as p:\n    p.report(1)\n    time.sleep(3)\n")  # fmt: skip
+    policy = _once(_step_reached(1), lambda draft: draft.stop(0, Because.PREEMPTED))
+    run = Run(scripts, [a_local_job("a", scripts, "mute.py")]).go(policy)
+    assert run.notes["a"] == ["it was not stopped: none of its replicas can save"]
+    assert run.state("a") == "FINISHED"
