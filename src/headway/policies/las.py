@@ -17,7 +17,7 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.policies.preempt import run_best
-from headway.policies.rank import Rows, by_key, service, touchable
+from headway.policies.rank import Rows, service, touchable
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""
@@ -36,7 +36,7 @@ class Las:
         had = service(snapshot, rows)
         limits = np.array([self.threshold] + [self.second] * (self.second > 0))
         queue = np.searchsorted(limits - _ROUNDING, had, side="right")
-        run_best(draft, by_key(rows, queue))
+        run_best(draft, rows, queue)
         _wake_at_next_fall(draft, rows, queue, had, limits)
         return draft.plan()
 

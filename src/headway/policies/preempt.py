@@ -20,15 +20,18 @@ from headway.core.shape import RoleShape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.place import place, place_any_size, room
-from headway.policies.rank import Rows
+from headway.policies.rank import Key, Rows, by_key
 
 _RUNNING = int(State.RUNNING)
 
 
-def run_best(draft: Draft, ranked: Rows) -> None:
-    """Starts and stops jobs so that the best-ranked run. `ranked` holds the waiting and the stoppable running."""
+def run_best(draft: Draft, rows: Rows, key: Key, *, margin: float = 0.0) -> None:
+    """Starts and stops jobs so that those with the least key run. `rows` are the stoppable running, then the waiting.
+
+    Where replicas are not alike, a running job counts as better by the margin.
+    """
     snapshot = draft.snapshot
-    running = snapshot.jobs.state[ranked] == _RUNNING
+    running = snapshot.jobs.state[rows] == _RUNNING
     if running.all():
         return
     role = _only_role(snapshot)
@@ -36,9 +39,9 @@ def run_best(draft: Draft, ranked: Rows) -> None:
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(room(snapshot.nodes, soon, role).sum())
         if _slots_add_up(snapshot, role, slots):
-            _by_counting(draft, ranked, running, slots, role)
+            _by_counting(draft, by_key(rows, key), slots, role)
             return
-    _one_by_one(draft, ranked, running)
+    _one_by_one(draft, by_key(rows, np.where(running, key / (1.0 + margin), key)))
 
 
 # ── where all replicas are alike ────────────────────────────────────────────────────────────────────────────
@@ -68,8 +71,9 @@ def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
     return slots + held == capacity
 
 
-def _by_counting(draft: Draft, ranked: Rows, running: npt.NDArray[np.bool_], slots: int, role: RoleShape) -> None:
+def _by_counting(draft: Draft, ranked: Rows, slots: int, role: RoleShape) -> None:
     snapshot = draft.snapshot
+    running = snapshot.jobs.state[ranked] == _RUNNING
     widths = np.where(running, snapshot.jobs.size[ranked], snapshot.jobs.width[ranked])
     chosen = choose(widths, slots + int(widths[running].sum()))
     for row in ranked[running & ~chosen].tolist():
@@ -103,9 +107,10 @@ def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.boo
 # ── where they are not ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _one_by_one(draft: Draft, ranked: Rows, running: npt.NDArray[np.bool_]) -> None:
+def _one_by_one(draft: Draft, ranked: Rows) -> None:
     """Waiting jobs in order, each making room behind it. A shape that found none need not be tried again."""
     jobs = draft.snapshot.jobs
+    running = jobs.state[ranked] == _RUNNING
     soon = draft.soon()
     stopped: set[int] = set()
     places = np.flatnonzero(~running)

@@ -12,12 +12,13 @@ from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
 
 Rows = npt.NDArray[np.intp]
+Key = npt.NDArray[np.floating | np.integer]
 
 _LARGEST = 1 << 42
 """Thousandths of the key: a hundred and forty years of seconds."""
 
 
-def by_key(rows: Rows, key: npt.NDArray[np.floating | np.integer]) -> Rows:
+def by_key(rows: Rows, key: Key) -> Rows:
     """The rows by ascending key, to a thousandth; ties stay as they are, not-a-number and infinity come last.
 
     `key` is aligned with `rows` and not negative.
@@ -35,17 +36,26 @@ def by_key(rows: Rows, key: npt.NDArray[np.floating | np.integer]) -> Rows:
 def touchable(snapshot: Snapshot) -> Rows:
     """Jobs that a preempting policy ranks: running ones that it may stop, then waiting ones; each in arrival order.
 
-    Running ones come first, so that a tie never stops anybody.
+    Running ones come first, so that a tie never stops anybody. One that was started this very moment is left alone:
+    where everything costs nothing, a policy must not go round in circles without time going on.
     """
     jobs = snapshot.jobs
     running = jobs.running()
-    stoppable = running[(jobs.can[running] & int(Can.STOP)) != 0]
-    return np.concatenate([stoppable, jobs.waiting()])
+    stoppable = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
+    return np.concatenate([running[stoppable], jobs.waiting()])
 
 
 def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Seconds of training left as estimated, aligned with the rows; not a number where nobody knows."""
+    """Seconds of training left at the asked-for size, aligned with the rows; not a number where nobody knows.
+
+    At the asked-for size whatever size a job has, so that its rank does not change by being stopped.
+    """
+    jobs = snapshot.jobs
     left: FloatArray = snapshot.estimates.left(snapshot.now)[rows]
+    other = np.flatnonzero((jobs.size[rows] != jobs.width[rows]) & (jobs.size[rows] > 0))
+    for place in other.tolist():
+        row = int(rows[place])
+        left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
     return left
 
 

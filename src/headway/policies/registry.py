@@ -18,7 +18,7 @@ from headway.policies.kube_default import KubeDefault
 from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.sjf import sjf
-from headway.policies.srtf import srsf, srtf
+from headway.policies.srtf import Srsf, Srtf
 
 Policy = Callable[[Snapshot], Plan]
 
@@ -27,8 +27,8 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "first-fit": lambda: first_fit,
     "sjf": lambda: sjf,
     "backfill": lambda: backfill,
-    "srtf": lambda: srtf,
-    "srsf": lambda: srsf,
+    "srtf": Srtf,
+    "srsf": Srsf,
     "las": Las,
     "drf": lambda: drf,
     "edf": lambda: edf,

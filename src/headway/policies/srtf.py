@@ -6,26 +6,35 @@ order of running jobs against waiting ones changes only when something happens, 
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.preempt import run_best
-from headway.policies.rank import by_key, seconds_left, touchable
+from headway.policies.rank import seconds_left, touchable
 
 
-def srtf(snapshot: Snapshot) -> Plan:
-    draft = Draft(snapshot)
-    rows = touchable(snapshot)
-    run_best(draft, by_key(rows, seconds_left(snapshot, rows)))
-    return draft.plan()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Srtf:
+    margin: float = 0.25
+    """By how much a running job must be longer to be stopped, where jobs differ in more than their width: there speed
+    depends on the place, and a job that looks longer only because of its place would take turns with others."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        rows = touchable(snapshot)
+        run_best(draft, rows, seconds_left(snapshot, rows), margin=self.margin)
+        return draft.plan()
 
 
-def srsf(snapshot: Snapshot) -> Plan:
-    draft = Draft(snapshot)
-    rows = touchable(snapshot)
-    jobs = snapshot.jobs
-    width = np.where(jobs.size[rows] > 0, jobs.size[rows], jobs.width[rows])
-    run_best(draft, by_key(rows, seconds_left(snapshot, rows) * width))
-    return draft.plan()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Srsf:
+    margin: float = 0.25
+    """As for `srtf`."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        rows = touchable(snapshot)
+        run_best(draft, rows, seconds_left(snapshot, rows) * snapshot.jobs.width[rows], margin=self.margin)
+        return draft.plan()
