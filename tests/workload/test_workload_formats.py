@@ -351,7 +351,7 @@ def test_gavel_takes_durations_from_a_table_above(tmp_path):
     resnet, a3c = trace.jobs
     assert (a3c.seconds, a3c.submit, a3c.deadline, a3c.steps) == (150, 30.5, 330.5, 600)
     assert trace.seconds_on[a3c.id] == {"k80": 300, "v100": 150}
-    assert (resnet.seconds, resnet.replicas, resnet.model) == (90, 4, "resnet-18-batch-size-128")
+    assert (resnet.seconds, resnet.replicas, resnet.model) == (90, 4, "gavel-resnet-18")
     assert trace.notes[0] == "1 jobs have the speed of the next smaller scale, for theirs was not measured"
 
 

@@ -1,10 +1,10 @@
 """Which model does a job train that says nothing of it? A documented rule, so that speed and loss curves can be given.
 
 The rule. A job's class is its asked-for GPU-hours: small below 1, medium below 10, large below 100, huge from there on
-(the classes of Pollux's workloads). Within a class the models have the weights of `WEIGHTS`. Which one it is depends
-on the seed and the job's id alone, by a hash: it does not change when other jobs are added, left out or reordered. A
-job without a duration counts as small. A job that names its model keeps it. A job without steps is given its declared
-seconds times the model's steps per second.
+(the classes of Pollux's workloads); jobs with parameter servers are a class of their own. Within a class the models
+have the weights of `WEIGHTS`. Which one it is depends on the seed and the job's id alone, by a hash: it does not change
+when other jobs are added, left out or reordered. A job without a duration counts as small. A job that names its model
+keeps it. A job without steps is given its declared seconds times the model's steps per second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "medium": {"bert": 0.4, "deepspeech2": 0.4, "cifar10": 0.2},
     "large": {"yolov3": 0.6, "deepspeech2": 0.2, "imagenet": 0.2},
     "huge": {"imagenet": 0.8, "yolov3": 0.2},
-}
+    "servers": {
+        "resnet-50": 0.125, "vgg-16": 0.125, "resnext-110": 0.125, "inception-bn": 0.125, "seq2seq": 0.125,
+        "cnn-text": 0.125, "dssm": 0.125, "wlm": 0.125,
+    },
+}  # fmt: skip
 STEPS_PER_SECOND: Mapping[str, float] = {
     "bert": 1.1, "cifar10": 9.7, "deepspeech2": 1.5, "imagenet": 1.1, "ncf": 134.0, "yolov3": 3.1,
 }  # fmt: skip
@@ -30,6 +34,8 @@ OTHER_STEPS_PER_SECOND = 1.0
 
 
 def size_class(job: Job) -> str:
+    if any(role.name == "ps" for role in job.roles):
+        return "servers"
     hours = job.replicas * (job.seconds or 0.0) / 3600.0
     return "small" if hours < 1 else "medium" if hours < 10 else "large" if hours < 100 else "huge"
 

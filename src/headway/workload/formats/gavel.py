@@ -3,7 +3,8 @@
 Gavel gives steps, not seconds. Durations come from a throughput table of its own form that lies in the trace's
 folder or up to four above (`simulation_throughputs.json` or another `*throughputs.json`, plain or gzipped), for every
 accelerator type in it. Declared are those on the fastest one. A scale that was not measured has the speed of the next
-smaller one. Shockwave gives an expected duration.
+smaller one. The model is the job type without its batch size, as `gavel-resnet-18`. Shockwave gives an expected
+duration.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _add(jobs: Collector, row: Rows, gpus: int, speeds: Mapping[str, float]) -> 
     job = Job(
         id=jobs.job_id(str(row.line - 1), "line"), roles=jobs.roles(gpus, "scale"), submit=submit, seconds=seconds,
         deadline=submit + slo * seconds if slo > 0 and seconds is not None else None, steps=steps or None,
-        model=plain_name(row.text("type")),
+        model=f"gavel-{plain_name(row.text('type').partition(' (')[0])}",
     )  # fmt: skip
     if seconds_on:
         jobs.seconds_on[job.id] = seconds_on
