@@ -163,6 +163,9 @@ class Board:
     def placement(self, row: int) -> Placement | None:
         return self._placements.get(row)
 
+    def placements(self) -> dict[int, Placement]:
+        return self._placements
+
     def flight(self, row: int) -> Flight | None:
         return self._flights.get(row)
 

@@ -1,75 +1,74 @@
-"""The simulated cluster. All finishes and arrivals of one instant come first, then one snapshot.
+"""The simulated cluster. All ends and arrivals of one instant come first, then one snapshot.
 
-Work is counted in seconds at the asked-for size; a job's rate is its speed relative to that. Work and rate are the
-truth; a policy sees of them only what the book tells.
+It jumps from event to event. Each job has at most two events foretold: its end, and the landing of what was begun. An
+event that no longer holds stays in the heap and is passed over when its time comes.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
 from headway.core.board import Board
-from headway.core.errors import UserError
 from headway.core.estimates import Beliefs
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
-from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
-from headway.core.snapshot import Sample, Snapshot
-from headway.core.states import TRAINING, State
-from headway.sim.speed import Speed, SpeedOf
+from headway.core.plan import Because, Decision, Plan, Reserve, Stop
+from headway.core.snapshot import Snapshot
+from headway.core.states import IN_FLIGHT, TRAINING, State
+from headway.sim.faults import NO_FAULTS, Weather, health, refused, with_ready
+from headway.sim.reporting import Reporter
+from headway.sim.sharing import Tenants
+from headway.sim.speed import ALONE
+from headway.sim.work import Work
+from headway.sim.world import Costs, Reports, SimulationError, World
+
+__all__ = ["Costs", "Reports", "SimCluster", "SimulationError", "World"]
 
 MOST_CYCLES_AT_ONE_INSTANT = 100_000
+MOST_IDLE_WAKES = 10_000
+"""A policy may ask to be woken; so often without anything running, arriving or being repaired is for ever."""
 
 
-class SimulationError(UserError):
-    """The simulation cannot go on; its message is a sentence for the user."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    """Seconds that things take."""
-
-    start: float = 0.0
-    save: float = 0.0
-    stop: float = 0.0
-    scale: float = 0.0
-    resize: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """How the simulated world behaves, apart from the policy."""
-
-    costs: Costs = Costs()
-    speed: SpeedOf = Speed()
-    work: Callable[[Job], float | None] = lambda job: job.seconds
-    """True seconds of training at the asked-for size."""
-    samples: bool = True
-    """Whether running jobs report progress. Costs time for every running job at every event."""
+_UP = TRAINING | IN_FLIGHT
 
 
 class SimCluster:
-    def __init__(self, nodes: Nodes, jobs: Iterable[Job], world: World | None = None) -> None:
+    def __init__(self, nodes: Nodes, jobs: Iterable[Job], world: World | None = None, now: float = 0.0) -> None:
         self.world = world or World()
         self.board = Board(nodes, self._compacted)
-        self.now = 0.0
+        self.now = now
+        self.work = Work(self.world.checkpoint_seconds)
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._next_arrival = 0
-        self._events: list[tuple[float, int, str, JobId, int]] = []
-        self._sequence = 0
-        self._left: FloatArray = np.zeros(64)
-        self._rate: FloatArray = np.zeros(64)
-        self._at: FloatArray = np.zeros(64)
-        self._total: FloatArray = np.zeros(64)
-        self._version: dict[JobId, int] = {}
+        self._events: list[tuple[float, int, JobId]] = []
+        self._number = 0
+        self._ends: dict[JobId, int] = {}
+        """By job: the number of the event that is its end. Other events with its name are stale, or landings."""
+        self._landings: dict[JobId, int] = {}
+        self._becauses: dict[JobId, Because] = {}
+        self._faulty = self.world.faults is not NO_FAULTS
+        self._weather = Weather(self.world.faults, nodes, self.world.seed, now) if self._faulty else None
+        self._starts: dict[JobId, int] = {}
+        self._health: dict[JobId, float] = {}
+        self._tenants = Tenants(self.world.sharing, self.board) if self.world.sharing else None
+        self._reporter = Reporter(self.world, self.board, self.work) if self.world.samples else None
         self._wake = math.inf
         self._again = False
         self._cycles_now = 0
+        self._idle_wakes = 0
+
+    @staticmethod
+    def from_snapshot(
+        snapshot: Snapshot, world: World | None = None, jobs: Iterable[Job] = (), left: FloatArray | None = None
+    ) -> SimCluster:
+        """What would happen from here on: see `beginning.from_snapshot`."""
+        from headway.sim.beginning import from_snapshot
+
+        return from_snapshot(snapshot, world, jobs, left)
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -77,8 +76,8 @@ class SimCluster:
         if not self._again and not self._advance():
             return None
         self._again = False
-        if self.world.samples:
-            self._sample()
+        if self._reporter is not None:
+            self._reporter.report(self.now)
         return self.board.snapshot(self.now)
 
     def apply(self, plan: Plan) -> None:
@@ -90,147 +89,214 @@ class SimCluster:
     def truth(self, snapshot: Snapshot) -> Beliefs:
         """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
         count = snapshot.jobs.count
-        rate, training = self._rate[:count], snapshot.jobs.training()
-        left = np.where(training & (rate > 0), self._left[:count] / np.where(rate > 0, rate, 1.0), self._left[:count])
-        return Beliefs(left, self._at[:count].copy(), training)
+        rate, training = self.work.rate[:count], snapshot.jobs.training()
+        left = self.work.left[:count].copy()
+        np.divide(left, rate, out=left, where=training & (rate > 0))
+        return Beliefs(left, self.work.at[:count].copy(), training & (rate > 0))
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _advance(self) -> bool:
         """Jumps to the next instant at which something happens, and lets all of it happen."""
-        while self._events and self._stale(self._events[0]):
-            heapq.heappop(self._events)
-        arrival = self._arrivals[self._next_arrival].submit if self._next_arrival < len(self._arrivals) else math.inf
-        event = self._events[0][0] if self._events else math.inf
-        instant = min(arrival, event, self._wake)
-        if math.isinf(instant) or (math.isinf(min(arrival, event)) and not self.board.unfinished):
+        events, arrivals = self._events, self._arrivals
+        while events and not self._holds(events[0]):
+            heapq.heappop(events)
+        arrival = arrivals[self._next_arrival].submit if self._next_arrival < len(arrivals) else math.inf
+        event = events[0][0] if events else math.inf
+        repair = self._weather.next if self._weather is not None else math.inf
+        instant = min(arrival, event, self._wake, repair)
+        if self._nothing_left(min(arrival, event)) or math.isinf(instant):
             return False
-        self._cycles_now = self._cycles_now + 1 if instant == self.now else 0
-        if self._cycles_now > MOST_CYCLES_AT_ONE_INSTANT:
-            raise SimulationError(f"the policy decides for ever at second {self.now:g} without time going on")
+        self._count_cycle(instant)
         self.now = max(self.now, instant)
         if self._wake <= self.now:
             self._wake = math.inf
-        while self._events and self._events[0][0] <= self.now:
-            event_ = heapq.heappop(self._events)
-            if not self._stale(event_):
-                self._happen(event_[2], event_[3])
-        while self._next_arrival < len(self._arrivals) and self._arrivals[self._next_arrival].submit <= self.now:
-            self._arrive(self._arrivals[self._next_arrival])
+        while events and events[0][0] <= self.now:
+            event_ = heapq.heappop(events)
+            if self._holds(event_):
+                self._happen(event_)
+        if repair <= self.now:
+            self._change_weather()
+        while self._next_arrival < len(arrivals) and arrivals[self._next_arrival].submit <= self.now:
+            self.arrive(arrivals[self._next_arrival])
             self._next_arrival += 1
         return True
 
-    def _stale(self, event: tuple[float, int, str, JobId, int]) -> bool:
-        return self._version.get(event[3]) != event[4]
+    def _nothing_left(self, next_of_jobs: float) -> bool:
+        """No job will ever change again: all are over, or what waits cannot be helped by waiting."""
+        if not math.isinf(next_of_jobs):
+            return False
+        if not self.board.unfinished:
+            return True
+        all_up = self._weather is None or not self._weather.any_down
+        return all_up and (math.isinf(self._wake) or self._idle_wakes > MOST_IDLE_WAKES)
 
-    def _push(self, at: float, what: str, job: JobId) -> None:
-        self._sequence += 1
-        heapq.heappush(self._events, (at, self._sequence, what, job, self._version[job]))
+    def _count_cycle(self, instant: float) -> None:
+        self._cycles_now = self._cycles_now + 1 if instant <= self.now else 0
+        self._idle_wakes = 0 if self._ends or self._landings or instant < self._wake else self._idle_wakes + 1
+        if self._cycles_now > MOST_CYCLES_AT_ONE_INSTANT:
+            raise SimulationError(f"the policy decides for ever at second {self.now:g} without time going on")
 
-    def _arrive(self, job: Job) -> None:
+    def _holds(self, event: tuple[float, int, JobId]) -> bool:
+        _, number, job = event
+        return self._ends.get(job) == number or self._landings.get(job) == number
+
+    def _push(self, at: float, job: JobId, kind: dict[JobId, int]) -> None:
+        self._number += 1
+        kind[job] = self._number
+        heapq.heappush(self._events, (at, self._number, job))
+
+    def arrive(self, job: Job, left: float | None = None) -> int:
         work = self.world.work(job)
-        if work is None:
+        if work is None and left is None:
             raise SimulationError(f"job {job.id!r}: field seconds is needed to simulate it")
         row = self.board.add(job, self.now)
-        if row == len(self._left):
-            for name in ("_left", "_rate", "_at", "_total"):
-                column = getattr(self, name)
-                setattr(self, name, np.concatenate([column, np.zeros(len(column))]))
-        self._left[row] = self._total[row] = work
-        self._rate[row], self._at[row] = 0.0, self.now
-        self._version[job.id] = 0
+        self.work.add(row, max(work or 0.0, left or 0.0), self.now, left)
+        return row
 
-    def _happen(self, what: str, job_id: JobId) -> None:
+    def _happen(self, event: tuple[float, int, JobId]) -> None:
+        _, number, job_id = event
         row = self.board.row(job_id)
         assert row is not None
-        if what == "finish":
-            self._left[row] = 0.0
-            self.board.settle(row, State.FINISHED, None, self.now)
-            del self._version[job_id]
-        else:
-            self._land(row, what)
+        if self._landings.get(job_id) == number:
+            del self._landings[job_id]
+            self.land(row)
+            return
+        self.work.set_rate(row, 0.0, self.now)
+        self.work.left[row] = 0.0
+        self._settle(row, State.FINISHED)
+        for mapping in (self._ends, self._landings, self._becauses, self._starts, self._health):
+            mapping.pop(job_id, None)
+
+    def _change_weather(self) -> None:
+        assert self._weather is not None
+        down, up = self._weather.change(self.now)
+        board = self.board
+        held = [*board.placements().items(), *((row, flight.towards) for row, flight in board.flights().items())]
+        for row, placement in held:
+            if placement and board.state(row) in _UP and not down.isdisjoint(placement.used_nodes()):
+                lost = min(down & placement.used_nodes())
+                self._interrupt(row, f"node {board.nodes.nodes[lost].name} failed")
+        if down or up:
+            board.set_nodes(with_ready(board.nodes, down, up))
+
+    def _interrupt(self, row: int, why: str) -> None:
+        """The gang is gone; it waits, and will go on from its last checkpoint."""
+        job = self.board.job(row)
+        training = self.board.state(row) in TRAINING
+        cancelled = self._becauses.pop(job.id, None) is Because.CANCELLED
+        self.work.set_rate(row, 0.0, self.now, saves=job.checkpoints)
+        self._settle(row, State.CANCELLED if cancelled else State.WAITING)
+        self._ends.pop(job.id, None)
+        self._landings.pop(job.id, None)
+        lost = self.work.lose(row) if training else 0.0
+        if lost:
+            attained: float = self.board.table.number("attained", row)
+            self.board.saved(row, max(0.0, attained - lost))
+            self.board.rewind(row)
+        self.board.note(job.id, f"{why}: {lost:.0f} s of training are lost" if training else why)
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, decision: Decision) -> None:
         if isinstance(decision, Reserve):
             return
-        row = self.board.row(decision.job)
+        board, job_id = self.board, decision.job
+        row = board.row(job_id)
         assert row is not None
-        state, towards = self.board.aim(row, decision)
-        seconds = self._seconds(decision, row)
-        if state in (State.MOVING, State.STOPPING):
-            self._set_rate(row, 0.0)
-            self.board.saved(row, self.board.trained_seconds(row, self.now))
-        self.board.begin(row, state, towards, self.now, self.now + seconds)
-        landing = f"stop:{decision.because}" if isinstance(decision, Stop) else "land"
+        state, towards = board.aim(row, decision)
+        seconds = self.world.costs.of(decision, board.placement(row), board.job(row))
+        if state is State.MOVING or state is State.STOPPING:
+            self.work.set_rate(row, 0.0, self.now)
+            self.work.save(row)
+            self._ends.pop(job_id, None)
+            board.saved(row, board.trained_seconds(row, self.now))
+        if isinstance(decision, Stop):
+            self._becauses[job_id] = decision.because
+        board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
-            self._bump(decision.job, keep_finish=state in TRAINING)
-            self._push(self.now + seconds, landing, decision.job)
+            self._push(self.now + seconds, job_id, self._landings)
+            if self._tenants is not None and state in (State.MOVING, State.STOPPING):
+                self._notice(self._tenants.put(row, None))
         else:
-            self._land(row, landing)
+            self.land(row)
 
-    def _seconds(self, decision: Decision, row: int) -> float:
-        costs = self.world.costs
-        match decision:
-            case Start():
-                return costs.start
-            case Move():
-                return costs.save + costs.stop + costs.start
-            case Stop():
-                return costs.save + costs.stop
-            case Resize():
-                return costs.resize
-            case Scale(role=role, nodes=nodes):
-                old = self.board.placement(row)
-                assert old is not None
-                return costs.scale if len(nodes) > len(old.nodes[self.board.role_number(row, role)]) else 0.0
-        return 0.0
-
-    def _land(self, row: int, how: str) -> None:
-        flight = self.board.flight(row)
+    def land(self, row: int) -> None:
+        """What was begun has ended: the job is up as it was to be, stopped, or refused."""
+        board, job = self.board, self.board.job(row)
+        flight = board.flight(row)
         assert flight is not None
-        if how.startswith("stop:"):
-            cancelled = how == f"stop:{Because.CANCELLED}"
-            self.board.settle(row, State.CANCELLED if cancelled else State.WAITING, None, self.now)
-            self._at[row] = self.now
+        if flight.towards is None:
+            cancelled = self._becauses.pop(job.id, None) is Because.CANCELLED
+            self._settle(row, State.CANCELLED if cancelled else State.WAITING)
+            self.work.at[row] = self.now
             self._again = True
             return
-        self.board.settle(row, State.RUNNING, flight.towards, self.now)
-        assert flight.towards is not None
-        self._set_rate(row, self.world.speed(self.board.job(row), flight.towards, self.board.nodes.kinds))
+        if self._faulty and board.state(row) in (State.STARTING, State.MOVING) and self._refused(job):
+            self._settle(row, State.WAITING)
+            board.note(job.id, "a node refused a replica: the gang was released whole")
+            self._again = True
+            return
+        board.settle(row, State.RUNNING, flight.towards, self.now)
+        if self._tenants is not None:
+            self._notice(self._tenants.put(row, flight.towards))
+        self.retime(row)
 
-    def _set_rate(self, row: int, rate: float) -> None:
-        """Books the work done so far, and foretells the end at the new rate."""
-        self._left[row] = max(0.0, self._left[row] - self._rate[row] * (self.now - self._at[row]))
-        self._at[row], self._rate[row] = self.now, rate
-        job_id = self.board.job(row).id
-        self._bump(job_id, keep_finish=False)
+    def _refused(self, job: Job) -> bool:
+        """Also throws the dice for the gang's health in this start."""
+        faults, seed = self.world.faults, self.world.seed
+        attempt = self._starts[job.id] = self._starts.get(job.id, 0) + 1
+        self._health[job.id] = health(faults, seed, job.id, attempt)
+        return refused(faults, seed, job.id, attempt)
+
+    def resume(self, row: int) -> None:
+        """A job that trains already, from an earlier life."""
+        if self._tenants is not None:
+            self._notice(self._tenants.put(row, self.board.placement(row)))
+        self.retime(row)
+
+    def fly(self, row: int, until: float) -> None:
+        """Something that was begun already; where nobody knows how long it takes, it ends at once."""
+        lands = until if self.now <= until < math.inf else self.now
+        self._push(lands, self.board.job(row).id, self._landings)
+
+    def _settle(self, row: int, state: State) -> None:
+        """The job holds nothing any more."""
+        self.board.settle(row, state, None, self.now)
+        if self._tenants is not None:
+            self._notice(self._tenants.put(row, None))
+
+    # ── speed ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def retime(self, row: int) -> bool:
+        """Looks how fast the job is now; where that changed, books its work and foretells its end anew."""
+        board = self.board
+        job, placement = board.job(row), board.placement(row)
+        assert placement is not None
+        company = ALONE if self._tenants is None else self._tenants.company(row)
+        rate = self.world.speed(job, placement, board.nodes, company)
+        if company.neighbours:
+            rate *= 1.0 - self.world.sharing.neighbour_loss * company.neighbours
+        if self._faulty:
+            rate *= self._health.get(job.id, 1.0)
+        if rate == self.work.rate.item(row) and job.id in self._ends:
+            return False
+        left = self.work.set_rate(row, rate, self.now, saves=job.checkpoints)
         if rate > 0:
-            self._push(self.now + float(self._left[row]) / rate, "finish", job_id)
+            self._push(self.now + left / rate, job.id, self._ends)
+        else:
+            self._ends.pop(job.id, None)
+        return True
 
-    def _bump(self, job_id: JobId, *, keep_finish: bool) -> None:
-        """Events foretold for this job no longer hold, except its end where it trains on meanwhile."""
-        if not keep_finish:
-            self._version[job_id] += 1
-
-    def _sample(self) -> None:
-        jobs = self.board.table
-        for row in np.flatnonzero(np.isin(jobs.column("state"), [int(state) for state in TRAINING])):
-            job = self.board.job(int(row))
-            if job.steps is None or self._total[row] <= 0:
-                continue
-            left = max(0.0, float(self._left[row] - self._rate[row] * (self.now - self._at[row])))
-            share = 1.0 - left / float(self._total[row])
-            step = int(job.steps * share)
-            self.board.sampled(Sample(job.id, self.now, step, _loss(share), job.steps))
+    def _notice(self, rows: Iterable[int]) -> None:
+        """Neighbours came or went: jobs whose speed that changes are booked anew."""
+        for row in sorted(rows):
+            if self.board.state(row) in TRAINING and self.retime(row):
+                self.board.touch(row)
 
     def _compacted(self, kept: list[int]) -> None:
-        for name in ("_left", "_rate", "_at", "_total"):
-            column = getattr(self, name)
-            column[: len(kept)] = column[kept]
-
-
-def _loss(share: float) -> float:
-    """A curve of the usual form, for jobs without a measured one."""
-    return 1.0 / (1.0 + 9.0 * share) + 0.1
+        self.work.renumber(kept)
+        if self._tenants is not None:
+            self._tenants.renumber(kept)
+        if self._reporter is not None:
+            self._reporter.renumber(kept)

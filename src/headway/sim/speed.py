@@ -1,20 +1,34 @@
 """How fast a job truly trains in a given configuration, relative to the one it asked for.
 
-Plain forms with few coefficients: Amdahl's law over replicas and over cpu, and a loss for every partner role that sits
-on another node.
+Replicas, cpu per replica, accelerators, ps/worker locality, crossing nodes and domains, and the company on its nodes.
+A job whose model has a profile is as fast as that says; others follow plain forms with few coefficients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from headway.core.job import Job
+from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
+from headway.predict.profiles import Layout, Profile
 from headway.predict.scaling import PARALLEL, computes, plain_speed
 
-SpeedOf = Callable[[Job, Placement, tuple[str, ...]], float]
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What a job has of its nodes beside what it was promised."""
+
+    cpu: tuple[float, ...] | None = None
+    """Per role: thousandths of a core that a replica has; None where that is what it holds."""
+    neighbours: float = 0.0
+    """Share of its busiest node's other accelerators that other jobs hold."""
+
+
+ALONE = Company()
+SpeedOf = Callable[[Job, Placement, Nodes, Company], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +39,45 @@ class Speed:
     """Share of a replica's work that more cpu speeds up."""
     apart_loss: float = 0.15
     """Loss of speed when roles that exchange data are all on different nodes."""
+    node_loss: float = 0.0
+    """Loss of speed when a gang that would fit on one node is spread over more; only of jobs without a profile."""
+    domain_loss: float = 0.0
+    """Loss of speed when a gang lies in more than one topology domain."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """By model. Empty: every job follows the plain forms, and a trace's durations are taken as they are."""
+    accelerators: Mapping[str, float] = field(default_factory=dict)
+    """Relative speeds by type, for models whose profile has none of their own. Empty: all types are alike."""
 
-    def __call__(self, job: Job, placement: Placement, kinds: tuple[str, ...]) -> float:
-        replicas = plain_speed(job, placement.counts, self.parallel_replicas)
-        return replicas * self._cpu(job, placement, kinds) * self._locality(job, placement)
+    def __call__(self, job: Job, placement: Placement, nodes: Nodes, company: Company = ALONE) -> float:
+        if any(len(where) < role.least for role, where in zip(job.roles, placement.nodes, strict=True)):
+            return 0.0
+        profile = self.profiles.get(job.model)
+        if profile is not None:
+            speed = self._profiled(profile, job, placement, nodes)
+        else:
+            speed = plain_speed(job, placement.counts, self.parallel_replicas)
+            if any(role.near for role in job.roles):
+                speed *= self._locality(job, placement)
+        if placement.requests is not None or company.cpu is not None:
+            speed *= self._cpu(job, placement, nodes.kinds, company)
+        if placement.width() > 1:
+            speed *= self._spread(placement, nodes, profiled=profile is not None)
+        if self.accelerators or profile is not None:
+            speed *= self._accelerator(job, placement, nodes, profile)
+        return speed
 
-    def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...]) -> float:
-        if placement.requests is None or CPU not in kinds:
+    def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...], company: Company) -> float:
+        if CPU not in kinds:
             return 1.0
         factors = []
-        for role, vector in zip(job.roles, placement.requests, strict=True):
+        for number, role in enumerate(job.roles):
             asked = role.amount(CPU)
-            if vector is not None and computes(role.name) and asked:
-                ratio = asked / max(1, vector[kinds.index(CPU)])
+            vector = None if placement.requests is None else placement.requests[number]
+            has: float = asked if vector is None else vector[kinds.index(CPU)]
+            if company.cpu is not None:
+                has = max(has, company.cpu[number])
+            if has != asked and computes(role.name) and asked:
+                ratio = asked / max(1, has)
                 factors.append(1.0 / ((1.0 - self.parallel_cpu) + self.parallel_cpu * ratio))
         return min(factors, default=1.0)
 
@@ -49,3 +89,38 @@ class Speed:
             return 1.0
         remote = sum(1 for one, other in pairs if not where[one] & where[other])
         return 1.0 - self.apart_loss * remote / len(pairs)
+
+    def _spread(self, placement: Placement, nodes: Nodes, *, profiled: bool) -> float:
+        if not self.domain_loss and (profiled or not self.node_loss):
+            return 1.0
+        used = placement.used_nodes()
+        factor = 1.0 - self.node_loss if len(used) > 1 and not profiled else 1.0
+        crosses = self.domain_loss and len({int(nodes.domain[node]) for node in used}) > 1
+        return factor * (1.0 - self.domain_loss) if crosses else factor
+
+    def _accelerator(self, job: Job, placement: Placement, nodes: Nodes, profile: Profile | None) -> float:
+        """The slowest replica sets the pace of the gang. A role that names its type was measured on that type."""
+        own = profile.accelerators if profile is not None else {}
+        kinds = {
+            nodes.nodes[node].accelerator
+            for role, where in zip(job.roles, placement.nodes, strict=True)
+            if not role.accelerator
+            for node in where
+        }
+        return min((own.get(kind) or self.accelerators.get(kind, 1.0) for kind in kinds), default=1.0)
+
+    def _profiled(self, profile: Profile, job: Job, placement: Placement, nodes: Nodes) -> float:
+        """Measured against the asked-for size in the best place of this cluster."""
+        asked = profile.throughput(Layout.asked(job, _workers_per_node(job, nodes)))
+        return profile.throughput(Layout.of(job, placement)) / asked if asked > 0 else 0.0
+
+
+def _workers_per_node(job: Job, nodes: Nodes) -> int:
+    """How many workers the roomiest empty node takes; 0 where it takes all of them."""
+    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
+    takes = [_largest(nodes, kind) // amount for kind, amount in role.request if amount]
+    return max(1, min(takes)) if takes else 0
+
+
+def _largest(nodes: Nodes, kind: str) -> int:
+    return int(nodes.capacity[nodes.kinds.index(kind)].max(initial=0)) if kind in nodes.kinds else 0

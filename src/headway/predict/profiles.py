@@ -1,0 +1,152 @@
+"""Speed profiles: how a model's throughput depends on the number of replicas and on where they are.
+
+Two forms, each with coefficients that can be fitted. `AllReduce`: replicas that compute at a fixed batch each and then
+exchange gradients, over one node or over several. `Servers`: workers that push to and pull from parameter servers,
+with one batch divided among the workers. `Measured` looks up points instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headway.core.job import Job
+from headway.core.placement import Placement
+from headway.predict.scaling import computes
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What of a placement matters to speed."""
+
+    workers: int
+    servers: int
+    nodes: int
+    """Nodes that hold workers."""
+    local: float
+    """Share of worker and server pairs that share a node."""
+
+    @classmethod
+    def of(cls, job: Job, placement: Placement) -> Layout:
+        workers = [node for role, where in zip(job.roles, placement.nodes, strict=True) if computes(role.name)
+                   for node in where]  # fmt: skip
+        servers = [node for role, where in zip(job.roles, placement.nodes, strict=True) if not computes(role.name)
+                   for node in where]  # fmt: skip
+        pairs = len(workers) * len(servers)
+        local = sum(workers.count(node) for node in servers) / pairs if pairs else 1.0
+        return cls(len(workers), len(servers), len(set(workers)), local)
+
+    @classmethod
+    def asked(cls, job: Job, per_node: int = 0) -> Layout:
+        """As the job asked, in the best place: on as few nodes as take `per_node` workers each (0: all of them)."""
+        workers = sum(role.replicas for role in job.roles if computes(role.name))
+        servers = sum(role.replicas for role in job.roles if not computes(role.name))
+        nodes = -(-workers // per_node) if per_node else 1
+        return cls(workers, servers, nodes, 1.0 / nodes if nodes > 1 else 1.0)
+
+
+class Form(Protocol):
+    def __call__(self, layout: Layout) -> float:
+        """Work per second, in units that are the same for all layouts of one model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllReduce:
+    """Seconds: compute per step, exchange within a node and across nodes, and that of each replica beyond two.
+
+    The step is between the larger of compute and exchange and their sum: `overlap` 1 adds them, more overlaps them.
+    """
+
+    compute: float
+    local: float
+    local_more: float
+    cross: float
+    cross_more: float
+    overlap: float = 1.0
+
+    def __call__(self, layout: Layout) -> float:
+        if layout.workers < 1:
+            return 0.0
+        more = max(0, layout.workers - 2)
+        exchange = 0.0
+        if layout.workers > 1:
+            crosses = layout.nodes > 1
+            exchange = self.cross + self.cross_more * more if crosses else self.local + self.local_more * more
+        step: float = (self.compute**self.overlap + exchange**self.overlap) ** (1.0 / self.overlap)
+        return layout.workers / step
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Seconds per step with p servers and w workers: a·batch/w + b + c·w/p + d·w + e·p.
+
+    The exchange (c and d) was measured across nodes; between replicas that share a node it takes `inside` of that.
+    """
+
+    a: float
+    b: float
+    c: float
+    d: float
+    e: float
+    batch: float
+    inside: float = 0.5
+
+    def __call__(self, layout: Layout) -> float:
+        workers, servers = layout.workers, layout.servers or layout.workers
+        if workers < 1:
+            return 0.0
+        distance = 1.0 - (1.0 - self.inside) * layout.local
+        exchange = self.c * workers / servers + self.d * workers
+        return self.batch / (self.a * self.batch / workers + self.b + distance * exchange + self.e * servers)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Points as measured: (workers, nodes or servers) to work per second. In between, and beyond, by nearest points."""
+
+    points: Mapping[tuple[int, int], float]
+    by_servers: bool = False
+
+    def __call__(self, layout: Layout) -> float:
+        if layout.workers < 1 or not self.points:
+            return 0.0
+        wanted = (layout.workers, (layout.servers or layout.workers) if self.by_servers else layout.nodes)
+        exact = self.points.get(wanted)
+        if exact is not None:
+            return exact
+        near = sorted(self.points, key=lambda point: _distance(point, wanted))[:3]
+        weights = [1.0 / (1e-9 + _distance(point, wanted)) for point in near]
+        logs = [math.log(self.points[point] / point[0]) for point in near]
+        per_worker = math.exp(sum(w * v for w, v in zip(weights, logs, strict=True)) / sum(weights))
+        return per_worker * layout.workers
+
+
+def _distance(one: tuple[int, int], other: tuple[int, int]) -> float:
+    return sum(math.log(a / b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Loss over the share of training done, relative to the first: 1 / (b0·share + b1) + b2."""
+
+    b0: float = 9.0
+    b1: float = 1.0
+    b2: float = 0.1
+
+    def __call__(self, share: float) -> float:
+        return 1.0 / (self.b0 * share + self.b1) + self.b2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    form: Form
+    curve: Curve = Curve()
+    accelerators: Mapping[str, float] = field(default_factory=dict)
+    """Speed of one replica by type, relative to the type on which the form was measured."""
+    error: float = 0.0
+    """Median of |fitted / measured - 1|."""
+
+    def throughput(self, layout: Layout) -> float:
+        return self.form(layout)

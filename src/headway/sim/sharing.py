@@ -1,0 +1,129 @@
+"""Who shares a node, and what that does to each: cpu above the requests is shared, neighbours slow each other down.
+
+Requests are promised and never touched. What a node has beyond them is split among replicas whose limit lies above
+their request, in proportion to their requests, as a kernel splits it. Neighbours slow each other by what all of them
+use of the same buses and networks: a coefficient, after measured co-locations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.core.board import Board
+from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.core.quantity import CPU, GPU
+from headway.sim.speed import ALONE, Company
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    cpu: bool = False
+    """Replicas may use cpu above their request, up to their limit."""
+    neighbour_loss: float = 0.0
+    """Share of speed that a job loses where other jobs hold all other accelerators of its busiest node."""
+
+    def __bool__(self) -> bool:
+        return self.cpu or self.neighbour_loss > 0
+
+
+NO_SHARING = Sharing()
+
+
+class Tenants:
+    """Which jobs are on which node. Kept only where they matter to each other."""
+
+    def __init__(self, sharing: Sharing, board: Board) -> None:
+        self.sharing = sharing
+        self._board = board
+        self._on: dict[int, dict[int, None]] = {}
+        self._at: dict[int, frozenset[int]] = {}
+
+    def put(self, row: int, placement: Placement | None) -> set[int]:
+        """The job is here from now on; returns the other jobs that may notice."""
+        nodes = frozenset(placement.used_nodes()) if placement is not None else frozenset()
+        before = self._at.pop(row, frozenset())
+        for node in before - nodes:
+            del self._on[node][row]
+        for node in nodes - before:
+            self._on.setdefault(node, {})[row] = None
+        if nodes:
+            self._at[row] = nodes
+        return {other for node in before | nodes for other in self._on.get(node, ())} - {row}
+
+    def company(self, row: int) -> Company:
+        """What the job has of its nodes beside what it was promised."""
+        placement = self._board.placement(row)
+        if placement is None:
+            return ALONE
+        nodes = self._board.nodes
+        neighbours = 0.0
+        if self.sharing.neighbour_loss and GPU in nodes.kinds:
+            neighbours = max((self._neighbours(row, node, nodes) for node in placement.used_nodes()), default=0.0)
+        cpu = self._cpu(row, placement, nodes) if self.sharing.cpu and CPU in nodes.kinds else None
+        return Company(cpu=cpu, neighbours=neighbours)
+
+    def renumber(self, kept: list[int]) -> None:
+        new_row = {old: new for new, old in enumerate(kept)}
+        self._at = {new_row[row]: nodes for row, nodes in self._at.items()}
+        self._on = {node: {new_row[row]: None for row in rows} for node, rows in self._on.items()}
+
+    def _held(self, row: int, node: int, kind: int) -> int:
+        placement = self._board.placement(row)
+        if placement is None:
+            return 0
+        shape = self._board.table.shapes[self._board.table.number("shape", row)]
+        return sum(
+            where.count(node) * int(placement.vector(shape, number)[kind])
+            for number, where in enumerate(placement.nodes)
+        )
+
+    def _neighbours(self, row: int, node: int, nodes: Nodes) -> float:
+        kind = nodes.kinds.index(GPU)
+        others = sum(self._held(other, node, kind) for other in self._on.get(node, ()) if other != row)
+        room = int(nodes.capacity[kind, node]) - self._held(row, node, kind)
+        return min(1.0, others / room) if room > 0 else 0.0
+
+    def _cpu(self, row: int, placement: Placement, nodes: Nodes) -> tuple[float, ...]:
+        """Thousandths of a core that a replica of each role has on the node where it has least."""
+        kind = nodes.kinds.index(CPU)
+        job, shape = self._board.job(row), self._board.table.shapes[self._board.table.number("shape", row)]
+        least = []
+        for number, (role, where) in enumerate(zip(job.roles, placement.nodes, strict=True)):
+            asked = int(placement.vector(shape, number)[kind])
+            limit = max(asked, dict(role.limit).get(CPU, asked))
+            least.append(min((self._one(asked, limit, node, kind) for node in set(where)), default=float(asked)))
+        return tuple(least)
+
+    def _one(self, asked: int, limit: int, node: int, kind: int) -> float:
+        """A replica's part of the node, by repeated division of what others leave below their limit."""
+        if limit <= asked:
+            return float(asked)
+        claims = self._claims(node, kind)
+        spare = float(self._board.nodes.capacity[kind, node]) - sum(request * count for request, _, count in claims)
+        open_ = [(request, cap, count) for request, cap, count in claims if cap > request]
+        level = 0.0
+        for request, cap, _ in sorted(open_, key=lambda claim: (claim[1] - claim[0]) / max(1, claim[0])):
+            weight = sum(max(1, r) * n for r, c, n in open_ if (c - r) / max(1, r) > level)
+            step = (cap - request) / max(1, request) - level
+            if weight <= 0 or spare < step * weight:
+                break
+            spare, level = spare - step * weight, level + step
+        weight = sum(max(1, r) * n for r, c, n in open_ if (c - r) / max(1, r) > level)
+        level += max(0.0, spare) / weight if weight else 0.0
+        return min(float(limit), asked + level * max(1, asked))
+
+    def _claims(self, node: int, kind: int) -> list[tuple[int, int, int]]:
+        """Of every role on the node: request, limit, number of replicas there."""
+        board, claims = self._board, []
+        for row in self._on.get(node, ()):
+            placement = board.placement(row)
+            if placement is None:
+                continue
+            shape = board.table.shapes[board.table.number("shape", row)]
+            for number, (role, where) in enumerate(zip(board.job(row).roles, placement.nodes, strict=True)):
+                count = where.count(node)
+                if count:
+                    asked = int(placement.vector(shape, number)[kind])
+                    claims.append((asked, max(asked, dict(role.limit).get(CPU, asked)), count))
+        return claims

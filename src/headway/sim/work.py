@@ -1,0 +1,79 @@
+"""The truth that policies only estimate: how much work each job has left, how fast it goes, what it has saved.
+
+Work is counted in seconds at the asked-for size; a job's rate is its speed relative to that. Columns by the board's
+rows; what happened between two moments is booked when something changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headway.core.node import FloatArray
+
+_COLUMNS = ("left", "rate", "at", "total", "saved", "trained", "kept")
+
+
+class Work:
+    __slots__ = ("_every", "at", "kept", "left", "rate", "saved", "total", "trained")
+
+    def __init__(self, checkpoint_seconds: float = 0.0) -> None:
+        self.left: FloatArray = np.zeros(64)
+        """As of `at`."""
+        self.rate: FloatArray = np.zeros(64)
+        self.at: FloatArray = np.zeros(64)
+        self.total: FloatArray = np.zeros(64)
+        self.saved: FloatArray = np.zeros(64)
+        """What was left at the last checkpoint."""
+        self.trained: FloatArray = np.zeros(64)
+        """Seconds trained, as of `at`; those that were lost do not count."""
+        self.kept: FloatArray = np.zeros(64)
+        """Seconds trained at the last checkpoint."""
+        self._every = checkpoint_seconds
+
+    def add(self, row: int, work: float, now: float, left: float | None = None) -> None:
+        if row == len(self.left):
+            for name in _COLUMNS:
+                column = getattr(self, name)
+                setattr(self, name, np.concatenate([column, np.zeros(len(column))]))
+        self.total[row] = work
+        self.left[row] = self.saved[row] = work if left is None else left
+        self.rate[row] = self.trained[row] = self.kept[row] = 0.0
+        self.at[row] = now
+
+    def left_at(self, row: int, now: float) -> float:
+        left: float = self.left.item(row) - self.rate.item(row) * (now - self.at.item(row))
+        return max(0.0, left)
+
+    def set_rate(self, row: int, rate: float, now: float, *, saves: bool = True) -> float:
+        """Books the work done so far and goes on at another rate; returns what is left."""
+        if self.rate.item(row) > 0:
+            after = self.trained.item(row) + now - self.at.item(row)
+            if self._every and saves:
+                self._checkpoint(row, after)
+            self.trained[row] = after
+        left = self.left[row] = self.left_at(row, now)
+        self.at[row], self.rate[row] = now, rate
+        return left
+
+    def save(self, row: int) -> None:
+        """A checkpoint of everything up to `at`."""
+        self.saved[row], self.kept[row] = self.left[row], self.trained[row]
+
+    def lose(self, row: int) -> float:
+        """Everything since the last checkpoint was in vain: so many seconds of training."""
+        seconds: float = self.trained.item(row) - self.kept.item(row)
+        self.left[row], self.trained[row] = self.saved[row], self.kept[row]
+        return seconds
+
+    def renumber(self, kept: list[int]) -> None:
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            column[: len(kept)] = column[kept]
+
+    def _checkpoint(self, row: int, after: float) -> None:
+        """The last checkpoint by the clock that lies between the last booking and now, if any."""
+        before = self.trained.item(row)
+        last = after // self._every * self._every
+        if last > before:
+            self.saved[row] = self.left_at(row, self.at.item(row) + last - before)
+            self.kept[row] = last
