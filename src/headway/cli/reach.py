@@ -13,7 +13,8 @@ from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.record.bounds import Need
-from headway.sim.cluster import World
+from headway.sim.speed import ALONE
+from headway.sim.world import World
 
 MOST_SIZES = 4096
 """More combinations of sizes than this are not tried one by one: ends of the ranges stand for them."""
@@ -46,7 +47,7 @@ def reach(job: Job, world: World, nodes: Nodes) -> Reach:
     best, areas = 0.0, [math.inf] * len(nodes.kinds)
     sizes = list(_sizes(job))
     for placement in (place for counts in sizes for place in _configurations(job, counts, nodes)):
-        speed = world.speed(job, placement, nodes.kinds)
+        speed = world.speed(job, placement, nodes, ALONE)
         if speed <= 0:
             continue
         best = max(best, speed)

@@ -16,7 +16,8 @@ from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
 from headway.record.outcome import Outcome, outcome
-from headway.sim.cluster import Costs, SimCluster, World
+from headway.sim.cluster import SimCluster
+from headway.sim.world import Costs, World
 from headway.workload.open import open_workload
 from headway.workload.schema import seconds
 from headway.workload.trace import Trace
@@ -64,6 +65,7 @@ def make_world(scenario: Scenario, task: Task) -> World:
         ),
         work=scenario.trace.work,
         samples=task.estimates == "progress" or len(scenario.trace.jobs) <= 1000,
+        seed=task.seed,
     )  # fmt: skip
 
 

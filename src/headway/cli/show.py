@@ -38,21 +38,19 @@ def show_comparison(found: Compared) -> None:
 
 
 def times_table(found: Compared) -> Table:
-    columns = ("mean", "95 % interval", "p50", "p99", "wait", "makespan", "held")
+    columns = ("mean", "95 % interval", "p50", "p99", "wait", "makespan")
     table = _table(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns)
     for row in found.rows:
         jct = row["jct"]
-        held = next((row["utilisation"][kind] for kind in ("gpu", "cpu") if kind in row["utilisation"]), None)
         table.add_row(
             row["policy"], _second(jct["mean"]), _interval(row["ci"].get("jct"), "{:,.0f}"), _second(jct["p50"]),
             _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
-            "" if held is None else f"{held:.1%}",
         )  # fmt: skip
     return table
 
 
 def ratios_table(found: Compared) -> Table:
-    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
+    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off", "held"]
     deadlines = any(row["deadlines"]["total"] for row in found.rows)
     unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
     table = _table("Mean completion as a multiple", [*columns, *["deadlines"] * deadlines, *["not done"] * unfinished])
@@ -60,10 +58,15 @@ def ratios_table(found: Compared) -> Table:
         ratio, met = row["ratio"], row["deadlines"]
         table.add_row(
             row["policy"], _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
-            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
+            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}", _held(row),
             *[f"{met['met']:g} of {met['total']:g}"] * deadlines, *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
         )  # fmt: skip
     return table
+
+
+def _held(row: dict[str, Any]) -> str:
+    shares = row["utilisation"]
+    return next((f"{shares[kind]:.1%}" for kind in ("gpu", "cpu") if kind in shares), "")
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
@@ -139,4 +142,4 @@ def _deadline(course: Course) -> str:
 
 
 def _second(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.1f}"
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.1f}"

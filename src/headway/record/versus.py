@@ -106,9 +106,9 @@ def length_classes(jobs: Sequence[Job]) -> list[Group]:
     return [group for group in groups if group.mask.any()]
 
 
-def user_groups(jobs: Sequence[Job], most: int = 12) -> list[Group]:
-    """Those with most jobs; the others together. Empty where nobody has a name."""
-    users = np.array([job.user for job in jobs])
+def named_groups(each: Sequence[str], most: int = 12) -> list[Group]:
+    """By each job's user or queue: those with most jobs; the others together. Empty where all are the same."""
+    users = np.array(each)
     names, counts = np.unique(users, return_counts=True)
     if len(names) < 2:
         return []

@@ -1,0 +1,391 @@
+"use strict";
+// Charts drawn as SVG at the width of their place, redrawn when width or theme changes. No library.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const DASHES = ["", "", "7 3", "2 3", "9 3 2 3", "12 4", "1 4", "5 2 1 2 1 2"];
+const NS = "http://www.w3.org/2000/svg";
+const hidden = new Set();
+const charts = [];
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const color = (index) => css(`--s${index % 8}`);
+const dash = (index) => DASHES[index % 8];
+
+function svg(tag, attributes, parent, text) {
+  const node = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes || {})) if (value !== "" && value !== null) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  if (parent) parent.appendChild(node);
+  return node;
+}
+
+function html(tag, attributes, parent, text) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  if (parent) parent.appendChild(node);
+  return node;
+}
+
+// ── words for numbers ────────────────────────────────────────────────────────────────────────────────────
+function duration(seconds) {
+  const s = Math.abs(seconds);
+  const short = (v) => String(+v.toPrecision(v >= 100 ? 3 : 2));
+  if (s < 1 && s > 0) return `${short(s * 1000)} ms`;
+  if (s < 120) return `${short(s)} s`;
+  if (s < 7200) return `${short(s / 60)} min`;
+  if (s < 172800) return `${short(s / 3600)} h`;
+  return `${short(s / 86400)} d`;
+}
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+const times = (x) => `${+x.toPrecision(2)}×`;
+const count = (x) => (x < 10 ? +x.toFixed(1) : Math.round(x)).toLocaleString("en");
+
+// ── scales ───────────────────────────────────────────────────────────────────────────────────────────────
+function scale(domain, range, log) {
+  const f = log ? Math.log : (v) => v;
+  const [a, b] = domain.map(f);
+  const g = (v) => range[0] + ((f(v) - a) / (b - a || 1)) * (range[1] - range[0]);
+  g.back = (p) => {
+    const v = a + ((p - range[0]) / (range[1] - range[0] || 1)) * (b - a);
+    return log ? Math.exp(v) : v;
+  };
+  return g;
+}
+
+function evenTicks(low, high, wanted) {
+  const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough) || power;
+  const ticks = [];
+  for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) ticks.push(v);
+  return ticks;
+}
+
+const CLOCK = [1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400, 259200, 604800, 2592000, 7776000, 31536000];
+function timeTicks(low, high, wanted) {
+  const rough = (high - low) / wanted;
+  const step = [...CLOCK, 2 * 604800, 2 * 2592000, 7200, 21600, 172800, 432000, 600, 1800, 10, 30, 120]
+    .sort((a, b) => a - b).find((s) => s >= rough) || rough;
+  if (high - low < 5) return evenTicks(low, high, wanted);
+  const ticks = [];
+  for (let v = Math.ceil(low / step) * step; v <= high; v += step) ticks.push(v);
+  return ticks;
+}
+
+function logTimeTicks(low, high, wanted) {
+  const inside = [0.01, 0.1, ...CLOCK].filter((t) => t >= low && t <= high);
+  const stride = Math.max(1, Math.ceil(inside.length / wanted));
+  return inside.filter((_, i) => i % stride === 0);
+}
+
+function logTicks(low, high) {
+  const found = [];
+  for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++)
+    for (const m of high / low > 500 ? [1] : [1, 2, 5]) if (m * 10 ** p >= low * 0.999 && m * 10 ** p <= high * 1.001) found.push(m * 10 ** p);
+  return found;
+}
+
+// ── the frame that every chart shares ────────────────────────────────────────────────────────────────────
+function frame(place, width, height, label) {
+  place.replaceChildren();
+  const root = svg("svg", {
+    viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
+    "font-family": "system-ui, sans-serif", "font-size": 12,
+  }, place);
+  return root;
+}
+
+function axisX(root, x, ticks, form, top, bottom, title, right) {
+  for (const tick of ticks) {
+    svg("line", { x1: x(tick), x2: x(tick), y1: top, y2: bottom, stroke: css("--grid") }, root);
+    svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle", fill: css("--soft") }, root, form(tick));
+  }
+  if (title) svg("text", { x: right, y: bottom + 32, "text-anchor": "end", fill: css("--soft") }, root, title);
+}
+
+function axisY(root, y, ticks, form, left, right) {
+  for (const tick of ticks) {
+    svg("line", { x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: css("--grid") }, root);
+    svg("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end", fill: css("--soft") }, root, form(tick));
+  }
+}
+
+function hover(place, root, width, show) {
+  const tip = html("div", { class: "tip", hidden: "" }, place);
+  const line = svg("g", {}, root);
+  const at = (px) => {
+    line.replaceChildren();
+    const said = show(px, line);
+    if (!said) { tip.hidden = true; return; }
+    tip.hidden = false;
+    tip.replaceChildren(...said);
+    const ratio = place.clientWidth / width, half = tip.offsetWidth + 16;
+    tip.style.left = `${Math.max(0, px * ratio + (px * ratio + half > place.clientWidth ? -half : 12))}px`;
+    tip.style.top = "8px";
+  };
+  let position = width / 2;
+  root.addEventListener("pointermove", (event) => {
+    const box = root.getBoundingClientRect();
+    position = ((event.clientX - box.left) / box.width) * width;
+    at(position, event);
+  });
+  const away = () => { line.replaceChildren(); tip.hidden = true; };
+  root.addEventListener("pointerleave", away);
+  place.onblur = away;
+  place.onkeydown = (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    event.preventDefault();
+    position = Math.min(width, Math.max(0, position + (event.key === "ArrowLeft" ? -1 : 1) * width / 60));
+    at(position);
+  };
+}
+
+function said(title, lines) {
+  const nodes = [html("b", {}, null, title)];
+  for (const [name, value, index] of lines) {
+    const line = html("div");
+    if (index !== undefined) line.appendChild(sample(index));
+    line.appendChild(document.createTextNode(`${name}  ${value}`));
+    nodes.push(line);
+  }
+  return nodes;
+}
+
+function sample(index) {
+  const mark = svg("svg", { class: "mark", viewBox: "0 0 26 10", "aria-hidden": "true" });
+  svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: `var(--s${index % 8})`, "stroke-width": 3, "stroke-dasharray": dash(index) }, mark);
+  return mark;
+}
+
+// ── how many jobs were done within so long ───────────────────────────────────────────────────────────────
+function shareAt(xs, x) {
+  let low = 0, high = xs.length;
+  while (low < high) { const mid = (low + high) >> 1; if (xs[mid] <= x) low = mid + 1; else high = mid; }
+  return low / xs.length;
+}
+
+function drawCdf(place, width) {
+  const kind = place.dataset.kind, all = DATA.curves[kind];
+  const form = { completion: duration, wait: duration, slowdown: times, ratio: times }[kind];
+  const shown = DATA.policies.filter((p) => all[p.name] && !hidden.has(p.name));
+  const height = width < 520 ? 260 : 340, left = 46, right = width - 14, top = 12, bottom = height - 42;
+  const root = frame(place, width, height, place.dataset.label);
+  const values = DATA.policies.flatMap((p) => all[p.name] || []);
+  let low = Math.max(Math.min(...values), kind === "slowdown" ? 1 : kind === "ratio" ? 1e-3 : 1), high = Math.max(...values, low * 1.5);
+  if (kind === "ratio") { low = Math.min(low, 0.5); high = Math.min(1000, Math.max(2, high)); }
+  const x = scale([low, high], [left, right], true), y = scale([0, 1], [bottom, top]);
+  const ticks = kind === "completion" || kind === "wait" ? logTimeTicks(low, high, width < 520 ? 4 : 9) : logTicks(low, high);
+  if (kind === "ratio") {
+    svg("rect", { x: x(1), y: top, width: right - x(1), height: bottom - top, fill: css("--bad"), opacity: 0.07 }, root);
+    svg("rect", { x: left, y: top, width: x(1) - left, height: bottom - top, fill: css("--good"), opacity: 0.07 }, root);
+  }
+  axisY(root, y, [0, 0.25, 0.5, 0.75, 1], percent, left, right);
+  axisX(root, x, ticks, form, top, bottom, place.dataset.x, right);
+  if (kind === "ratio") {
+    svg("line", { x1: x(1), x2: x(1), y1: top, y2: bottom, stroke: css("--soft"), "stroke-width": 1.5 }, root);
+    svg("text", { x: x(1) - 8, y: bottom - 8, "text-anchor": "end", fill: css("--good") }, root, "← sooner");
+    svg("text", { x: x(1) + 8, y: bottom - 8, fill: css("--bad") }, root, "later →");
+  }
+  for (const policy of shown) {
+    const xs = all[policy.name], n = xs.length;
+    let path = `M${x(Math.max(low, xs[0])).toFixed(1)} ${y(0).toFixed(1)}`;
+    xs.forEach((v, i) => { path += `L${x(Math.min(high, Math.max(low, v))).toFixed(1)} ${y((i + 1) / n).toFixed(1)}`; });
+    svg("path", { d: path, fill: "none", stroke: color(policy.index), "stroke-width": 2.2, "stroke-dasharray": dash(policy.index), "stroke-linejoin": "round" }, root);
+  }
+  hover(place, root, width, (px, line) => {
+    if (px < left || px > right) return null;
+    const value = x.back(px);
+    svg("line", { x1: px, x2: px, y1: top, y2: bottom, stroke: css("--soft") }, line);
+    for (const p of shown) svg("circle", { cx: px, cy: y(shareAt(all[p.name], value)), r: 3.5, fill: color(p.index) }, line);
+    return said(`within ${form(value)}`, shown.map((p) => [p.name, percent(shareAt(all[p.name], value)), p.index]));
+  });
+}
+
+// ── strips over time, one per policy ─────────────────────────────────────────────────────────────────────
+function drawStrips(place, width) {
+  const field = place.dataset.field, share = field === "held";
+  const shown = DATA.policies.filter((p) => DATA.series[p.name]);
+  const narrow = width < 520, left = 46, right = width - 14, rowHeight = narrow ? 62 : 74, gap = 24;
+  const height = shown.length * (rowHeight + gap) + 34;
+  const begin = Math.min(...shown.map((p) => DATA.series[p.name].begin)), end = Math.max(...shown.map((p) => DATA.series[p.name].end));
+  const root = frame(place, width, height, place.dataset.label);
+  const most = share ? 1 : Math.max(1, ...shown.flatMap((p) => DATA.series[p.name].waiting));
+  const x = scale([begin, end], [left, right]);
+  const hatch = hatching(root, place.id);
+  shown.forEach((policy, row) => {
+    const s = DATA.series[policy.name], top = row * (rowHeight + gap) + 18, bottom = top + rowHeight;
+    const y = scale([0, most], [bottom, top]);
+    svg("rect", { x: left, y: top, width: right - left, height: rowHeight, fill: css("--empty") }, root);
+    axisY(root, y, share ? [0, 0.5, 1] : evenTicks(0, most, 2), share ? percent : count, left, right);
+    const area = (values) => {
+      const wide = (x(s.end) - x(s.begin)) / values.length;
+      let path = `M${x(s.begin).toFixed(1)} ${bottom}`;
+      values.forEach((v, i) => { path += `V${y(Math.min(v, most)).toFixed(1)}H${(x(s.begin) + (i + 1) * wide).toFixed(1)}`; });
+      return `${path}V${bottom}Z`;
+    };
+    svg("path", { d: area(s[field]), fill: color(policy.index), opacity: 0.8 }, root);
+    if (share && s.stalled.some((v) => v > 0.002)) svg("path", { d: area(s.stalled), fill: hatch }, root);
+    const mean = s[field].reduce((a, b) => a + b, 0) / s[field].length;
+    svg("text", { x: left, y: top - 6, fill: css("--ink"), "font-weight": 600 }, root, policy.name);
+    svg("text", { x: right, y: top - 6, "text-anchor": "end", fill: css("--soft") }, root, `mean ${share ? percent(mean) : count(mean)}`);
+  });
+  const bottom = shown.length * (rowHeight + gap) - 6;
+  for (const tick of timeTicks(begin, end, narrow ? 4 : 8))
+    svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle", fill: css("--soft") }, root, duration(tick));
+  hover(place, root, width, (px, line) => {
+    if (px < left || px > right) return null;
+    const at = x.back(px);
+    svg("line", { x1: px, x2: px, y1: 18, y2: bottom, stroke: css("--ink") }, line);
+    return said(`at ${duration(at)}`, shown.map((p) => {
+      const s = DATA.series[p.name], i = Math.floor(((at - s.begin) / (s.end - s.begin)) * s[field].length);
+      const value = i >= 0 && i < s[field].length ? s[field][i] : 0;
+      const idle = share && s.stalled[i] > 0.002 ? ` (${percent(s.stalled[i])} not running)` : "";
+      return [p.name, (share ? percent(value) : `${count(value)} waiting`) + idle, p.index];
+    }));
+  });
+}
+
+function hatching(root, id) {
+  const name = `hatch-${id}`, defs = svg("defs", {}, root);
+  const pattern = svg("pattern", { id: name, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, defs);
+  svg("rect", { width: 6, height: 6, fill: css("--paper"), opacity: 0.55 }, pattern);
+  svg("line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: css("--bad"), "stroke-width": 3 }, pattern);
+  return `url(#${name})`;
+}
+
+// ── nodes over time ──────────────────────────────────────────────────────────────────────────────────────
+let ganttOf = null;
+function drawGantt(place, width) {
+  const name = ganttOf || DATA.policies.find((p) => DATA.gantt[p.name]).name, g = DATA.gantt[name];
+  const narrow = width < 520, longest = Math.max(...g.rows.map((r) => r.length));
+  const left = Math.min(narrow ? 84 : 170, 14 + longest * 6.4), right = width - 14;
+  const unit = g.bars ? 1 : 0, rows = g.rows.length;
+  const rowHeight = g.bars ? Math.max(12, Math.min(40, Math.max(...g.slots) * 8, 900 / rows)) : Math.max(7, Math.min(16, 560 / rows));
+  const gap = g.bars ? 4 : 1, top = 6, bottom = top + rows * (rowHeight + gap), height = bottom + 40;
+  const root = frame(place, width, height, `${place.dataset.label} under ${name}`);
+  const x = scale([g.begin, g.end], [left, right]), step = Math.ceil(13 / (rowHeight + gap));
+  g.rows.forEach((row, i) => {
+    const y = top + i * (rowHeight + gap);
+    svg("rect", { x: left, y, width: right - left, height: rowHeight, fill: css("--empty") }, root);
+    if (i % step === 0) svg("text", { x: left - 6, y: y + Math.min(rowHeight, 14) / 2 + 5, "text-anchor": "end", fill: css("--soft"), "font-size": 11 }, root,
+      row.length * 6.4 > left ? `${row.slice(0, Math.floor(left / 6.4) - 2)}…` : row);
+  });
+  axisX(root, x, timeTicks(g.begin, g.end, narrow ? 4 : 8), duration, bottom, bottom, "", right);
+  if (unit) ganttBars(root, g, x, top, rowHeight, gap, place.id); else ganttShares(root, g, x, top, rowHeight, gap);
+  hover(place, root, width, ganttTip(g, x, top, rowHeight, gap, left, right, root));
+}
+
+function ganttBars(root, g, x, top, rowHeight, gap, id) {
+  const hatch = hatching(root, id);
+  for (const [row, slot, slots, begin, end, job, trains] of g.bars) {
+    const tall = rowHeight / g.slots[row], y = top + row * (rowHeight + gap) + slot * tall;
+    const wide = Math.max(0.8, x(end) - x(begin));
+    const box = { x: x(begin).toFixed(1), y: y.toFixed(1), width: wide.toFixed(1), height: Math.max(1, slots * tall - 0.6).toFixed(1), rx: wide > 4 ? 1.5 : 0 };
+    svg("rect", { ...box, fill: color(1 + (job % 7)), opacity: trains ? 0.85 : 0.45 }, root);
+    if (!trains) svg("rect", { ...box, fill: hatch }, root);
+    const text = g.jobs[job];
+    if (slots * tall >= 11 && wide > text.length * 6.6 + 8 && trains)
+      svg("text", { x: x(begin) + 4, y: y + (slots * tall) / 2 + 4, fill: css("--paper"), "font-size": 11 }, root, text);
+  }
+}
+
+function ganttShares(root, g, x, top, rowHeight, gap) {
+  const levels = 8, paths = Array.from({ length: levels + 1 }, () => "");
+  g.shares.forEach((values, row) => {
+    const y = top + row * (rowHeight + gap), wide = (x(g.end) - x(g.begin)) / values.length;
+    for (let i = 0; i < values.length;) {
+      const level = Math.min(levels, Math.round(values[i] * levels));
+      let j = i + 1;
+      while (j < values.length && Math.min(levels, Math.round(values[j] * levels)) === level) j++;
+      if (level) paths[level] += `M${(x(g.begin) + i * wide).toFixed(1)} ${y.toFixed(1)}h${((j - i) * wide).toFixed(1)}v${rowHeight.toFixed(1)}h-${((j - i) * wide).toFixed(1)}z`;
+      i = j;
+    }
+  });
+  paths.forEach((d, level) => { if (d) svg("path", { d, fill: color(1), opacity: (0.12 + 0.88 * level / levels).toFixed(2) }, root); });
+}
+
+function ganttTip(g, x, top, rowHeight, gap, left, right, root) {
+  let rowAt = 0;
+  root.addEventListener("pointermove", (event) => {
+    const box = root.getBoundingClientRect(), y = ((event.clientY - box.top) / box.height) * root.viewBox.baseVal.height;
+    rowAt = Math.floor((y - top) / (rowHeight + gap));
+  }, true);
+  return (px, line) => {
+    if (px < left || px > right || rowAt < 0 || rowAt >= g.rows.length) return null;
+    const at = x.back(px), y = top + rowAt * (rowHeight + gap);
+    svg("rect", { x: left, y, width: right - left, height: rowHeight, fill: "none", stroke: css("--ink") }, line);
+    svg("line", { x1: px, x2: px, y1: top, y2: top + g.rows.length * (rowHeight + gap), stroke: css("--soft") }, line);
+    if (!g.bars) {
+      const values = g.shares[rowAt], i = Math.min(values.length - 1, Math.max(0, Math.floor(((at - g.begin) / (g.end - g.begin)) * values.length)));
+      return said(`${g.rows[rowAt]} at ${duration(at)}`, [["held", percent(values[i])]]);
+    }
+    const here = g.bars.filter((b) => b[0] === rowAt && b[3] <= at && at < b[4]);
+    return said(`${g.rows[rowAt]} at ${duration(at)}`, here.length
+      ? here.map((b) => [g.jobs[b[5]], `${duration(b[3])} to ${duration(b[4])}${b[6] ? "" : ", not running"}`]) : [["", "idle"]]);
+  };
+}
+
+// ── wiring ───────────────────────────────────────────────────────────────────────────────────────────────
+const DRAW = { cdf: drawCdf, strips: drawStrips, gantt: drawGantt };
+
+function drawAll() {
+  for (const chart of charts) {
+    const width = Math.max(280, Math.round(chart.place.clientWidth));
+    if (chart.place.clientWidth) chart.draw(chart.place, width);
+  }
+}
+
+function addLegend(place) {
+  const legend = html("div", { class: "legend", role: "group", "aria-label": "Show or hide policies" });
+  place.before(legend);
+  for (const policy of DATA.policies) {
+    if (!(DATA.curves[place.dataset.kind] || {})[policy.name]) continue;
+    const button = html("button", { type: "button", "aria-pressed": "true", "data-policy": policy.name }, legend);
+    button.append(sample(policy.index), policy.name);
+    button.onclick = () => {
+      hidden.has(policy.name) ? hidden.delete(policy.name) : hidden.add(policy.name);
+      document.querySelectorAll(".legend button").forEach((b) => b.setAttribute("aria-pressed", String(!hidden.has(b.dataset.policy))));
+      drawAll();
+    };
+  }
+}
+
+function addSave(place) {
+  const button = html("button", { type: "button", class: "save" }, null, "Save SVG");
+  place.closest("figure").prepend(button);
+  button.onclick = () => {
+    const copy = place.querySelector("svg").cloneNode(true);
+    copy.setAttribute("xmlns", NS);
+    copy.style.background = css("--paper");
+    const link = html("a", { download: `${place.id}.svg`, href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })) });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+}
+
+for (const place of document.querySelectorAll(".plot")) {
+  charts.push({ place, draw: DRAW[place.dataset.chart] });
+  place.tabIndex = 0;
+  if (place.dataset.chart === "cdf") addLegend(place);
+  addSave(place);
+}
+for (const mark of document.querySelectorAll("[data-sample]")) mark.replaceWith(sample(+mark.dataset.sample));
+for (const group of document.querySelectorAll("[data-choose]")) {
+  for (const button of group.querySelectorAll("button")) button.onclick = () => {
+    for (const other of group.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
+    const place = document.getElementById(group.dataset.choose);
+    if (place.dataset.chart === "gantt") ganttOf = button.dataset.value;
+    else Object.assign(place.dataset, { kind: button.dataset.value, x: button.dataset.x });
+    drawAll();
+  };
+}
+document.getElementById("theme").onclick = () => {
+  const root = document.documentElement, next = root.dataset.theme === "dark" ? "light" : "dark";
+  root.dataset.theme = next;
+  try { localStorage.setItem("headway-theme", next); } catch { /* private window: the choice lasts as long as the page */ }
+  drawAll();
+};
+let waiting = 0;
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawAll, 120); });
+addEventListener("beforeprint", drawAll);
+drawAll();
+document.documentElement.dataset.drawn = String(document.querySelectorAll(".plot svg").length);
