@@ -11,6 +11,7 @@ What it must remember (when a job was last touched) is in the snapshot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,55 +53,22 @@ class Adaptive:
                 continue
             if place_any_size(snapshot, draft.soon(), int(row)) is not None:
                 return  # room is being made already
-            trial = self._trial(draft, int(row), self._victims(snapshot))
-            if trial is not None:
-                draft.adopt(trial)
-                return
-
-    def _trial(self, draft: Draft, row: int, victims: list[int]) -> Draft | None:
-        """The draft with room made by these victims, as few as will do; None where even all are not enough."""
-        snapshot, trial = draft.snapshot, draft.copy()
-        for count, victim in enumerate(victims):
-            self._take_back(trial, victim, row)
-            placement = place_any_size(snapshot, trial.soon(), row)
-            if placement is None:
-                continue
-            needed = [
-                other for other in victims[: count + 1]
-                if snapshot.placements[other].used_nodes() & placement.used_nodes()
-            ]  # fmt: skip
-            return trial if len(needed) == count + 1 else self._trial(draft, row, needed)
-        return None
+            for give in (_give_back, _stop_lower):
+                trial = _trial(draft, int(row), self._victims(snapshot), give)
+                if trial is not None:
+                    draft.adopt(trial)
+                    return
 
     def _victims(self, snapshot: Snapshot) -> list[int]:
-        """Jobs with something to give: the grown ones first, then lower priority with least unsaved work."""
+        """Jobs that may be asked to give: the grown ones first, then lower priority with least unsaved work."""
         jobs = snapshot.jobs
         trained = jobs.trained_seconds(snapshot.now)
 
         def cost(victim: int) -> tuple[bool, int, float]:
-            return (
-                not _grown(snapshot, victim),
-                int(jobs.priority[victim]),
-                trained[victim] - jobs.saved[victim],
-            )
+            return not _grown(snapshot, victim), int(jobs.priority[victim]), trained[victim] - jobs.saved[victim]
 
         rested = [int(row) for row in jobs.running() if snapshot.now - jobs.touched[row] >= self.cool_down]
         return sorted(rested, key=cost)
-
-    def _take_back(self, draft: Draft, victim: int, row: int) -> None:
-        jobs, snapshot = draft.snapshot.jobs, draft.snapshot
-        shape, placement = jobs.shape_at(victim), snapshot.placements[victim]
-        allowed = Can(int(jobs.can[victim]))
-        for number, role in enumerate(shape.roles):
-            surplus = len(placement.nodes[number]) - role.replicas
-            if surplus > 0 and Can.SCALE in allowed:
-                draft.scale(victim, number, placement.nodes[number][: role.replicas])
-                return
-            if _cpu(snapshot, victim, number) > _asked_cpu(snapshot, victim, number) and Can.RESIZE in allowed:
-                _resize(draft, victim, number, _asked_cpu(snapshot, victim, number))
-                return
-        if jobs.priority[victim] < jobs.priority[row] and Can.STOP in allowed:
-            draft.stop(victim, Because.PREEMPTED)
 
     def _use_idle(self, draft: Draft) -> None:
         snapshot = draft.snapshot
@@ -113,6 +81,46 @@ class Adaptive:
                 _spread_out(draft, int(row)) or _grow(draft, int(row)) or _more_cpu(draft, int(row))
             if draft.decided(int(row)) is not None:
                 return
+
+
+Give = Callable[[Draft, int, int], None]
+"""Takes something from a victim for the sake of a waiting job, in a draft."""
+
+
+def _trial(draft: Draft, row: int, victims: list[int], give: Give) -> Draft | None:
+    """The draft with room made by these victims, as few as will do; None where even all are not enough."""
+    snapshot, trial = draft.snapshot, draft.copy()
+    for count, victim in enumerate(victims):
+        give(trial, victim, row)
+        placement = place_any_size(snapshot, trial.soon(), row)
+        if placement is None:
+            continue
+        here = placement.used_nodes()
+        needed = [other for other in victims[: count + 1] if snapshot.placements[other].used_nodes() & here]
+        return trial if len(needed) == count + 1 else _trial(draft, row, needed, give)
+    return None
+
+
+def _give_back(draft: Draft, victim: int, _row: int) -> None:
+    """What the victim was given beyond the size that it asked for."""
+    jobs, snapshot = draft.snapshot.jobs, draft.snapshot
+    shape, placement = jobs.shape_at(victim), snapshot.placements[victim]
+    allowed = Can(int(jobs.can[victim]))
+    for number, role in enumerate(shape.roles):
+        surplus = len(placement.nodes[number]) - role.replicas
+        if surplus > 0 and Can.SCALE in allowed:
+            draft.scale(victim, number, placement.nodes[number][: role.replicas])
+            return
+        if _cpu(snapshot, victim, number) > _asked_cpu(snapshot, victim, number) and Can.RESIZE in allowed:
+            _resize(draft, victim, number, _asked_cpu(snapshot, victim, number))
+            return
+
+
+def _stop_lower(draft: Draft, victim: int, row: int) -> None:
+    """All of it, where its priority is lower and it can be saved."""
+    jobs = draft.snapshot.jobs
+    if jobs.priority[victim] < jobs.priority[row] and int(jobs.can[victim]) & Can.STOP:
+        draft.stop(victim, Because.PREEMPTED)
 
 
 def by_priority(snapshot: Snapshot, rows: Rows) -> Rows:

@@ -1,0 +1,88 @@
+"""The same file in virtual time and on this machine. On Kubernetes: tests/kube."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "examples/quickstart.yaml"
+ADAPT = ROOT / "examples/adapt.yaml"
+
+COUNT = """
+import sys, time
+from headway import progress
+with progress.track(total_steps=10) as p:
+    for step in range(1, 11):
+        time.sleep(float(sys.argv[1]) / 10)
+        p.report(step, loss=1 / step)
+"""
+
+ORDER = """
+nodes: [{name: left, cpu: 300m}, {name: right, cpu: 300m}]
+jobs:
+  - {name: first, cpu: 200m, seconds: 6, command: [python, count.py, "6"]}
+  - {name: wide, seconds: 3, command: [python, count.py, "3"], roles: {worker: {replicas: 2, cpu: 200m}}}
+  - {name: small, cpu: 100m, submit: 1s, seconds: 9, command: [python, count.py, "9"]}
+  - {name: second, cpu: 300m, submit: 2s, seconds: 3, command: [python, count.py, "3"]}
+  - {name: late, cpu: 100m, submit: 2500ms, seconds: 1, command: [python, count.py, "1"]}
+"""
+
+
+def _starts(log: Path) -> list[str]:
+    plans = [json.loads(line).get("plan", []) for line in log.read_text().splitlines()]
+    return [decision[1] for plan in plans for decision in plan if decision[0] == "start"]
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("policy", ["fifo", "first-fit", "backfill"])
+def test_jobs_start_in_the_same_order_in_virtual_time_and_here(headway, tmp_path, policy):
+    (tmp_path / "count.py").write_text(COUNT)
+    (tmp_path / "jobs.yaml").write_text(ORDER)
+    headway("simulate", "jobs.yaml", "--policy", policy, "--log", "sim.log", "--estimates", "declared")
+    headway("run", "jobs.yaml", "--policy", policy, "--json", "--estimates", "declared")
+    assert _starts(tmp_path / "sim.log") == _starts(tmp_path / ".headway/jobs/run.log")
+
+
+@pytest.mark.train
+@pytest.mark.timeout(400)
+def test_the_quickstart_trains_here(headway, tmp_path):
+    result = json.loads(headway("run", str(QUICKSTART), "--json").stdout)
+    assert result["finished"] == result["jobs"] == 6
+    assert result["refused"] == 0
+    log = tmp_path / ".headway/quickstart/run.log"
+    losses: dict[str, list[float]] = {}
+    for line in log.read_text().splitlines():
+        for job, _at, _step, loss, _total in json.loads(line).get("samples", []):
+            if loss is not None:
+                losses.setdefault(job, []).append(loss)
+    assert len(losses) == 6
+    for job, curve in losses.items():
+        assert min(curve[-3:]) < 0.8 * curve[0], f"{job} did not learn: {curve[0]} to {curve[-3:]}"
+    replayed = json.loads(headway("replay", str(log), "--json").stdout)
+    assert replayed["differences"] == []
+    assert replayed["cycles"] > 6
+
+
+@pytest.mark.train
+@pytest.mark.timeout(500)
+def test_every_decision_on_real_training(headway, tmp_path):
+    """One job grown, one resized while it trains, one moved, one preempted and resumed, each from its checkpoint."""
+    result = json.loads(headway("run", str(ADAPT), "--json", seconds=450).stdout)
+    assert result["finished"] == result["jobs"] == 3
+    assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
+    output = tmp_path / ".headway/adapt/output"
+    starts = [int(step) for step in re.findall(r"from step (\d+)", (output / "steady/chief-0.log").read_text())]
+    starts += [int(step) for step in re.findall(r"from step (\d+)", (output / "roomy/worker-0.log").read_text())]
+    assert sum(step > 0 for step in starts) >= 2, starts
+    assert json.loads(headway("replay", str(tmp_path / ".headway/adapt/run.log"), "--json").stdout)["differences"] == []
+
+
+def test_every_decision_in_virtual_time(headway, tmp_path):
+    result = json.loads(headway("simulate", str(ADAPT), "--json", "--log", "sim.log").stdout)
+    assert result["finished"] == 3
+    assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
+    assert json.loads(headway("replay", "sim.log", "--json").stdout)["differences"] == []

@@ -1,0 +1,189 @@
+"""One log for all clusters: whatever a policy saw can be built again from it, exactly."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from make import a_job, a_role, some_nodes
+
+from headway.core.job import Can, Job, JobId, Role
+from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.core.plan import Because, Move, Reserve, Resize, Scale, Start, Stop
+from headway.core.snapshot import Snapshot
+from headway.cycle.book import Declared, Nothing, Oracle, Progress
+from headway.cycle.loop import Decided, run
+from headway.policies.registry import POLICIES
+from headway.record.lines import Head, pack_decision, pack_job, unpack_decision, unpack_job
+from headway.record.log import LogError, LogWriter, read
+from headway.record.metrics import Tally
+from headway.record.replay import ReplayCluster
+from headway.sim.cluster import Costs, SimCluster, World
+
+PLACE = Placement(((0, 1), (2,)), ((1, 2), None))
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Start(JobId("a"), PLACE),
+        Scale(JobId("a"), "worker", (1, 2)),
+        Resize(JobId("a"), "worker", 500, 100),
+        Move(JobId("a"), Placement(((0,),))),
+        Stop(JobId("a"), Because.SUSPENDED),
+        Reserve(JobId("a"), PLACE, 12.5),
+    ],
+)
+def test_decisions_survive_the_log(decision):
+    import msgspec
+
+    assert unpack_decision(msgspec.json.decode(msgspec.json.encode(pack_decision(decision)))) == decision
+
+
+def test_jobs_survive_the_log():
+    import msgspec
+
+    job = Job(
+        id=JobId("a"), user="u", queue="q", priority=3, submit=1.5, deadline=9.0, steps=10, seconds=4.0,
+        can=Can.STOP | Can.SIZE, checkpoints=False, model="m", directory="/x",
+        roles=(
+            Role(name="ps", replicas=1, least=0, most=2, request=(("cpu", 5),), limit=(("cpu", 9),)),
+            Role(name="worker", selector=(("k", "v"),), tolerates=("t",), accelerator="A", after=("ps",), near=("ps",),
+                 apart=("worker",), restarts_alone=True, command=("a", "b"), env=(("X", "1"),)),
+        ),
+    )  # fmt: skip
+    assert unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job)))) == job
+    assert unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(a_job())))) == a_job()
+
+
+def _columns(snapshot: Snapshot) -> dict[str, object]:
+    jobs = snapshot.jobs
+    names = ("state", "since", "attained", "service", "size", "touched", "first_start", "saved", "stops", "submit",
+             "priority", "deadline", "declared", "can", "width")  # fmt: skip
+    alive = np.flatnonzero(jobs.state < 7)
+    seen: dict[str, object] = {name: jobs.column(name)[alive].tolist() for name in names}
+    seen["ids"] = [jobs.job(int(row)).id for row in alive]
+    seen["free"] = snapshot.free.tolist()
+    seen["placed"] = {jobs.job(row).id: place for row, place in snapshot.placements.items()}
+    seen["flights"] = {jobs.job(row).id: flight for row, flight in snapshot.flights.items()}
+    seen["samples"] = snapshot.samples
+    if snapshot.estimates.asked:
+        seen["left"] = snapshot.estimates.left(snapshot.now)[alive].tolist()
+    return seen
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return one == other
+
+
+def _recorded(path: Path, policy: str, jobs: list[Job], nodes: Nodes, costs: Costs, estimates: str) -> list[dict]:
+    sim = SimCluster(nodes, jobs, World(costs=costs))
+    books = {"oracle": Oracle(sim.truth), "declared": Declared(), "progress": Progress()}
+    writer = LogWriter(path, Head("sim", policy, estimates), fresh=True)
+    seen: list[dict] = []
+
+    def observe(decided: Decided) -> None:
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        seen.append(_columns(decided.snapshot))
+
+    run(sim, POLICIES[policy](), books[estimates], observe)
+    writer.end(sim.now, sim.board.unfinished)
+    return seen
+
+
+jobs_of_any_kind = st.lists(
+    st.builds(
+        lambda number, gpus, submit, seconds, priority, elastic: (gpus, submit, seconds, priority, elastic),
+        st.integers(), st.integers(1, 6), st.integers(0, 50), st.integers(0, 60), st.integers(0, 3), st.booleans(),
+    ),
+    min_size=1, max_size=30,
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    specs=jobs_of_any_kind,
+    policy=st.sampled_from(["fifo", "first-fit", "backfill", "adaptive"]),
+    estimates=st.sampled_from(["oracle", "declared", "progress"]),
+    cost=st.sampled_from([0.0, 1.5]),
+)
+def test_a_replay_sees_every_snapshot_and_decides_the_same(tmp_path_factory, specs, policy, estimates, cost):
+    jobs = [
+        a_job(f"j{i}", roles=[a_role(replicas=gpus, least=1 if elastic else gpus, most=gpus + 2 * elastic)],
+              submit=float(submit), seconds=float(seconds), priority=priority, steps=100)
+        for i, (gpus, submit, seconds, priority, elastic) in enumerate(specs)
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("log") / "run.log"
+    costs = Costs(start=cost, save=cost, stop=cost, scale=cost, resize=cost)
+    seen = _recorded(path, policy, jobs, some_nodes(2), costs, estimates)
+    replayed: list[dict] = []
+    cluster = ReplayCluster(path)
+    run(cluster, POLICIES[policy](), Nothing(), lambda decided: replayed.append(_columns(decided.snapshot)))
+    assert cluster.complete
+    assert not cluster.differences
+    assert len(replayed) == len(seen)
+    for then, now in zip(seen, replayed, strict=True):
+        assert _same(then, now), (then, now)
+
+
+def test_another_policy_differs_and_is_told(tmp_path):
+    jobs = [a_job("big", gpus=8, seconds=10.0), a_job("huge", gpus=8, seconds=10.0), a_job("small", seconds=5.0)]
+    _recorded(tmp_path / "log", "fifo", jobs, some_nodes(2), Costs(), "declared")
+    jobs = [a_job("big", gpus=7, seconds=10.0), a_job("huge", gpus=8, seconds=10.0), a_job("small", seconds=5.0)]
+    _recorded(tmp_path / "log", "fifo", jobs, some_nodes(2), Costs(), "declared")
+    cluster = ReplayCluster(tmp_path / "log")
+    run(cluster, POLICIES["first-fit"](), Nothing())
+    assert cluster.differences
+    assert cluster.differences[0].recorded != cluster.differences[0].replayed
+
+
+def test_a_log_cut_off_anywhere_is_read_up_to_its_last_whole_line(tmp_path):
+    path = tmp_path / "log"
+    jobs = [a_job(f"j{i}", seconds=5.0, submit=float(i)) for i in range(10)]
+    _recorded(path, "fifo", jobs, some_nodes(1), Costs(), "declared")
+    whole = path.read_bytes()
+    lines = len(list(read(path)))
+    for cut in range(0, len(whole), 97):
+        path.write_bytes(whole[:cut])
+        assert len(list(read(path))) == whole[:cut].count(b"\n") <= lines
+        ReplayCluster(path).next_snapshot()
+
+
+def test_appending_after_a_crash_does_not_spoil_the_next_line(tmp_path):
+    path = tmp_path / "log"
+    LogWriter(path, Head("local", "fifo", "none"), durable=True).close()
+    with path.open("ab") as file:
+        file.write(b'{"line":"cyc')
+    LogWriter(path, Head("local", "fifo", "none"), durable=True).close()
+    assert [line.policy for line in read(path)] == ["fifo", "fifo"]
+
+
+@pytest.mark.parametrize("text", [b"hello\n", b'{"line":"unknown"}\n', b'{"line":"cycle","now":"x"}\n'])
+def test_what_is_no_log_is_told_with_its_line(tmp_path, text):
+    (tmp_path / "log").write_bytes(text)
+    with pytest.raises(LogError, match="line 1"):
+        list(read(tmp_path / "log"))
+
+
+def test_compressed_logs_are_read_alike(tmp_path):
+    jobs = [a_job(f"j{i}", seconds=5.0) for i in range(5)]
+    for name in ("plain.log", "packed.log.gz"):
+        _recorded(tmp_path / name, "fifo", jobs, some_nodes(1), Costs(), "declared")
+    results = []
+    for name in ("plain.log", "packed.log.gz"):
+        tally = Tally()
+        for line in read(tmp_path / name):
+            tally(line)
+        results.append(tally.result())
+    assert results[0] == results[1]

@@ -1,0 +1,57 @@
+"""Rules that no linter holds: small files and functions, and a core without clock, chance, network or files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src/headway"
+FILES = sorted(SOURCE.rglob("*.py"))
+PURE = ["core", "cycle", "predict", "policies"]
+IMPURE = {
+    "time", "datetime", "random", "secrets", "logging", "socket", "subprocess", "threading", "asyncio", "pathlib", "io",
+    "os", "shutil", "tempfile", "urllib", "http", "sys",
+}  # fmt: skip
+
+
+def _imports(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_pure_packages_know_no_clock_chance_network_or_files(package):
+    for file in (SOURCE / package).rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        assert not _imports(tree) & IMPURE, f"{file.name} imports {_imports(tree) & IMPURE}"
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & {"open", "print", "input"}, f"{file.name} uses {names & {'open', 'print', 'input'}}"
+
+
+def test_nobody_asks_whether_it_is_a_simulation():
+    for file in FILES:
+        text = file.read_text()
+        assert "if simulate" not in text
+        assert "is_simulation" not in text
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_files_and_functions_stay_small(file):
+    lines = file.read_text().splitlines()
+    assert len(lines) <= 400, f"{file.name} has {len(lines)} lines: is there a noun in it that wants its own file?"
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.body[0].lineno
+            assert length <= 60, f"{file.name}: {node.name} has {length} lines"
+
+
+def test_every_module_says_what_it_is_for():
+    without = [str(file.relative_to(SOURCE)) for file in FILES if not ast.get_docstring(ast.parse(file.read_text()))]
+    assert not without
