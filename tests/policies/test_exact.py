@@ -26,9 +26,9 @@ FOUR_JOBS = [
     a_job("C", 1, submit=2.0, seconds=2.0),
     a_job("D", 4, submit=3.0, seconds=1.0),
 ]
-"""On four GPUs. fifo: B cannot pass A, nor C B. first-fit: C runs beside A. sjf: D before B when A ends. srtf: B stops A
-at 1; D ties with C and with B and must wait for both, then runs before A goes on. las with a threshold of 12: A falls
-at 4, having had 3 x 4, and B stops it."""
+"""On four GPUs. fifo: B cannot pass A, nor C B. first-fit: C runs beside A. sjf: D before B when A ends. srtf: B stops
+A at 1; D ties with C and with B and must wait for both, then runs before A goes on. las with a threshold of 12: A
+falls at 4, having had 3 x 4, and B stops it."""
 BY_HAND = [
     ("fifo", {"A": 10, "B": 14, "C": 12, "D": 15}),
     ("first-fit", {"A": 10, "B": 14, "C": 4, "D": 15}),

@@ -9,11 +9,9 @@ from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.preempt import run_best
-from headway.policies.rank import touchable
 
 
 def edf(snapshot: Snapshot) -> Plan:
     draft = Draft(snapshot)
-    rows = touchable(snapshot)
-    run_best(draft, rows, snapshot.jobs.deadline[rows])
+    run_best(draft, lambda rows: snapshot.jobs.deadline[rows])
     return draft.plan()

@@ -17,7 +17,7 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.policies.preempt import run_best
-from headway.policies.rank import Rows, service, touchable
+from headway.policies.rank import service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""
@@ -32,26 +32,27 @@ class Las:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        rows = touchable(snapshot)
-        had = service(snapshot, rows)
-        limits = np.array([self.threshold] + [self.second] * (self.second > 0))
-        queue = np.searchsorted(limits - _ROUNDING, had, side="right")
-        run_best(draft, rows, queue)
-        _wake_at_next_fall(draft, rows, queue, had, limits)
+        run_best(draft, lambda rows: self._queue(service(snapshot, rows)))
+        self._wake_at_next_fall(draft)
         return draft.plan()
 
+    def _limits(self) -> FloatArray:
+        return np.array([self.threshold] + [self.second] * (self.second > 0))
 
-def _wake_at_next_fall(
-    draft: Draft, rows: Rows, queue: npt.NDArray[np.intp], had: FloatArray, limits: FloatArray
-) -> None:
-    jobs, now = draft.snapshot.jobs, draft.snapshot.now
-    size = jobs.size[rows].astype(np.float64)
-    starting = [jobs.row_of[decision.job] for decision in draft.plan().decisions if isinstance(decision, Start)]
-    if starting:
-        size = np.where(np.isin(rows, starting), jobs.width[rows], size)
-    stays = size == 0
-    if not stays.any():
-        return
-    falls = ~stays & (queue >= queue[stays].min()) & (queue < len(limits))
-    if falls.any():
-        draft.wake(now + float(((limits[queue[falls]] - had[falls]) / size[falls]).min()))
+    def _queue(self, had: FloatArray) -> npt.NDArray[np.intp]:
+        return np.searchsorted(self._limits() - _ROUNDING, had, side="right")
+
+    def _wake_at_next_fall(self, draft: Draft) -> None:
+        snapshot = draft.snapshot
+        starting = [row for row in draft.decided_rows() if isinstance(draft.decided(row), Start)]
+        waiting = snapshot.jobs.waiting()
+        if len(waiting) == len(starting):
+            return
+        waits = np.setdiff1d(waiting, starting, assume_unique=True) if starting else waiting
+        up = np.concatenate([snapshot.jobs.running(), np.array(starting, np.intp)])
+        had, size = service(snapshot, up), np.maximum(snapshot.jobs.size[up], 1)
+        size[len(up) - len(starting) :] = snapshot.jobs.width[starting]
+        limits, queue = self._limits(), self._queue(had)
+        falls = (queue < len(limits)) & (queue >= self._queue(service(snapshot, waits)).min())
+        if falls.any():
+            draft.wake(snapshot.now + float(((limits[queue[falls]] - had[falls]) / size[falls]).min()))

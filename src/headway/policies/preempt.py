@@ -10,6 +10,8 @@ once. What a stop frees is given away in a later snapshot, when it is free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,28 +22,31 @@ from headway.core.shape import RoleShape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.place import place, place_any_size, room
-from headway.policies.rank import Key, Rows, by_key
+from headway.policies.rank import Key, Rows, by_key, touchable
 
 _RUNNING = int(State.RUNNING)
 
 
-def run_best(draft: Draft, rows: Rows, key: Key, *, margin: float = 0.0) -> None:
-    """Starts and stops jobs so that those with the least key run. `rows` are the stoppable running, then the waiting.
+def run_best(draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0) -> None:
+    """Starts and stops jobs so that those with the least key run. `key` is asked only where there is a choice.
 
     Where replicas are not alike, a running job counts as better by the margin.
     """
     snapshot = draft.snapshot
-    running = snapshot.jobs.state[rows] == _RUNNING
-    if running.all():
+    waiting = snapshot.jobs.waiting()
+    if not len(waiting):
         return
     role = _only_role(snapshot)
     if role is not None:
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(room(snapshot.nodes, soon, role).sum())
         if _slots_add_up(snapshot, role, slots):
-            _by_counting(draft, by_key(rows, key), slots, role)
+            _by_counting(draft, waiting, key, slots, role)
             return
-    _one_by_one(draft, by_key(rows, np.where(running, key / (1.0 + margin), key)))
+    rows = touchable(snapshot, waiting)
+    keys = key(rows)
+    running = snapshot.jobs.state[rows] == _RUNNING
+    _one_by_one(draft, by_key(rows, np.where(running, keys / (1.0 + margin), keys)))
 
 
 # ── where all replicas are alike ────────────────────────────────────────────────────────────────────────────
@@ -71,19 +76,37 @@ def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
     return slots + held == capacity
 
 
-def _by_counting(draft: Draft, ranked: Rows, slots: int, role: RoleShape) -> None:
+def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> None:
     snapshot = draft.snapshot
-    running = snapshot.jobs.state[ranked] == _RUNNING
-    widths = np.where(running, snapshot.jobs.size[ranked], snapshot.jobs.width[ranked])
+    jobs = snapshot.jobs
+    if int(jobs.width[waiting].sum()) <= slots:
+        _start(draft, waiting, slots, role)
+        return
+    rows = touchable(snapshot, waiting)
+    keys, first_waiting = key(rows), len(rows) - len(waiting)
+    if slots < int(jobs.width[waiting].min()) and _all_behind(keys, first_waiting):
+        return
+    ranked = by_key(rows, keys)
+    running = jobs.state[ranked] == _RUNNING
+    widths = np.where(running, jobs.size[ranked], jobs.width[ranked])
     chosen = choose(widths, slots + int(widths[running].sum()))
     for row in ranked[running & ~chosen].tolist():
         draft.stop(row)
-    starting = ranked[chosen & ~running]
-    if not len(starting):
+    _start(draft, ranked[chosen & ~running], slots, role)
+
+
+def _all_behind(keys: Key, first_waiting: int) -> bool:
+    """Whether no waiting job comes before any running one: on a full cluster most arrivals end here."""
+    return bool(first_waiting == 0 or keys[:first_waiting].max() <= np.fmin.reduce(keys[first_waiting:]))
+
+
+def _start(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> None:
+    """Those for which there is room now; the others when what is coming has come."""
+    snapshot = draft.snapshot
+    if not len(rows):
         return
     free = int(room(snapshot.nodes, draft.free, role).sum()) if snapshot.flights else slots
-    fits = choose(snapshot.jobs.width[starting], free)
-    for row in starting[fits].tolist():
+    for row in rows[choose(snapshot.jobs.width[rows], free)].tolist():
         placement = place(snapshot, draft.free, snapshot.jobs.shape_at(row))
         if placement is not None:
             draft.start(row, placement)

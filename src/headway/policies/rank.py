@@ -33,7 +33,7 @@ def by_key(rows: Rows, key: Key) -> Rows:
     return ordered
 
 
-def touchable(snapshot: Snapshot) -> Rows:
+def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
     """Jobs that a preempting policy ranks: running ones that it may stop, then waiting ones; each in arrival order.
 
     Running ones come first, so that a tie never stops anybody. One that was started this very moment is left alone:
@@ -42,7 +42,7 @@ def touchable(snapshot: Snapshot) -> Rows:
     jobs = snapshot.jobs
     running = jobs.running()
     stoppable = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
-    return np.concatenate([running[stoppable], jobs.waiting()])
+    return np.concatenate([running[stoppable], waiting])
 
 
 def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:

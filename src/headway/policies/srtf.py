@@ -12,7 +12,7 @@ from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.preempt import run_best
-from headway.policies.rank import seconds_left, touchable
+from headway.policies.rank import seconds_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,7 @@ class Srtf:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        rows = touchable(snapshot)
-        run_best(draft, rows, seconds_left(snapshot, rows), margin=self.margin)
+        run_best(draft, lambda rows: seconds_left(snapshot, rows), margin=self.margin)
         return draft.plan()
 
 
@@ -35,6 +34,6 @@ class Srsf:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        rows = touchable(snapshot)
-        run_best(draft, rows, seconds_left(snapshot, rows) * snapshot.jobs.width[rows], margin=self.margin)
+        width = snapshot.jobs.width
+        run_best(draft, lambda rows: seconds_left(snapshot, rows) * width[rows], margin=self.margin)
         return draft.plan()
