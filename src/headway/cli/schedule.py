@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -72,12 +71,6 @@ def schedule(
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
     began = _began(log)
-    server: list[ProgressServer] = []
-
-    def ears(wake: Callable[[], None]) -> ProgressServer:
-        server.append(ProgressServer(f"tcp:{progress_listen}", wake))
-        return server[0]
-
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
     making = Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints)
     patience = Patience(save=save_seconds, start=start_seconds, scale=start_seconds)
@@ -85,7 +78,12 @@ def schedule(
         began=began, making=making, patience=patience, progress_seconds=progress_seconds, until_idle=until_idle
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    cluster = KubeCluster(Remote(access, "" if namespace == "all" else namespace), ears, setup)
+    remote = Remote(access, "" if namespace == "all" else namespace)
+    try:
+        cluster = KubeCluster(remote, ProgressServer(f"tcp:{progress_listen}", remote.ring), setup)
+    except BaseException:
+        remote.close()
+        raise
     logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, making.progress)
     head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
     tally = Tally()

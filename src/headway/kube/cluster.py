@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from headway.core.board import Board
@@ -48,10 +48,10 @@ IDLE_SECONDS = 10.0
 
 
 class KubeCluster:
-    def __init__(self, remote: Remote, ears: Callable[[Callable[[], None]], ProgressServer], setup: Setup) -> None:
+    def __init__(self, remote: Remote, server: ProgressServer, setup: Setup) -> None:
         self.setup = setup
         self._remote = remote
-        self._server = ears(remote.ring)
+        self._server = server
         self._offset = time.time() - setup.began - time.monotonic()
         self._store = Store()
         self._table = NodeTable()

@@ -82,7 +82,7 @@ def wanted(intent: Intent) -> Allocation | None:
     return intent.allocation
 
 
-class _Status(msgspec.Struct, omit_defaults=False):
+class _Status(msgspec.Struct):
     """The part of a TrainingJob's status that is read back."""
 
     phase: str = ""
@@ -128,7 +128,8 @@ def pack(intent: Intent) -> dict[str, Any]:
 
 def unpack(raw: bytes) -> Remembered:
     """What the status says; a job that has none waits. Raises ValueError where it is not of our making."""
-    status = msgspec.json.decode(raw or b"{}", type=_Status)
+    fields = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    status = msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
     state = STATES[status.phase] if status.phase else State.WAITING
     step = (status.progress or {}).get("step", 0)
     intent = Intent(

@@ -245,6 +245,8 @@ def _stay(view: View, reason: str, message: str) -> Intent:
 def _interrupted(view: View, why: str) -> Intent:
     """Lost through no fault of its own: from its checkpoint again, unless that happens without end."""
     intent = view.intent
+    if intent.state is State.STOPPING and intent.goal is State.CANCELLED:
+        return take_down(view, State.CANCELLED, "Cancelled", why)
     count = 1 if view.step > intent.lost_at_step else intent.interruptions + 1
     counted = replace(view, intent=replace(intent, interruptions=count, lost_at_step=view.step))
     if count > MOST_INTERRUPTIONS:

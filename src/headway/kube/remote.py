@@ -19,13 +19,20 @@ from headway.kube.client import CONNECTIONS, STRATEGIC_PATCH, Client
 from headway.kube.config import Access
 from headway.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from headway.kube.inbox import Inbox
-from headway.kube.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.objects import API_VERSION, Meta, NodeObject, Pod, TrainingJob
 from headway.kube.replica import MAIN, owner_uid
 from headway.kube.view import Action, Bind, Create, Delete, Resize
 from headway.kube.watch import Follower, News
 
 log = logging.getLogger("headway.kube")
+
+
+class _Bare(msgspec.Struct):
+    metadata: Meta = Meta()
+
+
 _pods = msgspec.json.Decoder(Pod)
+_bare = msgspec.json.Decoder(_Bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +212,13 @@ class Remote:
         if action.grace is not None:
             body["gracePeriodSeconds"] = action.grace
         try:
-            answer = _pods.decode(await self._client.delete(f"{pods}/{action.name}", body))
+            answer = await self._client.delete(f"{pods}/{action.name}", body)
         except (NotFound, Conflict):
             return Outcome(action, gone=True)
-        gone = action.grace == 0 or answer.metadata.uid != action.uid or answer.metadata.deletionTimestamp is None
-        return Outcome(action, None if gone else answer, gone=gone)
+        meta = _bare.decode(answer).metadata
+        if action.grace == 0 or meta.uid != action.uid or meta.deletionTimestamp is None:
+            return Outcome(action, gone=True)  # the answer was "done", or the pod as it was when it went
+        return Outcome(action, _pods.decode(answer))
 
     async def _resize(self, pods: str, action: Resize, body: dict[str, Any]) -> Pod:
         patch = {"spec": {"containers": [{"name": MAIN, "resources": body}]}}

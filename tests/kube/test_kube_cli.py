@@ -1,0 +1,96 @@
+"""A user's mistakes at the commands that speak to a cluster: one sentence, exit code 2."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from headway.core.errors import UserError
+from headway.kube.config import load_access
+from headway.kube.install import manifests
+
+JOBS = "jobs:\n  - {name: a, cpu: 1, command: [x]}\n"
+
+
+def a_kubeconfig(**cluster):
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "team"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "kubeconfig").write_text(json.dumps(a_kubeconfig()))
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    return tmp_path
+
+
+def headway(*arguments: str):
+    from headway.cli.app import app
+
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_kubeconfig_is_read(files):
+    access = load_access(files / "kubeconfig")
+    assert (access.url, access.namespace, access.authorization()) == ("http://127.0.0.1:1", "team", "Bearer secret")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update({"current-context": "d"}), "'d'"),
+        (lambda c: c["contexts"][0]["context"].update(cluster="z"), "'z'"),
+        (lambda c: c["clusters"][0]["cluster"].update(server="ftp://x"), "server"),
+        (lambda c: c["users"][0]["user"].update(exec={"command": "x"}), "exec"),
+        (lambda c: c["clusters"][0]["cluster"].update(
+            {"server": "https://x", "certificate-authority-data": base64.b64encode(b"junk").decode()}), "certificate"),
+        (lambda c: c["clusters"][0]["cluster"].update(
+            {"server": "https://x", "certificate-authority": "nowhere.crt"}), "certificate-authority"),
+    ],
+)  # fmt: skip
+def test_a_bad_kubeconfig_is_one_sentence(files, change, words):
+    config = a_kubeconfig()
+    change(config)
+    (files / "kubeconfig").write_text(json.dumps(config))
+    with pytest.raises(UserError) as error:
+        load_access(files / "kubeconfig")
+    assert words in str(error.value)
+    assert str(files / "kubeconfig") in str(error.value)
+
+
+def test_missing_files_and_servers_are_told(files, monkeypatch):
+    config = files / "kubeconfig"
+    cases = [
+        (["jobs", "--kubeconfig", files / "none"], "cannot be read"),
+        (["jobs", "--kubeconfig", config], "cannot be listed"),
+        (["submit", files / "none.yaml", "--kubeconfig", config], "none.yaml"),
+        (["submit", files / "jobs.yaml", files / "jobs.yaml", "--kubeconfig", config], "of this name too"),
+        (["submit", files / "jobs.yaml", "--kubeconfig", config], "job 'a'"),
+        (["schedule", "--policy", "no-such", "--kubeconfig", config], "no-such"),
+        (["schedule", "--template", files / "none.yaml", "--kubeconfig", config], "none.yaml"),
+        (["schedule", "--template", files / "jobs.yaml", "--kubeconfig", config], "field jobs"),
+        (["schedule", "--progress-listen", "nowhere", "--kubeconfig", config], "listen"),
+    ]
+    for arguments, words in cases:
+        result = headway(*arguments)
+        assert isinstance(result.exception, UserError), (arguments, result.output, result.exception)
+        assert words in str(result.exception), arguments
+
+
+def test_the_manifests_are_whole_and_ask_for_little():
+    printed = headway("schedule", "--print-manifests")
+    assert printed.output.strip() == manifests().strip()
+    objects = list(yaml.safe_load_all(printed.output))
+    roles = [o for o in objects if o["kind"] == "ClusterRole" and o["metadata"]["name"] == "headway-scheduler"]
+    rules = {(resource, verb) for rule in roles[0]["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert not any("*" in word for rule in rules for word in rule)
+    assert not {resource for resource, _ in rules} & {"secrets", "configmaps", "serviceaccounts"}
+    assert ("nodes", "patch") not in rules

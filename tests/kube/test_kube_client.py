@@ -1,0 +1,198 @@
+"""The client and the watches against a server that pages, forgets, breaks off, refuses and talks nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from aiohttp import web
+from fake_api_server import a_list, a_node, change, serving, status, stream
+
+from headway.kube.errors import Conflict, Forbidden, Gone, Invalid, NotFound, Unreachable
+from headway.kube.objects import NodeObject
+from headway.kube.watch import Changed, Deleted, Follower, Listed, Unwatched
+
+
+async def follow(client, wanted: int) -> list:
+    """The first so many news."""
+    heard: list = []
+    enough = asyncio.Event()
+
+    def tell(news) -> None:
+        heard.append(news)
+        if len(heard) >= wanted:
+            enough.set()
+
+    task = asyncio.create_task(Follower(client, "/nodes", NodeObject, tell).follow())
+    await asyncio.wait_for(enough.wait(), 10)
+    task.cancel()
+    return heard[:wanted]
+
+
+def told(news: list) -> list:
+    names = []
+    for item in news:
+        match item:
+            case Listed(objects=objects):
+                names.append(["list", *(found.metadata.name for found in objects)])
+            case Changed(object=found):
+                names.append(["changed", found.metadata.name])
+            case Deleted(object=found):
+                names.append(["deleted", found.metadata.name])
+            case Unwatched(error=error):
+                names.append(["unwatched", error.status])
+    return names
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(404, NotFound), (409, Conflict), (410, Gone), (403, Forbidden), (401, Forbidden), (422, Invalid),
+     (400, Invalid), (500, Unreachable), (503, Unreachable), (429, Unreachable)],
+)  # fmt: skip
+def test_refusals_have_types_and_the_servers_own_words(code, kind):
+    async def handler(_request):
+        return status(code, "because", **{"Retry-After": "3"})
+
+    async def main():
+        async with serving(handler) as client:
+            with pytest.raises(kind, match="because") as refused:
+                await client.get("/x")
+        assert refused.value.status == code
+        assert refused.value.retry_after_seconds == (3 if kind is Unreachable else 0)
+
+    asyncio.run(main())
+
+
+def test_silence_and_lost_connections_are_unreachable():
+    async def handler(request):
+        if request.path == "/slow":
+            await asyncio.sleep(5)
+        request.transport.abort()
+        return web.Response()
+
+    async def main():
+        async with serving(handler, request_seconds=0.3) as client:
+            for path in ("/slow", "/broken"):
+                with pytest.raises(Unreachable):
+                    await client.post(path, {"a": 1})
+
+    asyncio.run(main())
+
+
+def test_lists_come_in_pages_and_watches_go_on_from_the_last_version():
+    watched = []
+
+    async def handler(request):
+        if "watch" not in request.query:
+            if "continue" not in request.query:
+                return a_list([a_node("a")], token="more")
+            assert request.query["continue"] == "more"
+            return a_list([a_node("b")], version="10")
+        watched.append(request.query["resourceVersion"])
+        if len(watched) == 1:
+            return await stream(request, change("ADDED", a_node("c", "11")), change("BOOKMARK", a_node("", "20")))
+        return await stream(request, change("DELETED", a_node("a", "21")), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 3)
+
+    news = asyncio.run(main())
+    assert told(news) == [["list", "a", "b"], ["changed", "c"], ["deleted", "a"]]
+    assert watched == ["10", "20"]
+
+
+@pytest.mark.parametrize("how", ["in the watch", "as an answer"])
+def test_a_version_that_is_too_old_is_listed_anew(how):
+    lists = []
+
+    async def handler(request):
+        if "watch" not in request.query:
+            lists.append(1)
+            return a_list([a_node(f"n{len(lists)}")])
+        if len(lists) > 1:
+            return await stream(request, change("MODIFIED", a_node("n2", "12")), then="hang")
+        if how == "as an answer":
+            return status(410)
+        return await stream(request, change("ERROR", {"kind": "Status", "code": 410, "message": "too old"}))
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 3)
+
+    assert told(asyncio.run(main())) == [["list", "n1"], ["list", "n2"], ["changed", "n2"]]
+
+
+def test_a_lost_server_is_tried_again_and_said_once(caplog):
+    requests = []
+
+    async def handler(request):
+        requests.append(request.query.get("resourceVersion", "list"))
+        if "watch" not in request.query:
+            return a_list([a_node("a")])
+        if len(requests) == 2:
+            return await stream(request, change("ADDED", a_node("b", "11")), then="break")
+        if len(requests) < 5:
+            return status(503)
+        return await stream(request, change("ADDED", a_node("c", "12")), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 4)
+
+    with caplog.at_level(logging.INFO, "headway.kube"):
+        news = asyncio.run(main())
+    assert told(news) == [["list", "a"], ["changed", "b"], ["unwatched", 0], ["changed", "c"]]
+    assert requests == ["list", "10", "11", "11", "11"], "it goes on where it was"
+    assert len([record for record in caplog.records if "trying again" in record.message]) == 1
+
+
+def test_what_cannot_be_read_is_passed_over_with_one_line(caplog):
+    bad = {"metadata": {"name": "bad", "resourceVersion": "11"}, "status": {"conditions": "none"}}
+
+    async def handler(request):
+        if "watch" not in request.query:
+            return a_list([bad, a_node("good")])
+        return await stream(request, change("MODIFIED", bad), change("MODIFIED", a_node("good", "12")), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 2)
+
+    assert told(asyncio.run(main())) == [["list", "good"], ["changed", "good"]]
+    assert len([record for record in caplog.records if "'bad'" in record.message]) == 1
+
+
+def test_a_watch_that_talks_nonsense_is_left():
+    tries = []
+
+    async def handler(request):
+        if "watch" not in request.query:
+            return a_list([])
+        tries.append(1)
+        if len(tries) == 1:
+            return await stream(request, "<html>")
+        return await stream(request, change("ADDED", a_node("a", "11")), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 3)
+
+    assert told(asyncio.run(main())) == [["list"], ["unwatched", 0], ["changed", "a"]]
+
+
+def test_very_long_lines_are_read():
+    long = a_node("long", "11")
+    long["metadata"]["annotations"] = {"a": "x" * 3_000_000}
+
+    async def handler(request):
+        if "watch" not in request.query:
+            return a_list([])
+        return await stream(request, change("ADDED", long), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await follow(client, 2)
+
+    assert told(asyncio.run(main())) == [["list"], ["changed", "long"]]

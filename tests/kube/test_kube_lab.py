@@ -1,0 +1,130 @@
+"""Gangs of real pods on two real kubelets: every decision, every end, and a scheduler that is killed midway."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+
+def firsts(story: list[str]) -> list[tuple[str, int, int, int]]:
+    """Role, index, attempt and first step of every start."""
+    starts = [line.split() for line in story if " from " in line]
+    return [(words[0], int(words[1]), int(words[2]), int(words[4])) for words in starts]
+
+
+def test_every_decision_on_real_pods_and_the_log_replays(schedule):
+    """Five jobs side by side: grown, shrunk, resized in place, moved to the other kubelet, preempted and resumed."""
+    steps = ["--steps", "220"]
+    schedule.start()
+    server = {"ps": {}, "helper": {"after": ["ps"], "least": 1, "most": 2}}
+    schedule.submit("grow", server, ["--steps", "260"])
+    schedule.submit("shrink", {"chief": {}, "helper": {"replicas": 2, "least": 1, "most": 2}}, steps)
+    schedule.submit("resize", {"worker": {}}, steps)
+    schedule.submit("move", {"worker": {}}, steps)
+    schedule.submit("stop", {"worker": {}}, steps)
+    names = ["grow", "shrink", "resize", "move", "stop"]
+    resized = moved = None
+    deadline = time.monotonic() + 120
+    while any(schedule.phase(name) not in ("Succeeded", "Failed") for name in names):
+        assert time.monotonic() < deadline, schedule.words()
+        for pod in schedule.pods("resize"):
+            now = pod["status"].get("containerStatuses", [{}])[0].get("resources", {}).get("limits", {})
+            resized = pod if now.get("cpu") == "300m" else resized
+        moved = next((pod for pod in schedule.pods("move") if "-1-" in pod["metadata"]["name"]), moved)
+        time.sleep(0.3)
+    assert {name: schedule.phase(name) for name in names} == dict.fromkeys(names, "Succeeded"), schedule.words()
+
+    grow = schedule.story("grow")
+    assert [start[:3] for start in firsts(grow)] == [("ps", 0, 0), ("helper", 0, 0), ("helper", 1, 0)]
+    assert "helper 0 0 from 0 hosts 1 of 2" in grow, "a later role is told where the earlier one is"
+    assert any(line.startswith("ps 0 0 size 3") for line in grow), grow
+    assert any(line.startswith("chief 0 0 size 2") for line in schedule.story("shrink"))
+
+    assert resized is not None, schedule.words()
+    assert resized["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert resized["status"]["qosClass"] == "Guaranteed"
+    assert len(firsts(schedule.story("resize"))) == 1
+    assert any("cpu 0.3" in line for line in schedule.story("resize"))
+
+    for name in ("move", "stop"):
+        (_, _, _, first), (_, _, attempt, second) = firsts(schedule.story(name))
+        assert (first, attempt) == (0, 1), schedule.story(name)
+        assert second > 20
+        assert f"worker 0 0 saved {second}" in schedule.story(name), "it goes on from the step that was acknowledged"
+    assert moved is not None
+    assert schedule.stop() == 0
+    replayed = schedule.replay()
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert " 0 plans differ" in replayed.stdout
+
+
+def test_ends_well_badly_and_by_other_hands(schedule):
+    schedule.start("--save-seconds", "3")
+    schedule.submit("wrong", {"worker": {}}, ["--steps", "100", "--fail-at", "20"])
+    schedule.submit("lost", {"worker": {"replicas": 2}}, ["--steps", "200"])
+    schedule.submit("deaf", {"worker": {}}, ["--steps", "160", "--deaf"])
+    schedule.submit("withdrawn", {"worker": {"replicas": 2}}, ["--steps", "1000"])
+    schedule.submit("huge", {"worker": {"cpu": "64"}}, ["--steps", "10"])
+    schedule.submit("nonsense", {"worker": {"cpu": "lots"}}, ["--steps", "10"])
+    assert schedule.wait("nonsense", "Failed")["status"]["reason"] == "InvalidSpec"
+    failed = schedule.wait("wrong", "Failed")["status"]
+    assert "exit code 3" in failed["message"]
+
+    schedule.wait("lost", "Running")
+    time.sleep(1)
+    victim = schedule.pods("lost")[0]["metadata"]["name"]
+    schedule.lab.api.delete(f"/api/v1/namespaces/{schedule.namespace}/pods/{victim}")
+    schedule.wait("withdrawn", "Running")
+    schedule.lab.api.delete(f"/apis/headway.dev/v1alpha1/namespaces/{schedule.namespace}/trainingjobs/withdrawn")
+
+    assert schedule.wait("lost", "Succeeded", seconds=90)["status"]["attempt"] == 1
+    assert {start[2] for start in firsts(schedule.story("lost"))} == {0, 1}, "the whole gang started again"
+    assert "did not save in time" in schedule.words()
+    schedule.wait("deaf", "Succeeded", seconds=90)
+    assert len(firsts(schedule.story("deaf"))) == 1, "what did not save was not stopped"
+    assert schedule.phase("huge") == "Waiting"
+    deadline = time.monotonic() + 30
+    while schedule.pods("withdrawn"):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    assert schedule.stop() == 0
+
+
+def test_killed_in_the_middle_of_everything_it_goes_on(schedule):
+    """kill -9 while a gang is half made, another moves and a third runs; nothing is lost, nothing trains by halves."""
+    gang = {"ps": {}, "helper": {"after": ["ps"], "replicas": 3, "least": 3, "most": 3}}
+    schedule.submit("half", gang, ["--steps", "60"])
+    schedule.submit("move", {"worker": {}}, ["--steps", "160"])
+    schedule.submit("short", {"worker": {}}, ["--steps", "5"])
+    schedule.start()
+    deadline = time.monotonic() + 30
+    while len(schedule.pods("half")) not in (1, 2, 3):
+        assert time.monotonic() < deadline, schedule.words()
+        time.sleep(0.02)
+    schedule.kill()
+    made = len(schedule.pods("half"))
+    status = schedule.job("half")["status"]
+    assert (status["phase"], bool(status["target"])) == ("Starting", True), "written before the first pod"
+    assert made < 4
+    time.sleep(2)
+    schedule.start()
+    schedule.wait("move", "Moving", seconds=60)
+    schedule.kill()
+    schedule.start()
+    for name in ("half", "move", "short"):
+        schedule.wait(name, "Succeeded", seconds=90)
+    starts = firsts(schedule.story("half"))
+    attempts = {attempt for _, _, attempt, _ in starts}
+    for attempt in attempts:
+        helpers = [start for start in starts if start[0] == "helper" and start[2] == attempt]
+        assert len(helpers) in (0, 3), f"half a gang trained: {starts}"
+    assert firsts(schedule.story("short")) == [("worker", 0, 0, 0)], "finished work is not done again"
+    last = firsts(schedule.story("move"))[-1]
+    assert last[2] == 1, schedule.story("move")
+    assert last[3] > 20, schedule.story("move")
+    assert schedule.stop() == 0
+    replayed = schedule.replay()
+    assert " 0 plans differ" in replayed.stdout, replayed.stdout + replayed.stderr

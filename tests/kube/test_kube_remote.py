@@ -1,0 +1,133 @@
+"""What is done at the API server for one job: status first, then actions; every answer means something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+from fake_api_server import a_list, status, stream
+
+from headway.kube.config import Access
+from headway.kube.errors import Conflict, Unreachable
+from headway.kube.remote import Performed, Remote, Request, Work
+from headway.kube.view import Bind, Create, Delete, Resize
+
+CREATE = Create("p", "worker", 0, 0, "n1", ())
+OURS = {"kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}
+
+
+def a_pod(**fields: object) -> dict:
+    meta = {"name": "p", "uid": "pod-1", "resourceVersion": "5", "ownerReferences": [fields.pop("owner", OURS)]}
+    return {"metadata": {**meta, **fields.pop("meta", {})}, **fields}
+
+
+def performed(answers, work: Work) -> tuple[Performed, list[tuple[str, str, dict]]]:
+    """The outcome of one piece of work, and the requests that it took."""
+    import threading
+
+    asked: list[tuple[str, str, dict]] = []
+    ready, done, port = threading.Event(), threading.Event(), []
+
+    async def handler(request):
+        if "watch" in request.query:
+            return await stream(request, then="hang")
+        if request.method == "GET" and request.path.endswith(("/nodes", "/pods", "/trainingjobs")):
+            return a_list([])
+        asked.append((request.method, request.path, json.loads(await request.text() or "{}")))
+        return answers(request.method, request.path.rpartition("/")[2])
+
+    async def main():
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port.append(site._server.sockets[0].getsockname()[1])
+        ready.set()
+        while not done.is_set():  # noqa: ASYNC110  it is set by another thread
+            await asyncio.sleep(0.02)
+        await runner.cleanup()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    ready.wait()
+    remote = Remote(Access(url=f"http://127.0.0.1:{port[0]}", tls=None))
+    remote.perform(work)
+    outcome = None
+    while outcome is None:
+        assert remote.inbox.wait(10)
+        message = remote.inbox.next()
+        outcome = message if isinstance(message, Performed) else None
+    remote.close()
+    done.set()
+    thread.join()
+    return outcome, asked
+
+
+def work(*actions, status_body=None) -> Work:
+    return Work("u1", "team", "j", status_body, tuple(Request(action, {"a": 1}) for action in actions))
+
+
+def test_the_status_is_written_before_anything_is_done():
+    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(CREATE, status_body={"phase": "Starting"}))
+    assert [entry[:2] for entry in asked] == [
+        ("PATCH", "/apis/headway.dev/v1alpha1/namespaces/team/trainingjobs/j/status"),
+        ("POST", "/api/v1/namespaces/team/pods"),
+    ]
+    assert asked[0][2] == {"metadata": {"uid": "u1"}, "status": {"phase": "Starting"}}
+    assert outcome.error is None
+    assert outcome.outcomes[0].pod.metadata.uid == "pod-1"
+
+
+def test_a_status_that_cannot_be_written_stops_everything():
+    outcome, asked = performed(lambda *_: status(503), work(CREATE, status_body={}))
+    assert isinstance(outcome.error, Unreachable)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("owner", [OURS, {**OURS, "uid": "another"}])
+def test_a_pod_that_exists_is_ours_or_a_refusal(owner):
+    def answers(method, _name):
+        return status(409) if method == "POST" else web.json_response(a_pod(owner=owner))
+
+    outcome, _ = performed(answers, work(CREATE))
+    (result,) = outcome.outcomes
+    assert (result.pod is not None) == (owner is OURS)
+    assert isinstance(result.error, Conflict) == (owner is not OURS)
+
+
+@pytest.mark.parametrize(("node", "fine"), [("n1", True), ("n2", False), ("", False)])
+def test_a_binding_that_conflicts_is_looked_into(node, fine):
+    def answers(method, _name):
+        return status(409) if method == "POST" else web.json_response(a_pod(spec={"nodeName": node}))
+
+    outcome, asked = performed(answers, work(Bind("p", "pod-1", "n1")))
+    assert (outcome.outcomes[0].error is None) == fine
+    assert asked[0][1].endswith("/pods/p/binding")
+    assert asked[0][2]["metadata"]["uid"] == "pod-1", "never another pod of the same name"
+
+
+@pytest.mark.parametrize(
+    ("answer", "gone"),
+    [
+        (lambda: status(404), True),
+        (lambda: status(409), True),
+        (lambda: web.json_response(a_pod(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})), False),
+        (lambda: web.json_response({"kind": "Status", "status": "Success"}), True),
+    ],
+)
+def test_a_deletion_tells_whether_the_pod_is_gone(answer, gone):
+    outcome, asked = performed(lambda *_: answer(), work(Delete("p", "pod-1", 1)))
+    assert outcome.outcomes[0].gone == gone
+    assert outcome.outcomes[0].error is None
+    assert asked[0][2] == {"preconditions": {"uid": "pod-1"}, "gracePeriodSeconds": 1}
+
+
+def test_a_resize_goes_to_its_own_door():
+    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(Resize("p", "pod-1", ())))
+    assert outcome.outcomes[0].error is None
+    assert asked[0][:2] == ("PATCH", "/api/v1/namespaces/team/pods/p/resize")
+    assert asked[0][2] == {"spec": {"containers": [{"name": "main", "resources": {"a": 1}}]}}
