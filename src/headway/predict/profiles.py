@@ -72,8 +72,9 @@ class AllReduce:
         more = max(0, layout.workers - 2)
         exchange = 0.0
         if layout.workers > 1:
-            crosses = layout.nodes > 1
-            exchange = self.cross + self.cross_more * more if crosses else self.local + self.local_more * more
+            across = self.cross + self.cross_more * more
+            # Inside a node no more than four were measured; however many there are, it is no slower than the network.
+            exchange = across if layout.nodes > 1 else min(across, self.local + self.local_more * more)
         step: float = (self.compute**self.overlap + exchange**self.overlap) ** (1.0 / self.overlap)
         return layout.workers / step
 

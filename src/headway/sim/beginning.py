@@ -41,6 +41,7 @@ def from_snapshot(
         for name in _COPIED:
             board.table.set(name, row, snapshot.jobs.value(old, name))
         _go_on(cluster, row, flight, training=state in TRAINING)
+    cluster.look_again()
     return cluster
 
 

@@ -255,6 +255,10 @@ class SimCluster:
             self._notice(self._tenants.put(row, self.board.placement(row)))
         self.retime(row)
 
+    def look_again(self) -> None:
+        """The next snapshot is of this very moment."""
+        self._again = True
+
     def fly(self, row: int, until: float) -> None:
         """Something that was begun already; where nobody knows how long it takes, it ends at once."""
         lands = until if self.now <= until < math.inf else self.now

@@ -1,0 +1,154 @@
+"""The truth about speed: replicas, cpu, accelerators, locality, domains and company."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from headway.core.node import Node, Nodes
+from headway.core.placement import Placement
+from headway.core.plan import Plan, Start
+from headway.core.states import State
+from headway.predict.coefficients import BUILT_IN
+from headway.predict.profiles import Layout, Measured
+from headway.sim.cluster import SimCluster, World
+from headway.sim.sharing import Sharing
+from headway.sim.speed import ALONE, Company, Speed
+from make import a_job, a_role, some_nodes
+
+NODES = Nodes.of([
+    Node(name="a", capacity=(("cpu", 8000), ("gpu", 4)), domain="r0", accelerator="t4"),
+    Node(name="b", capacity=(("cpu", 8000), ("gpu", 4)), domain="r0", accelerator="a100"),
+    Node(name="c", capacity=(("cpu", 8000), ("gpu", 4)), domain="r1", accelerator="t4"),
+])  # fmt: skip
+
+
+def _at(job, *nodes, speed=None, company=ALONE, requests=None) -> float:
+    placement = Placement(tuple(tuple(role) for role in nodes), requests)
+    return (speed or Speed())(job, placement, NODES, company)
+
+
+def test_as_asked_is_one_whatever_the_place_unless_asked_for() -> None:
+    job = a_job("a", 4, model="imagenet")
+    assert _at(job, [0, 0, 0, 0]) == _at(job, [0, 1, 2, 2]) == 1.0
+
+
+def test_more_replicas_give_less_and_less() -> None:
+    job = a_job("a", 2, least=1, most=8)
+    speeds = [_at(job, [0] * count) for count in range(1, 5)]
+    gains = [after - before for before, after in itertools.pairwise(speeds)]
+    assert speeds == sorted(speeds)
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_below_its_least_a_gang_does_nothing() -> None:
+    assert _at(a_job("a", 3), [0, 0]) == 0.0
+    assert _at(a_job("a", 3, model="bert"), [0, 0], speed=Speed(profiles=BUILT_IN)) == 0.0
+
+
+def test_crossing_nodes_and_domains_costs_what_was_asked_for() -> None:
+    speed, job = Speed(node_loss=0.1, domain_loss=0.2), a_job("a", 2)
+    assert _at(job, [0, 0], speed=speed) == 1.0
+    assert _at(job, [0, 1], speed=speed) == pytest.approx(0.9)
+    assert _at(job, [0, 2], speed=speed) == pytest.approx(0.9 * 0.8)
+
+
+def test_the_slowest_accelerator_sets_the_pace() -> None:
+    speed, job = Speed(accelerators={"t4": 1.0, "a100": 2.0}), a_job("a", 2)
+    assert _at(job, [1, 1], speed=speed) == 2.0
+    assert _at(job, [0, 1], speed=speed) == 1.0
+    named = a_job("a", roles=(a_role(replicas=2, gpu=1, accelerator="a100"),))
+    assert _at(named, [1, 1], speed=speed) == 1.0
+
+
+def test_more_cpu_by_resize_or_by_what_neighbours_leave() -> None:
+    job = a_job("a", roles=(a_role(replicas=1, cpu=1),))
+    resized = _at(job, [0], requests=((2000, 0),))
+    assert 1.5 < resized < 2.0
+    assert _at(job, [0], company=Company(cpu=(2000.0,))) == pytest.approx(resized)
+
+
+@pytest.mark.parametrize("model", sorted(BUILT_IN))
+def test_profiles_are_positive_and_prefer_one_node(model) -> None:
+    profile = BUILT_IN[model]
+    for workers in (1, 2, 4, 8, 16):
+        near = profile.throughput(Layout(workers, workers, 1, 1.0))
+        far = profile.throughput(Layout(workers, workers, workers, 1.0 / workers))
+        assert 0 < far <= near + 1e-12
+    assert 0 <= profile.error < 0.15
+    losses = [profile.curve(share / 10) for share in range(11)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_one_server_is_slower_with_more_workers_as_measured() -> None:
+    """With one parameter server, more workers lower resnet-50's speed: 8.9 samples/s at eight, as measured."""
+    form = BUILT_IN["resnet-50"].form
+    two, eight = (form(Layout(workers, 1, workers, 0.0)) for workers in (2, 8))
+    assert eight == pytest.approx(8.9, rel=0.15)
+    assert eight < two
+
+
+def test_a_profile_measures_against_the_asked_for_size() -> None:
+    speed, job = Speed(profiles=BUILT_IN), a_job("a", 4, model="cifar10", least=1, most=8)
+    assert _at(job, [0, 0, 0, 0], speed=speed) == pytest.approx(1.0)
+    assert _at(job, [0, 0, 2, 2], speed=speed) < 1.0
+    assert _at(job, [1, 1, 1, 1], speed=speed) == pytest.approx(2.86)
+    assert 0.2 < _at(job, [0], speed=speed) < 0.6
+
+
+def test_measured_points_are_used_as_they_are_and_between_them_something_between() -> None:
+    form = Measured({(1, 1): 10.0, (4, 1): 36.0, (4, 4): 20.0})
+    assert form(Layout(4, 0, 4, 1.0)) == 20.0
+    assert 10.0 < form(Layout(2, 0, 1, 1.0)) < 20.0
+
+
+def test_cpu_above_requests_is_shared_and_given_back() -> None:
+    """One core asked for, up to four allowed, on a node of four: alone four cores, with a neighbour two each."""
+    job = a_role(replicas=1, cpu=1, limit=(("cpu", 4000),))
+    jobs = [a_job("a", roles=(job,), seconds=100.0), a_job("b", roles=(job,), seconds=100.0, submit=10.0)]
+    nodes = some_nodes(1, gpus=0, cpu=4)
+    ends, rates = _run(jobs, nodes, World(sharing=Sharing(cpu=True), samples=False))
+    alone, together = 1 / (0.03 + 0.97 / 4), 1 / (0.03 + 0.97 / 2)
+    assert rates[0] == {"a": pytest.approx(alone)}
+    assert rates[1] == {"a": pytest.approx(together), "b": pytest.approx(together)}
+    first = 10.0 + (100.0 - 10.0 * alone) / together
+    assert ends["a"] == pytest.approx(first)
+    assert ends["b"] == pytest.approx(first + (100.0 - (first - 10.0) * together) / alone)
+
+
+def test_neighbours_slow_each_other_down() -> None:
+    world = World(sharing=Sharing(neighbour_loss=0.4), samples=False)
+    jobs = [a_job("a", 2, seconds=10.0), a_job("b", 1, seconds=100.0, submit=5.0)]
+    ends, rates = _run(jobs, some_nodes(1, gpus=4), world)
+    assert rates[1] == {"a": pytest.approx(1 - 0.4 / 2), "b": pytest.approx(1 - 0.4 * 2 / 3)}
+    assert ends["a"] == pytest.approx(5.0 + 5.0 / 0.8)
+
+
+def test_without_sharing_nobody_is_looked_at_again() -> None:
+    touched = []
+    sim = SimCluster(some_nodes(1, gpus=4), [a_job(f"j{i}", 1, seconds=9.0, submit=float(i)) for i in range(4)])
+    sim.board.touch = touched.append
+    while (snapshot := sim.next_snapshot()) is not None:
+        sim.apply(_start_all(snapshot))
+    assert not touched
+
+
+def _start_all(snapshot) -> Plan:
+    return Plan(tuple(
+        Start(snapshot.jobs.job(int(row)).id, Placement(((0,) * snapshot.jobs.job(int(row)).replicas,)))
+        for row in snapshot.jobs.waiting()
+    ))  # fmt: skip
+
+
+def _run(jobs, nodes, world):
+    """When each ends, and the rates after every cycle."""
+    sim, ends, rates = SimCluster(nodes, jobs, world), {}, []
+    while (snapshot := sim.next_snapshot()) is not None:
+        for row in snapshot.changed:
+            if snapshot.jobs.state_of(row) is State.FINISHED:
+                ends[snapshot.jobs.job(row).id] = snapshot.now
+        sim.apply(_start_all(snapshot))
+        rates.append({job.id: float(sim.work.rate[sim.board.row(job.id)]) for job in jobs
+                      if sim.board.row(job.id) is not None and sim.work.rate[sim.board.row(job.id)] > 0})  # fmt: skip
+    return ends, rates
