@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,9 @@ def open_cluster(source: str | Path) -> list[Node]:
         nodes = _reader(path)(path)
     if not nodes:
         raise WorkloadError(f"{path}: there is no node in it")
+    twice = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
+    if twice:
+        raise WorkloadError(f"{path}: two nodes are called {twice[0]!r}")
     return nodes
 
 
@@ -87,11 +91,14 @@ def _tiresias_nodes(path: Path) -> list[Node]:
     nodes: list[Node] = []
     for row in Rows(path, TIRESIAS):
         capacity = (
-            (CPU, row.count("num_cpu_p_node") * 1000), (GPU, row.count("num_gpu_p_node")),
-            (MEMORY, row.count("mem_p_node") * 1024),
+            (CPU, row.amount("num_cpu_p_node", 1000)), (GPU, row.amount("num_gpu_p_node")),
+            (MEMORY, row.amount("mem_p_node", 1024)),
         )  # fmt: skip
-        for switch in range(row.count("num_switch")):
-            for _ in range(row.count("num_node_p_switch")):
+        switches, each = row.count("num_switch"), row.count("num_node_p_switch")
+        if switches * each > MOST_NODES:
+            raise row.error("num_switch", f"more than {MOST_NODES} nodes are too many")
+        for switch in range(switches):
+            for _ in range(each):
                 nodes.append(Node(name=f"n{len(nodes)}", capacity=capacity, domain=f"switch{switch}"))
     return nodes
 
@@ -100,7 +107,7 @@ def _spot_nodes(path: Path) -> list[Node]:
     return [
         Node(
             name=f"n{row.text('node_name')}", accelerator=row.text("gpu_model"),
-            capacity=((CPU, row.count("cpu_num") * 1000), (GPU, row.count("gpu_capacity_num"))),
+            capacity=((CPU, row.amount("cpu_num", 1000)), (GPU, row.amount("gpu_capacity_num"))),
         )
         for row in Rows(path, SPOT)
     ]  # fmt: skip

@@ -79,12 +79,22 @@ def decode(path: Path, kind: type[T]) -> T:
         raise WorkloadError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         return msgspec.yaml.decode(text, type=kind)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise WorkloadError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError as error:
         raise WorkloadError(f"{path}: {_named(text, str(error))}") from error
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise WorkloadError(f"{path}{_misspelt(text)}") from error
+
+
+def _misspelt(text: bytes) -> str:
+    """Where and why this is no YAML."""
+    try:
+        yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        return f"{where}: not valid YAML: {error.problem}"
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return f": not valid YAML: {' '.join(str(error).split())}"
+    return ": not valid YAML"
 
 
 def _named(text: bytes, message: str) -> str:

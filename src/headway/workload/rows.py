@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+from headway.core.quantity import LARGEST
 from headway.workload.errors import WorkloadError
 
 
@@ -98,9 +99,15 @@ class Rows:
         number = self._column.get(field)
         return default if number is None else self._cells[number].strip()
 
+    def _cell(self, field: str) -> str:
+        number = self._column.get(field)
+        if number is None:
+            raise self.error(field, "there is no such column")
+        return self._cells[number]
+
     def number(self, field: str) -> float:
         """A finite number."""
-        text = self._cells[self._column[field]]
+        text = self._cell(field)
         try:
             value = float(text)
         except ValueError:
@@ -118,7 +125,7 @@ class Rows:
 
     def count(self, field: str) -> int:
         """A whole number, not below zero; `8.0` will do."""
-        text = self._cells[self._column[field]]
+        text = self._cell(field)
         try:
             value = int(text)
         except ValueError:
@@ -128,6 +135,13 @@ class Rows:
                 raise self.error(field, f"must be a whole number, not {text!r}") from None
         if value < 0:
             raise self.error(field, f"must not be below zero, not {value}")
+        return value
+
+    def amount(self, field: str, each: int = 1) -> int:
+        """A whole number times the units of one; columns of amounts hold no more than `LARGEST`."""
+        value = self.count(field) * each
+        if value > LARGEST:
+            raise self.error(field, f"must not be above {LARGEST // each}, not {value // each}")
         return value
 
     def time(self, field: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -69,14 +69,59 @@ class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
     accelerator: str = ""
 
 
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class OutageFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A node that fails at a known moment, for so long."""
+
+    node: str
+    at: Number
+    seconds: Number
+
+
+class FaultFields(msgspec.Struct, forbid_unknown_fields=True):
+    """What goes wrong in virtual time; nothing does unless it is asked for."""
+
+    between: Number = 0
+    """Mean time of one node from repair to failure; 0 means never."""
+    repair: Number = "1h"
+    """Mean time that a repair takes."""
+    outages: list[OutageFields] = []
+    refused_starts: Share = 0.0
+    stragglers: Share = 0.0
+    straggler_speed: Share = 0.5
+
+
+class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
+    """How speed depends on place and company."""
+
+    profiles: str = ""
+    """`built-in`, or a folder of published measurements; empty takes durations as they are, wherever a job runs."""
+    accelerators: dict[str, float] = {}
+    """Relative speed by type."""
+    node_loss: Share = 0.0
+    domain_loss: Share = 0.0
+    neighbour_loss: Share = 0.0
+    share_cpu: bool = False
+
+
 class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
-    """What things cost in virtual time."""
+    """What things cost in virtual time, and how its world behaves."""
 
     start: Number = 0
     save: Number = 0
     stop: Number = 0
     scale: Number = 0
     resize: Number = 0
+    checkpoint: Number = 0
+    """Jobs save after every so much training; 0 means only when they are told to."""
+    report: Number = 0
+    """At most one progress report of a job in this time."""
+    noise: Share = 0.0
+    """Standard deviation of a reported loss, as a share of it."""
+    faults: FaultFields = msgspec.field(default_factory=FaultFields)
+    speed: SpeedFields = msgspec.field(default_factory=SpeedFields)
 
 
 class FileFields(msgspec.Struct, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ from headway.workload.trace import Trace, rebase
 NEEDS = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")
 NEEDS_LUCID = ("job_id", "user", "vc", "gpu_num", "submit_time", "duration", "model", "dataset", "batchsize")
 GPUS_PER_NODE = 8
+MOST_NODES = 100_000
 
 
 def read(path: Path) -> Trace:
@@ -64,9 +65,11 @@ def vc_nodes(path: Path) -> list[Node]:
     """A table of a virtual cluster's name (the column without a name) and its number of nodes."""
     nodes = []
     for row in Rows(path, ("", "num")):
-        name = row.text("")
+        name, count = row.text(""), row.count("num")
+        if count > MOST_NODES:
+            raise row.error("num", f"more than {MOST_NODES} nodes are too many")
         nodes += [
             Node(name=f"{name}-{number}", capacity=((GPU, GPUS_PER_NODE),), labels=(("vc", name),))
-            for number in range(row.count("num"))
+            for number in range(count)
         ]
     return nodes

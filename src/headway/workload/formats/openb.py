@@ -28,8 +28,9 @@ def read(path: Path) -> Trace:
     jobs = Collector(rows)
     specs: set[str] = set()
     for row in rows:
-        milli = row.count("num_gpu") * row.count("gpu_milli")
-        amounts: Amounts = ((CPU, row.count("cpu_milli")), (GPU_MILLI, milli), (MEMORY, row.count("memory_mib")))
+        each = row.amount("gpu_milli")
+        milli = row.amount("num_gpu", each) if each else 0
+        amounts: Amounts = ((CPU, row.amount("cpu_milli")), (GPU_MILLI, milli), (MEMORY, row.amount("memory_mib")))
         spec = "|".join(sorted(set(row.text("gpu_spec").split("|"))))
         specs.add(spec)
         timed = row.has("creation_time")
@@ -75,8 +76,8 @@ def _roles(amounts: Amounts, spec: str) -> tuple[Role, ...]:
 def openb_nodes(path: Path, specs: frozenset[str] = frozenset()) -> list[Node]:
     nodes = []
     for row in Rows(path, NEEDS_NODES):
-        model, milli = row.text("model"), row.count("gpu") * 1000
-        amounts: Amounts = ((CPU, row.count("cpu_milli")), (GPU_MILLI, milli), (MEMORY, row.count("memory_mib")))
+        model, milli = row.text("model"), row.amount("gpu", 1000)
+        amounts: Amounts = ((CPU, row.amount("cpu_milli")), (GPU_MILLI, milli), (MEMORY, row.amount("memory_mib")))
         labels = [(f"gpu-model-in/{spec}", "yes") for spec in sorted(specs) if "|" in spec and model in spec.split("|")]
         nodes.append(Node(name=row.text("sn"), capacity=amounts, labels=tuple(labels), accelerator=model))
     return nodes
