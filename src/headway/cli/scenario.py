@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.cli.wiring import make_book, make_policy, parse_cluster
+from headway.cli.world import world_of
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Node, Nodes
@@ -17,9 +18,8 @@ from headway.record.log import LogWriter
 from headway.record.metrics import Tally
 from headway.record.outcome import Outcome, outcome
 from headway.sim.cluster import SimCluster
-from headway.sim.world import Costs, World
+from headway.sim.world import World
 from headway.workload.open import open_workload
-from headway.workload.schema import seconds
 from headway.workload.trace import Trace
 
 Progress = Callable[[float], None]
@@ -44,6 +44,8 @@ class Task:
     settings: tuple[str, ...] = ()
     seed: int = 0
     picture: bool = False
+    samples: bool = False
+    """Whether jobs report progress though no estimate needs it: for a log that somebody looks at."""
 
 
 def read_scenario(file: Path, format_: str, cluster: str) -> Scenario:
@@ -57,16 +59,9 @@ def read_scenario(file: Path, format_: str, cluster: str) -> Scenario:
 
 
 def make_world(scenario: Scenario, task: Task) -> World:
-    costs = scenario.trace.simulate
-    return World(
-        costs=Costs(
-            start=seconds(costs.start), save=seconds(costs.save), stop=seconds(costs.stop),
-            scale=seconds(costs.scale), resize=seconds(costs.resize),
-        ),
-        work=scenario.trace.work,
-        samples=task.estimates == "progress" or len(scenario.trace.jobs) <= 1000,
-        seed=task.seed,
-    )  # fmt: skip
+    samples = task.estimates == "progress" or len(scenario.trace.jobs) <= 1000
+    trace = scenario.trace
+    return world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
 
 
 def seeded(trace: Trace, seed: int) -> tuple[Job, ...]:
@@ -89,7 +84,7 @@ def perform(scenario: Scenario, task: Task, progress: Progress | None = None) ->
     """One run from beginning to end, its log seen by the tally only."""
     cluster, tally = make_cluster(scenario, task), Tally(stays=task.picture)
     writer = LogWriter(None, make_head(scenario, task), tally, *watched(tally, scenario, progress))
-    book = make_book(task.estimates, cluster.truth)
+    book = make_book(task.estimates, cluster.truth, cluster.speed_at)
     policy = make_policy(task.policy, task.settings)
     run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(cluster.now, cluster.board.unfinished)

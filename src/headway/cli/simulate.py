@@ -40,13 +40,16 @@ def simulate(
     chosen = make_policy(policy, settings)
     writable(report, "--report")
     scenario = read_scenario(file, format_, cluster)
-    task = Task(policy=policy, estimates=estimates, settings=tuple(settings), seed=seed, picture=report is not None)
+    task = Task(
+        policy=policy, estimates=estimates, settings=tuple(settings), seed=seed, picture=report is not None,
+        samples=log is not None and len(scenario.trace.jobs) <= 1000,
+    )  # fmt: skip
     sim, head, tally = make_cluster(scenario, task), make_head(scenario, task), Tally(stays=task.picture)
     before = interrupted(log, head)
     with Bars([policy], quiet=json) as bars:
         readers = watched(tally, scenario, lambda share: bars.set(0, share))
         writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
-        book = make_book(estimates, sim.truth)
+        book = make_book(estimates, sim.truth, sim.speed_at)
         run(sim, resume(chosen, before.plans), book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
         writer.end(sim.now, sim.board.unfinished)
     if report is not None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from headway.core.errors import UserError
+from headway.core.estimates import Counts
+from headway.core.job import Job
 from headway.cycle.book import Declared, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
 from headway.policies.registry import POLICIES, settings_of
+from headway.predict.scaling import plain_speed
 from headway.workload.cluster import open_cluster as parse_cluster
 
 __all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "writable"]
 
+SpeedAt = Callable[[Job, Counts], float]
 ESTIMATES = ("oracle", "declared", "progress", "none")
 
 
@@ -65,12 +69,12 @@ def _own_policy(name: str, settings: Sequence[str]) -> Policy:
     return chosen
 
 
-def make_book(estimates: str, truth: Truth | None = None) -> Book:
+def make_book(estimates: str, truth: Truth | None = None, speed: SpeedAt = plain_speed) -> Book:
     match estimates:
         case "oracle":
             if truth is None:
                 raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return Oracle(truth)
+            return Oracle(truth, speed)
         case "declared":
             return Declared()
         case "progress":

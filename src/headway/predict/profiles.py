@@ -41,8 +41,13 @@ class Layout:
     @classmethod
     def asked(cls, job: Job, per_node: int = 0) -> Layout:
         """As the job asked, in the best place: on as few nodes as take `per_node` workers each (0: all of them)."""
-        workers = sum(role.replicas for role in job.roles if computes(role.name))
-        servers = sum(role.replicas for role in job.roles if not computes(role.name))
+        return cls.sized(job, tuple(role.replicas for role in job.roles), per_node)
+
+    @classmethod
+    def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Layout:
+        """So many replicas per role, in the best place."""
+        workers = sum(count for role, count in zip(job.roles, counts, strict=True) if computes(role.name))
+        servers = sum(counts) - workers
         nodes = -(-workers // per_node) if per_node else 1
         return cls(workers, servers, nodes, 1.0 / nodes if nodes > 1 else 1.0)
 

@@ -19,10 +19,11 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Because, Decision, Plan, Reserve, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, TRAINING, State
+from headway.predict.scaling import plain_speed
 from headway.sim.faults import NO_FAULTS, Weather, health, refused, with_ready
 from headway.sim.reporting import Reporter
 from headway.sim.sharing import Tenants
-from headway.sim.speed import ALONE
+from headway.sim.speed import ALONE, Speed
 from headway.sim.work import Work
 from headway.sim.world import Costs, Reports, SimulationError, World
 
@@ -93,6 +94,11 @@ class SimCluster:
         left = self.work.left[:count].copy()
         np.divide(left, rate, out=left, where=training & (rate > 0))
         return Beliefs(left, self.work.at[:count].copy(), training & (rate > 0))
+
+    def speed_at(self, job: Job, counts: tuple[int, ...]) -> float:
+        """What an oracle knows of another size: true speed in the best place of this cluster."""
+        speed = self.world.speed
+        return speed.at_size(job, counts, self.board.nodes) if isinstance(speed, Speed) else plain_speed(job, counts)
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -66,6 +66,15 @@ class Speed:
             speed *= self._accelerator(job, placement, nodes, profile)
         return speed
 
+    def at_size(self, job: Job, counts: tuple[int, ...], nodes: Nodes) -> float:
+        """With so many replicas per role in the best place of the cluster."""
+        profile = self.profiles.get(job.model)
+        if profile is None or any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
+            return plain_speed(job, counts, self.parallel_replicas)
+        per_node = _workers_per_node(job, nodes)
+        asked = profile.throughput(Layout.asked(job, per_node))
+        return profile.throughput(Layout.sized(job, counts, per_node)) / asked if asked > 0 else 0.0
+
     def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...], company: Company) -> float:
         if CPU not in kinds:
             return 1.0
