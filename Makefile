@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check unit cluster clean help
+.PHONY: run test check unit cluster browser clean help
 
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
@@ -23,7 +23,7 @@ $(VENV)/.run: pyproject.toml $(VENV)/.made
 
 $(VENV)/.test: pyproject.toml $(VENV)/.made
 	@echo "installing headway with every extra (about two minutes)"
-	$(BIN)/pip install --quiet -e '.[train,kube,lab,dev]'
+	$(BIN)/pip install --quiet -e '.[train,kube,lab,predict,dev]'
 	@touch $@
 
 run: $(VENV)/.run
@@ -35,7 +35,16 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
+# The report is looked at in a real browser. Where it cannot be installed, that one test is skipped and says so.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing chromium (about a minute)"; \
+	    { apt-get install -y -qq --no-install-recommends chromium || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }; } >/dev/null 2>&1 \
+	      || echo "chromium could not be installed: the report is not tested in a browser"; \
+	  else echo "no chromium here: the report is not tested in a browser"; fi
+
+test: check browser
 	$(BIN)/pytest
 
 clean:

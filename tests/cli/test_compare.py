@@ -1,0 +1,207 @@
+"""`headway compare` and `simulate` through the command line: results, stable names, and mistakes in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.cli import main
+
+JOBS = """
+nodes:
+  - {name: n, count: 2, gpu: 4}
+jobs:
+""" + "".join(
+    f"  - {{name: j{i}, gpu: 1, replicas: {1 + i % 4}, least: 1, most: 4, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "
+    f"user: u{i % 3}, deadline: 10m}}\n"
+    for i in range(24)
+)
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS)
+    return path
+
+
+@pytest.fixture
+def headway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The real `main`, in this process: exit code, output, errors."""
+
+    def call(*words: Any) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["headway", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_json_has_the_stable_names(headway: Command, jobs: Path) -> None:
+    code, out, _ = headway("compare", jobs, "--policies", "fifo,srtf,las", "--json", "-j", 1)
+    assert code == 0
+    told = json.loads(out)
+    assert [row["policy"] for row in told["results"]] == ["fifo", "srtf", "las"]
+    for row in told["results"]:
+        assert set(row["jct"]) == {"mean", "p50", "p95", "p99"}
+        assert row["jobs"] == row["finished"] == 24
+        assert row["deadlines"]["total"] == 24
+        assert row["ratio"]["area"] >= 1.0
+        assert row["ratio"]["clairvoyant"] > 0
+        assert row["ci"]["jct"][0] <= row["jct"]["mean"] <= row["ci"]["jct"][1]
+        assert {"wait", "makespan", "utilisation", "slowdown", "fairness", "stalled", "users", "worse"} <= set(row)
+    assert told["results"][0]["ratio"]["baseline"] == 1.0
+    assert told["results"][0]["worse"]["share"] == 0.0
+    assert told["bounds"]["clairvoyant"]["policy"] in ("srtf", "srsf")
+
+
+def test_processes_change_nothing(headway: Command, jobs: Path) -> None:
+    words = ("compare", jobs, "--policies", "fifo,srtf", "--seeds", "3,4", "--json")
+    assert headway(*words, "-j", 1)[1] == headway(*words, "-j", 2)[1]
+
+
+def test_simulate_and_compare_agree(headway: Command, jobs: Path) -> None:
+    one = json.loads(headway("simulate", jobs, "--policy", "las", "--json")[1])
+    other = json.loads(headway("compare", jobs, "--policies", "las", "--json", "-j", 1)[1])["results"][0]
+    assert {name: other[name] for name in one} == one
+
+
+def test_seeds_are_used(headway: Command, tmp_path: Path) -> None:
+    """Jobs of one moment come in another order: fifo's mean changes, and the intervals are over seeds."""
+    lines = [f"j{i},{0},{10 + 50 * (i % 2)},1" for i in range(12)]
+    trace = tmp_path / "t.csv"
+    trace.write_text("\n".join(["name,submit,seconds,gpu", *lines]) + "\n")
+    told = json.loads(
+        headway("compare", trace, "--policies", "fifo", "--cluster", "1x1", "--seeds", 4, "--json", "-j", 1)[1]
+    )
+    row = told["results"][0]
+    assert [seed["seed"] for seed in row["seeds"]] == [0, 1, 2, 3]
+    assert len({seed["jct"]["mean"] for seed in row["seeds"]}) > 1
+    assert row["ci"]["over"] == "seeds"
+    again = [json.loads(headway("simulate", trace, "--cluster", "1x1", "--policy", "fifo", "--seed", 2, "--json")[1])
+             for _ in range(2)]  # fmt: skip
+    assert again[0] == again[1]
+    assert again[0]["jct"]["mean"] == row["seeds"][2]["jct"]["mean"]
+
+
+def test_settings_reach_their_policy_only(headway: Command, jobs: Path) -> None:
+    plain = json.loads(headway("compare", jobs, "--policies", "fifo,las", "--json", "-j", 1, "--no-bounds")[1])
+    other = json.loads(headway("compare", jobs, "--policies", "fifo,las", "--json", "-j", 1, "--no-bounds",
+                               "--set", "las.threshold=5")[1])  # fmt: skip
+    assert plain["results"][0] == other["results"][0]
+    assert plain["results"][1]["decisions"] != other["results"][1]["decisions"]
+    assert plain["bounds"] == {"clairvoyant": None, "area": None}
+
+
+def test_another_baseline(headway: Command, jobs: Path) -> None:
+    told = json.loads(headway("compare", jobs, "--policies", "fifo,srtf", "--baseline", "srtf", "--json", "-j", 1)[1])
+    assert told["baseline"] == "srtf"
+    assert told["results"][1]["ratio"]["baseline"] == 1.0
+    assert told["results"][0]["ratio"]["baseline"] > 1.0
+
+
+def test_the_tables_fit_a_terminal(headway: Command, jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, err = headway("compare", jobs, "--policies", "fifo,srtf", "-j", 1)
+    assert (code, err) == (0, "")
+    assert "of clairvoyant" in out
+    assert "area bound" in out
+    assert "…" not in out
+
+
+def test_own_policy_in_a_file(headway: Command, jobs: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "from headway.policies.fifo import first_fit\n\n\ndef mine(snapshot):\n    return first_fit(snapshot)\n"
+    )
+    told = json.loads(headway("compare", jobs, "--policies", f"first-fit,{own}:mine", "--json", "-j", 1)[1])
+    assert told["results"][0]["jct"] == told["results"][1]["jct"]
+
+
+MISTAKES = [
+    (("compare", "{jobs}", "--policies", "nonsense"), "--policy nonsense: there is no such policy"),
+    (("compare", "{jobs}", "--policies", ","), "--policies: name at least one"),
+    (("compare", "{jobs}", "--policies", "fifo,fifo"), "fifo is named twice"),
+    (("compare", "{jobs}", "--policies", "fifo", "--set", "las.queues=2"), "write policy.name=value"),
+    (("compare", "{jobs}", "--policies", "adaptive", "--set", "adaptive.nonsense=2"), "has these settings: cool_down"),
+    (("compare", "{jobs}", "--policies", "adaptive", "--set", "adaptive.cool_down=soon"), "--set cool_down=soon"),
+    (("compare", "{jobs}", "--policies", "fifo", "--seeds", "many"), "--seeds many"),
+    (("compare", "{jobs}", "--policies", "fifo", "--seeds", "0"), "--seeds 0"),
+    (("compare", "{jobs}", "--policies", "fifo", "--baseline", "las"), "--baseline las"),
+    (("compare", "{jobs}", "--policies", "fifo", "--cluster", "many"), "--cluster many"),
+    (("compare", "{jobs}", "--policies", "fifo", "--estimates", "magic"), "--estimates magic"),
+    (("compare", "{jobs}", "--policies", "fifo", "--format", "nonsense"), "--format nonsense"),
+    (("compare", "{jobs}", "--policies", "fifo", "--report", "{tmp}/no/where.html"), "cannot be written"),
+    (("compare", "{tmp}/absent.csv", "--policies", "fifo"), "absent.csv"),
+    (("compare", "{empty}", "--policies", "fifo", "--cluster", "1x1"), "empty.csv"),
+    (("compare", "{jobless}", "--policies", "fifo", "--cluster", "1x1"), "jobless.csv"),
+    (("compare", "{nodeless}", "--policies", "fifo"), "give --cluster"),
+    (("compare", "{jobs}", "--policies", "{tmp}/absent.py:mine"), "there is no file"),
+    (("simulate", "{jobs}", "--policy", "nonsense"), "--policy nonsense"),
+    (("simulate", "{jobs}", "--set", "nonsense=1"), "--set nonsense=1"),
+    (("simulate", "{jobs}", "--cluster", "0x4"), "--cluster 0x4"),
+    (("simulate", "{jobs}", "--estimates", "magic"), "--estimates magic"),
+    (("simulate", "{tmp}/absent.yaml"), "absent.yaml"),
+    (("simulate", "{nodeless}"), "give --cluster"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_mistake_is_one_sentence(
+    headway: Command, jobs: Path, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    files = {"jobs": jobs, "tmp": tmp_path}
+    for name, text in (("empty", ""), ("jobless", "name,submit,seconds,gpu\n"),
+                       ("nodeless", "name,submit,seconds,gpu\na,0,5,1\n")):  # fmt: skip
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text(text)
+    code, out, err = headway(*[word.format(**files) for word in words])
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.startswith("headway: ")
+    assert err.count("\n") == 1
+
+
+def test_a_mistake_inside_a_worker_is_one_sentence_too(headway: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "t.yaml"
+    trace.write_text("nodes: [{gpu: 1}]\njobs: [{name: a, gpu: 1}, {name: b, gpu: 1}]\n")
+    code, _, err = headway("compare", trace, "--policies", "fifo,las", "-j", 2)
+    assert code == 2
+    assert "field seconds is needed" in err
+    assert err.count("\n") == 1
+
+
+def test_the_installed_command(jobs: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "compare", str(jobs), "--policies", "fifo,absent"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "No module named headway.__main__" in done.stderr:
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "headway"), "compare", str(jobs), "--policies", "fifo,absent"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("headway: --policy absent: there is no such policy")
+
+
+def test_jobs_that_can_never_run_are_told(headway: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("name,submit,seconds,gpu\na,0,10,1\nb,0,10,64\n")
+    code, out, _ = headway("compare", trace, "--policies", "fifo,srtf", "--cluster", "1x4", "--json", "-j", 1)
+    assert code == 0
+    for row in json.loads(out)["results"]:
+        assert (row["finished"], row["jobs"], row["jct"]["mean"]) == (1, 2, 10.0)
+        assert row["ratio"]["area"] == 1.0
