@@ -11,7 +11,7 @@ import pytest
 from headway.core.job import Job
 from headway.workload.errors import WorkloadError
 from headway.workload.open import FORMATS, guess, open_workload
-from headway.workload.trace import Trace, compress, head, rebase
+from headway.workload.trace import Trace, compress, elastic, head, rebase, rigid
 
 TINY = {
     "philly": (
@@ -380,3 +380,15 @@ def test_traces_can_be_compressed_rebased_and_cut(tmp_path):
     assert len(head(trace, 1).jobs) == 1
     with pytest.raises(WorkloadError, match="above zero"):
         compress(trace, 0)
+
+
+def test_traces_can_be_made_rigid_and_elastic(tmp_path):
+    def sizes(trace):
+        return [(role.least, role.replicas, role.most) for job in trace.jobs for role in job.roles]
+
+    trace = opened(tmp_path, "elasticflow")
+    assert sizes(trace) == [(1, 1, 64), (1, 4, 64)]
+    assert sizes(rigid(trace)) == [(1, 1, 1), (4, 4, 4)]
+    assert sizes(elastic(rigid(trace), most=2)) == [(1, 1, 2), (1, 4, 4)]
+    assert sizes(elastic(rigid(trace), most=8, least=2)) == [(1, 1, 8), (2, 4, 8)]
+    assert [job.deadline for job in rigid(trace).jobs] == [job.deadline for job in trace.jobs]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headway.core.job import Job, JobId
+from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.workload.errors import WorkloadError
 from headway.workload.schema import SimulateFields
@@ -52,6 +52,31 @@ def rebase(trace: Trace) -> Trace:
 def head(trace: Trace, count: int) -> Trace:
     """The first jobs only."""
     return replace(trace, jobs=trace.jobs[:count])
+
+
+def rigid(trace: Trace) -> Trace:
+    """The same jobs at the size they ask for and no other: for baselines that know no elasticity."""
+    return _resized(trace, lambda role: replace(role, least=role.replicas, most=role.replicas))
+
+
+def elastic(trace: Trace, most: int, least: int = 1) -> Trace:
+    """The same jobs, whose workers may be as many as from `least` to `most`; what they ask for stays."""
+
+    def stretched(role: Role) -> Role:
+        if role.name == "ps":
+            return role
+        return replace(role, least=min(least, role.replicas), most=max(most, role.replicas))
+
+    return _resized(trace, stretched)
+
+
+def _resized(trace: Trace, change: Callable[[Role], Role]) -> Trace:
+    """Jobs that share their roles go on sharing them."""
+    known: dict[tuple[Role, ...], tuple[Role, ...]] = {}
+    for job in trace.jobs:
+        if job.roles not in known:
+            known[job.roles] = tuple(change(role) for role in job.roles)
+    return replace(trace, jobs=tuple(replace(job, roles=known[job.roles]) for job in trace.jobs))
 
 
 def _moved(job: Job, submit: float) -> Job:
