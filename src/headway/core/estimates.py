@@ -7,12 +7,16 @@ asked for, and what was asked is remembered, because a log need keep no more tha
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.node import BoolArray, FloatArray
+
+CodeArray = npt.NDArray[np.uint8]
 
 Counts = tuple[int, ...]
 """Replicas per role, in the job's order."""
@@ -20,14 +24,66 @@ SpeedSource = Callable[[int, Counts], float]
 """Row and counts to speed, relative to the asked-for size."""
 
 
+class Growth(enum.IntEnum):
+    """How fast a job's model still improves, beside how fast it once did."""
+
+    UNKNOWN = 0
+    PROGRESSING = 1
+    WATCHING = 2
+    """Slow once; it may be noise."""
+    CONVERGING = 3
+
+
+class Basis(enum.IntEnum):
+    """What a belief about time left rests on, and where progress is not believed, why not."""
+
+    NOTHING = 0
+    DECLARED = 1
+    HISTORY = 2
+    STEPS = 3
+    CURVE = 4
+    SILENT = 5
+    BACKWARDS = 6
+    CLOCK = 7
+    OVERRUN = 8
+    ERRATIC = 9
+
+
+BASES: dict[Basis, str] = {
+    Basis.NOTHING: "nothing is known: no time was declared, no like job has run and it has not reported",
+    Basis.DECLARED: "as the user declared: it has not reported enough yet",
+    Basis.HISTORY: "as like jobs took before",
+    Basis.STEPS: "steps left at the speed it shows",
+    Basis.CURVE: "steps until its loss no longer falls, at the speed it shows",
+    Basis.SILENT: "its reports stopped, so that what it reported is no longer believed",
+    Basis.BACKWARDS: "its steps go backwards without a restart, so that its reports are not believed",
+    Basis.CLOCK: "its reports carry impossible times, so that they are not believed",
+    Basis.OVERRUN: "it trains on past the total of steps that it claims, so that its reports are not believed",
+    Basis.ERRATIC: "its steps or their total jump out of all proportion, so that its reports are not believed",
+}
+"""A sentence for each, without the numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """Columns by row. `left` is not a number where nothing is known."""
+    """Columns by row. `left` is not a number where nothing is known. A plain book has the first three only."""
 
     left: FloatArray
     """Seconds of training left at the present size (the asked-for size while it waits), as of `at`."""
     at: FloatArray
     burning: BoolArray
+    spread: FloatArray | None = None
+    """Standard deviation of `left` as a share of it; not a number where it is not known."""
+    growth: CodeArray | None = None
+    """`Growth`."""
+    growth_since: FloatArray | None = None
+    basis: CodeArray | None = None
+    """`Basis`."""
+
+    @property
+    def rich(self) -> bool:
+        """Whether the book has more than times. All four further columns are there, or none."""
+        return self.spread is not None
 
 
 class Estimates:
@@ -61,6 +117,25 @@ class Estimates:
         beliefs = self.beliefs
         left: FloatArray = np.maximum(beliefs.left - np.where(beliefs.burning, now - beliefs.at, 0.0), 0.0)
         return left
+
+    def spread(self) -> FloatArray:
+        """By row: standard deviation of time left as a share of it; not a number where it is not known."""
+        spread = self.beliefs.spread
+        return np.full(len(self.beliefs.left), np.nan) if spread is None else spread
+
+    def growth(self) -> tuple[CodeArray, FloatArray]:
+        """By row: the class of `Growth`, and since when."""
+        beliefs = self.beliefs
+        if beliefs.growth is None or beliefs.growth_since is None:
+            return np.zeros(len(beliefs.left), np.uint8), np.full(len(beliefs.left), np.nan)
+        return beliefs.growth, beliefs.growth_since
+
+    def basis(self, row: int) -> Basis:
+        """What the belief about this job rests on; `BASES` has the sentence."""
+        beliefs = self.beliefs
+        if beliefs.basis is not None:
+            return Basis(int(beliefs.basis[row]))
+        return Basis.DECLARED if np.isfinite(beliefs.left[row]) else Basis.NOTHING
 
     def speed(self, row: int, counts: Counts) -> float:
         """How fast the job would train with so many replicas per role, relative to the asked-for size."""

@@ -68,7 +68,8 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     now: float
     changed: list[Change] = []
     beliefs: list[list[Any]] = []
-    """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed."""
+    """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed. Where the book
+    has more: also spread, growth, since when, basis."""
     speeds: list[list[Any]] = []
     """Serial, counts, relative speed: what the policy asked and was not told the same before."""
     samples: list[list[Any]] = []

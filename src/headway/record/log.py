@@ -16,6 +16,7 @@ from headway.core.check import Refusal
 from headway.core.errors import UserError
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
+from headway.record.beliefs import Told
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -62,6 +63,7 @@ class LogWriter:
         self._written = written
         self._used_cpu: dict[int, float] = {}
         self._speeds: dict[tuple[int, tuple[int, ...]], float] = {}
+        self._told = Told()
         self._write(head)
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
@@ -126,6 +128,8 @@ class LogWriter:
             return []
         beliefs = snapshot.estimates.beliefs
         rows, self._stale = _rows(snapshot, self._stale), {}
+        if beliefs.rich:
+            return self._told.fresh(snapshot.jobs.serial, beliefs)
         return [
             [number, _number(beliefs.left[row]), float(beliefs.at[row]), bool(beliefs.burning[row])]
             for number, row in rows.items()

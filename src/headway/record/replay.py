@@ -16,6 +16,7 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import State
+from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -51,8 +52,9 @@ class ReplayCluster:
     _board: Board | None = None
     _rows: dict[int, int] = field(default_factory=dict)
     """Arrival number to row."""
-    _beliefs: FloatArray = field(default_factory=lambda: np.zeros((64, 3)))
-    """By row: seconds left, as of, burning."""
+    _beliefs: FloatArray = field(default_factory=lambda: np.zeros((64, COLUMNS)))
+    """By row, as `beliefs` packs them."""
+    _rich: bool = False
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _recorded: Plan = field(default_factory=Plan)
     _at: tuple[int, float] = (0, 0.0)
@@ -96,7 +98,7 @@ class ReplayCluster:
         self._rows[line.serial] = row
         if row == len(self._beliefs):
             self._beliefs = np.concatenate([self._beliefs, np.zeros_like(self._beliefs)])
-        self._beliefs[row] = (np.nan, 0.0, 0.0)
+        self._beliefs[row] = UNTOLD
 
     def _compacted(self, kept: list[int]) -> None:
         new_row = {old: new for new, old in enumerate(kept)}
@@ -112,8 +114,9 @@ class ReplayCluster:
         for serial, cores in line.used_cpu:
             if serial in rows:
                 board.uses(rows[serial], cores)
-        for serial, left, at, burning in line.beliefs:
-            self._beliefs[rows[serial]] = (math.nan if left is None else left, at, burning)
+        for serial, *told in line.beliefs:
+            self._beliefs[rows[serial], : len(told)] = [math.nan if value is None else value for value in told]
+            self._rich = self._rich or len(told) == COLUMNS
         for serial, counts, speed in line.speeds:
             self._speeds[serial, tuple(counts)] = speed
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
@@ -127,7 +130,7 @@ class ReplayCluster:
 
     def _columns(self) -> Beliefs:
         known = self._beliefs[: self._need_board().table.count].copy()
-        return Beliefs(known[:, 0], known[:, 1], known[:, 2] > 0)
+        return unpacked(known, rich=self._rich)
 
 
 def restore(board: Board, row: int, change: Change) -> None:
