@@ -33,9 +33,9 @@ def files(tmp_path):
 
 
 def headway(*arguments: str):
-    from headway.cli.app import app
+    from headway.cli.app import app_for
 
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app_for([]), [str(argument) for argument in arguments])
 
 
 def test_a_kubeconfig_is_read(files):

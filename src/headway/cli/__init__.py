@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import sys
 
+EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train", "sklearn": "predict"}
+"""Packages that come with an extra, and which."""
 
 def main() -> None:
     """A user's mistake ends in one sentence and exit code 2; a traceback is always a bug of ours."""
-    from headway.cli.app import app
+    from headway.cli.app import app_for
     from headway.core.errors import UserError
 
     try:
-        app()
+        app_for(sys.argv[1:])()
     except UserError as error:
         print(f"headway: {error}", file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        extra = EXTRA_OF.get(error.name or "")
+        if extra is None:
+            raise
+        print(f"headway: this needs {error.name}: pip install 'headway[{extra}]'", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()

@@ -1,32 +1,65 @@
-"""All commands in one place."""
+"""All commands in one place. Each is imported when it is called, so that nobody pays for an extra that he does not use."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from typing import Any
+
 import typer
 
-from headway.cli.compare import compare
-from headway.cli.generate import generate
-from headway.cli.jobs import jobs
-from headway.cli.lab import app as lab
-from headway.cli.replay import replay
-from headway.cli.run import run
-from headway.cli.schedule import schedule
-from headway.cli.simulate import simulate
-from headway.cli.submit import submit
+from headway.core.errors import UserError
 
-app = typer.Typer(
-    name="headway",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="A scheduler for deep-learning training that knows how much headway each job is making.",
-)
-app.command()(run)
-app.command()(simulate)
-app.command()(compare)
-app.command()(generate)
-app.command()(replay)
-app.command()(schedule)
-app.command()(submit)
-app.command()(jobs)
-app.add_typer(lab, name="lab")
+COMMANDS = {
+    "run": "run",
+    "simulate": "simulate",
+    "compare": "compare",
+    "generate": "generate",
+    "replay": "replay",
+    "schedule": "schedule",
+    "submit": "submit",
+    "jobs": "jobs",
+    "lab": "lab",
+}
+"""Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
+
+EXTRAS = {"schedule": "kube", "submit": "kube", "jobs": "kube", "lab": "lab", "predict": "predict"}
+HELP = "A scheduler for deep-learning training that knows how much headway each job is making."
+
+
+def app_for(words: list[str]) -> typer.Typer:
+    """The whole command line; where the first word names a command, with that command alone."""
+    app = typer.Typer(
+        name="headway", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP
+    )
+    app.callback()(lambda: None)
+    wanted = [words[0]] if words and words[0] in COMMANDS else list(COMMANDS)
+    for name in wanted:
+        _add(app, name)
+    return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    try:
+        module = importlib.import_module(f"headway.cli.{COMMANDS[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "headway":
+            raise
+        app.command(name, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+            _needs_extra(name, error.name or "")
+        )
+        return
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=name)
+    else:
+        app.command(name)(getattr(module, name))
+
+
+def _needs_extra(name: str, missing: str) -> Callable[..., Any]:
+    extra = EXTRAS.get(name, "train")
+
+    def command() -> None:
+        raise UserError(f"`headway {name}` needs {missing}: pip install 'headway[{extra}]'")
+
+    command.__doc__ = f"Needs an extra: pip install 'headway[{extra}]'."
+    return command
