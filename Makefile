@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check unit cluster browser clean help
+.PHONY: run test check browser lab-ready clean help
 
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
@@ -44,7 +44,13 @@ browser:
 	      || echo "chromium could not be installed: the report is not tested in a browser"; \
 	  else echo "no chromium here: the report is not tested in a browser"; fi
 
-test: check browser
+# Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
+# Where they cannot be had, those tests say why they are skipped (and fail where CI is set).
+lab-ready: $(VENV)/.test
+	-@$(BIN)/headway lab deps
+	-@$(BIN)/headway lab build
+
+test: check browser lab-ready
 	$(BIN)/pytest
 
 clean:
