@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -65,6 +65,20 @@ def nodes_of(path: Path, entries: list[NodeFields]) -> tuple[Node, ...]:
     if twice:
         raise WorkloadError(f"{path}: field nodes: two nodes are called {min(twice)!r}")
     return tuple(nodes)
+
+
+def load_all(paths: Sequence[Path]) -> JobsFile:
+    """Several files as one: their jobs together, on the nodes of the first that names any."""
+    files = [load(path) for path in paths]
+    owner: dict[str, Path] = {}
+    for file in files:
+        for job in file.jobs:
+            if job.id in owner:
+                raise WorkloadError(f"{file.path}: job {job.id!r}: field name: {owner[job.id]} has a job of that name")
+            owner[job.id] = file.path
+    jobs = sorted((job for file in files for job in file.jobs), key=lambda job: job.submit)
+    nodes = next((file.nodes for file in files if file.nodes), ())
+    return JobsFile(files[0].path, tuple(jobs), nodes, files[0].simulate)
 
 
 def _decode(path: Path) -> FileFields:
