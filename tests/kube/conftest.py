@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 import headway
 
@@ -44,7 +45,7 @@ class Schedule:
         pod["spec"]["containers"][0]["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
         template.write_text(json.dumps(pod))
         command = [
-            *HEADWAY, "schedule", "--kubeconfig", str(self.lab.kubeconfig), "--namespace", self.namespace,
+            *HEADWAY, "schedule", "--kubeconfig", str(self.kubeconfig()), "--namespace", self.namespace,
             "--policy", f"{HERE / 'script.py'}:scripted", "--log", str(self.log), "--template", str(template),
             "--checkpoints", str(self.lab.shared / self.namespace), "--progress-seconds", "1",
             "--progress-listen", f"0.0.0.0:{self.port}",
@@ -52,6 +53,18 @@ class Schedule:
         ]  # fmt: skip
         with self.output[-1].open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment())
+
+    def kubeconfig(self) -> Path:
+        """With the rights of the shipped role and no more."""
+        path = self.folder / "kubeconfig"
+        if not path.exists():
+            account = "/api/v1/namespaces/headway-system/serviceaccounts/headway/token"
+            asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            token = self.lab.api.post(account, asked)["status"]["token"]
+            config = yaml.safe_load(self.lab.kubeconfig.read_bytes())
+            config["users"][0]["user"] = {"token": token}
+            path.write_text(json.dumps(config))
+        return path
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -1,5 +1,7 @@
 """A policy for tests: each job's name says what is to be done to it, once it has trained for a while. Pure."""
 
+import numpy as np
+
 from headway.core.draft import Draft
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Plan, Resize, Scale, Start, Stop
@@ -13,13 +15,16 @@ def scripted(snapshot):
     draft = Draft(snapshot)
     start_in_order(draft, jobs.waiting())
     decisions = [d for d in draft.plan().decisions if isinstance(d, Start)]
+    left = snapshot.estimates.left(snapshot.now)
     until = float("inf")
     for row in jobs.running():
         decision = _for(snapshot, int(row))
         due = float(jobs.first_start[row]) + AFTER_SECONDS
-        if decision is not None and snapshot.now >= due:
+        if decision is None or np.isnan(left[row]):
+            continue  # nothing to do, or no progress seen yet
+        if snapshot.now >= due:
             decisions.append(decision)
-        elif decision is not None:
+        else:
             until = min(until, due)
     return Plan(tuple(decisions), until)
 

@@ -52,7 +52,7 @@ def test_every_decision_on_real_pods_and_the_log_replays(schedule):
     for name in ("move", "stop"):
         (_, _, _, first), (_, _, attempt, second) = firsts(schedule.story(name))
         assert (first, attempt) == (0, 1), schedule.story(name)
-        assert second > 20
+        assert second > 2, schedule.story(name)
         assert f"worker 0 0 saved {second}" in schedule.story(name), "it goes on from the step that was acknowledged"
     assert moved is not None
     assert schedule.stop() == 0
@@ -85,7 +85,9 @@ def test_ends_well_badly_and_by_other_hands(schedule):
     assert "did not save in time" in schedule.words()
     schedule.wait("deaf", "Succeeded", seconds=90)
     assert len(firsts(schedule.story("deaf"))) == 1, "what did not save was not stopped"
-    assert schedule.phase("huge") == "Waiting"
+    huge = schedule.job("huge")["status"]
+    assert (huge["phase"], huge["reason"]) == ("Waiting", "LargerThanAnyNode")
+    assert "64 cpu" in huge["message"]
     deadline = time.monotonic() + 30
     while schedule.pods("withdrawn"):
         assert time.monotonic() < deadline
@@ -124,7 +126,7 @@ def test_killed_in_the_middle_of_everything_it_goes_on(schedule):
     assert firsts(schedule.story("short")) == [("worker", 0, 0, 0)], "finished work is not done again"
     last = firsts(schedule.story("move"))[-1]
     assert last[2] == 1, schedule.story("move")
-    assert last[3] > 20, schedule.story("move")
+    assert last[3] > 2, schedule.story("move")
     assert schedule.stop() == 0
     replayed = schedule.replay()
     assert " 0 plans differ" in replayed.stdout, replayed.stdout + replayed.stderr

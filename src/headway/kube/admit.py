@@ -108,6 +108,7 @@ class Admission:
         intent = memory.intent if memory.intent.since else replace(memory.intent, since=submitted(found))
         written = intent if memory.intent.since else None
         record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.patience), written)
+        record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
         if memory.step:
             record.progress = record.progress_written = Progress(memory.step, job.steps)
         self.store.records[found.metadata.uid] = record

@@ -38,8 +38,9 @@ from headway.kube.setup import Setup
 from headway.kube.status import event_of
 from headway.kube.store import Store
 from headway.kube.view import AskSave, Step
+from headway.kube.waiting import tell_why
 from headway.kube.watch import Changed, Deleted, Listed
-from headway.listen import ProgressServer
+from headway.listen import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
@@ -60,6 +61,7 @@ class KubeCluster:
         self._by_id: dict[JobId, Record] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
+        self._shown: Snapshot | None = None
         self._happened = self._heard = True
         self._seen_any = self._closing = False
         self._first_look()
@@ -88,6 +90,8 @@ class KubeCluster:
         for decision in plan.decisions:
             if not isinstance(decision, Reserve):
                 self._begin(decision)
+        if self._shown is not None:
+            tell_why(self._shown, plan, self._by_id.get, self.now(), self.setup.progress_seconds)
 
     def stop(self) -> None:
         """From a signal handler: the next snapshot is the last. Pods go on; the next start takes over."""
@@ -130,6 +134,8 @@ class KubeCluster:
             record = self._by_id.get(event.job)
             if record is not None:
                 self._heard |= hear(record, event, self.board, self.now(), self.setup.began)
+                if isinstance(event, Connected) and record.size_changed:
+                    self._tell_size(record, record.intent.allocation or ())
 
     def _news(self, kind: type, message: Any) -> None:
         if kind is Pod:
@@ -151,7 +157,7 @@ class KubeCluster:
         if self._store.nodes_changed:
             self._set_nodes(())
         gone = self._store.gone(self.now(), self.setup.patience.lost_node)
-        for record in self._store.records.values():
+        for record in self._store.records.values() if gone else ():
             record.dirty |= any(r.node in gone and not r.over for r in record.replicas.values())
 
     def _set_nodes(self, intents: Iterable[Intent]) -> None:
@@ -159,6 +165,7 @@ class KubeCluster:
         named = [name for i in intents for share in (*(i.allocation or ()), *(i.target or ())) for name in share.nodes]
         if not self._store.nodes_changed and all(name in self._table.numbers for name in named):
             return
+        self._store.absent |= {name for name in named if name not in self._store.nodes}
         nodes = self._table.nodes(self._store.nodes, self._store.foreign.by_node, named)
         self._store.nodes_changed = False
         if nodes.nodes != self.board.nodes.nodes or nodes.kinds != self.board.nodes.kinds:
@@ -194,9 +201,7 @@ class KubeCluster:
         assert row is not None
         shape = self.board.table.shapes[int(self.board.table.get("shape", row))]
         state, placement = self.board.aim(row, decision)
-        target: Allocation | None = None
-        if placement is not None:
-            target = allocation_of(placement, record.job, shape, self.board.nodes)
+        target = None if placement is None else allocation_of(placement, record.job, shape, self.board.nodes)
         now = self.now()
         intent = begun(record.intent, decision, target, now + self.setup.began, self.setup.patience)
         self.board.begin(row, state, placement, now, intent.until - self.setup.began)
@@ -235,10 +240,11 @@ class KubeCluster:
         log.info("job %s: %s%s", record.job.id, intent.state.name.lower(), words)
         if not record.withdrawn:
             self._remote.announce(record.meta.namespace, event_of(record.meta, old, intent))
-        if intent.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING) and intent.allocation:
-            self._tell_size(record, intent.allocation)
+        if intent.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING):
+            self._tell_size(record, intent.allocation or ())
 
     def _tell_size(self, record: Record, allocation: Allocation) -> None:
+        record.size_changed = True
         cores = {s.role: dict(s.amounts)[CPU] / 1000 for s in allocation if CPU in dict(s.amounts)}
         self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
 
@@ -276,13 +282,12 @@ class KubeCluster:
             self._wake = math.inf
         self._happened = self._heard = False
         self._sampled = now
-        return self.board.snapshot(now)
+        self._shown = self.board.snapshot(now)
+        return self._shown
 
     def _idle(self) -> bool:
-        if self._store.records or not self._seen_any:
-            self._idle_since = math.inf
-        else:
-            self._idle_since = min(self._idle_since, self.now())
+        busy = self._store.records or not self._seen_any
+        self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.setup.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:

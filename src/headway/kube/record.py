@@ -45,8 +45,12 @@ class Record:
     progress: Progress | None = None
     progress_written: Progress | None = None
     progress_written_at: float = 0.0
+    explained_at: float = -math.inf
+    """When it was last told why it waits."""
     speaker: tuple[str, int] | None = None
     """The replica whose word counts as the job's progress: the first that spoke in this attempt."""
+    size_changed: bool = False
+    """Since this attempt began: a replica that connects late must be told."""
     heard_attempt: int = -1
     """The attempt that last reported."""
     sample: Sample | None = None
@@ -87,7 +91,7 @@ class Record:
     def turn(self, intent: Intent) -> None:
         """To another intent; what was refused and who spoke belongs to the one before."""
         if intent.attempt != self.intent.attempt:
-            self.speaker = None
+            self.speaker, self.size_changed = None, False
         self.intent, self.refusal = intent, None
 
     def trouble(self, error: ApiError, now: float) -> None:

@@ -51,6 +51,8 @@ class Store:
     records: dict[str, Record] = field(default_factory=dict)
     """By the TrainingJob's uid."""
     nodes: dict[str, NodeObject] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Nodes that were, or that an allocation names, and that there are not."""
     not_ready_since: dict[str, float] = field(default_factory=dict)
     foreign: Foreign = field(default_factory=Foreign)
     nodes_changed: bool = True
@@ -60,12 +62,15 @@ class Store:
     def see_nodes(self, news: Listed[NodeObject] | Changed[NodeObject] | Deleted[NodeObject], now: float) -> None:
         match news:
             case Listed(objects=objects):
+                self.absent |= self.nodes.keys()
                 self.nodes = {}
                 for found in objects:
                     self._node(found, now)
                 self.nodes_changed = True
             case Deleted(object=found):
                 self.nodes.pop(found.metadata.name, None)
+                self.not_ready_since.pop(found.metadata.name, None)
+                self.absent.add(found.metadata.name)
                 self.nodes_changed = True
             case Changed(object=found):
                 old = self.nodes.get(found.metadata.name)
@@ -75,6 +80,7 @@ class Store:
     def _node(self, found: NodeObject, now: float) -> None:
         name = found.metadata.name
         self.nodes[name] = found
+        self.absent.discard(name)
         if is_ready(found):
             self.not_ready_since.pop(name, None)
         else:
@@ -82,9 +88,10 @@ class Store:
 
     def gone(self, now: float, patience: float) -> frozenset[str]:
         """Nodes whose pods count as lost: silent for too long, or no longer there."""
+        if not self.not_ready_since and not self.absent:
+            return frozenset()
         silent = {name for name, since in self.not_ready_since.items() if now - since >= patience}
-        named = {r.node for record in self.records.values() for r in record.replicas.values()}
-        return frozenset(silent | {name for name in named if name not in self.nodes})
+        return frozenset(silent | self.absent)
 
     def see_pods(self, news: Listed[Pod] | Changed[Pod] | Deleted[Pod]) -> None:
         match news:
