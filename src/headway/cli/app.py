@@ -1,4 +1,4 @@
-"""All commands in one place. Each is imported when it is called, so that nobody pays for an extra that he does not use."""
+"""All commands in one place, each imported when it is called: nobody pays for an extra that he does not use."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COMMANDS = {
     "compare": "compare",
     "generate": "generate",
     "replay": "replay",
+    "why": "why",
     "schedule": "schedule",
     "submit": "submit",
     "jobs": "jobs",

@@ -30,11 +30,11 @@ from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import Left, left_behind
-from headway.workload.jobsfile import JobsFile, load
+from headway.workload.jobsfile import JobsFile, load_all
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A jobs file (YAML).")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Jobs files (YAML).")],
     policy: PolicyName = "adaptive",
     settings: Set = [],  # noqa: B006  typer copies it
     cluster: Cluster = "",
@@ -48,13 +48,13 @@ def run(
     json: Json = False,
 ) -> None:
     """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
-    workload = load(file)
+    workload, file = load_all(files), files[0]
     nodes = _nodes(file, workload, cluster)
     _check_programs(file, workload)
     chosen, book = make_policy(policy, settings), make_book(estimates)
     folder = (state or Path(".headway") / file.stem).resolve()
     lock = _lock(folder)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")

@@ -1,0 +1,60 @@
+"""`headway why`: why is a job not running? Answered from a run's log, up to the last cycle in it."""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headway.cli.options import Json
+from headway.cli.wiring import make_policy
+from headway.core.errors import UserError
+from headway.core.job import JobId
+from headway.core.plan import Plan
+from headway.core.reason import explain
+from headway.core.snapshot import Snapshot
+from headway.predict.scaling import plain_speed
+from headway.record.replay import ReplayCluster
+
+
+def why(
+    job: Annotated[str, typer.Argument(help="The job's name.")],
+    log: Annotated[Path | None, typer.Option(help="The run's log; default: the newest in .headway.")] = None,
+    json: Json = False,
+) -> None:
+    """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
+    path = log or _newest()
+    snapshot, plan = _last(path)
+    if JobId(job) not in snapshot.jobs.row_of:
+        known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
+        raise UserError(f"{path}: there is no job {job!r}; it has {known}")
+    reason = explain(snapshot, plan, JobId(job))
+    if json:
+        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now}))
+        return
+    print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {reason.sentence}")
+    if reason.blocked_by:
+        print(f"  held by   {', '.join(reason.blocked_by)}")
+    if reason.remedy:
+        print(f"  helps     {reason.remedy}")
+
+
+def _newest() -> Path:
+    logs = sorted(Path(".headway").glob("*/run.log"), key=lambda path: path.stat().st_mtime)
+    if not logs:
+        raise UserError("--log: there is no run in .headway here; name the log of a run")
+    return logs[-1]
+
+
+def _last(path: Path) -> tuple[Snapshot, Plan]:
+    cluster = ReplayCluster(path, plain_speed)
+    last: Snapshot | None = None
+    while (snapshot := cluster.next_snapshot()) is not None:
+        last = snapshot
+    if last is None:
+        raise UserError(f"{path}: the log has no cycle yet")
+    head = cluster.heads[-1]
+    return last, make_policy(head.policy, head.settings.get("set", []))(last)
