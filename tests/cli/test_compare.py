@@ -113,7 +113,7 @@ def test_another_baseline(headway: Command, jobs: Path) -> None:
 
 
 def test_the_tables_fit_a_terminal(headway: Command, jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, err = headway("compare", jobs, "--policies", "fifo,srtf", "-j", 1)
     assert (code, err) == (0, "")
     assert "of clairvoyant" in out

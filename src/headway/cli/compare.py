@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.compared import CLAIRVOYANT, Compared, compared
-from headway.cli.options import Cluster, Estimates, Format, Json, Report
+from headway.cli.options import Cluster, Estimates, Format, Json, Report, World
 from headway.cli.pool import perform_all
 from headway.cli.reach import needs_of
 from headway.cli.scenario import Task, read_scenario
@@ -31,6 +31,7 @@ def compare(
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
+    world: World = None,
     bounds: Annotated[bool, typer.Option(help="Run clairvoyant srtf and srsf too, as a bound.")] = True,
     report: Report = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
@@ -44,7 +45,7 @@ def compare(
     numbers = _seeds(seeds)
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is none of the compared policies ({', '.join(names)})")
-    scenario = read_scenario(file, format_, cluster)
+    scenario = read_scenario(file, format_, cluster, world)
     tasks = [
         Task(
             policy=name, estimates=estimates, settings=chosen[name], seed=seed,

@@ -17,5 +17,9 @@ Format = Annotated[str, typer.Option("--format", help="The trace's format; guess
 Estimates = Annotated[str, typer.Option(help="Where remaining times come from: oracle, declared, progress or none.")]
 Seed = Annotated[int, typer.Option(help="For whatever is random; also shuffles jobs submitted at the same moment.")]
 Log = Annotated[Path | None, typer.Option(help="Write the run's log here; with .gz it is compressed.")]
+World = Annotated[
+    Path | None,
+    typer.Option(help="A YAML file whose `simulate` section says what things cost, how fast jobs are and what fails."),
+]
 Report = Annotated[Path | None, typer.Option(help="Write a page with table and charts here: one file, no network.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

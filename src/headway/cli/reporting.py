@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections import Counter
@@ -10,11 +11,12 @@ from pathlib import Path
 
 from headway.cli.compared import Compared, compared
 from headway.cli.reach import needs_of
-from headway.cli.scenario import Scenario, Task
+from headway.cli.scenario import Scenario, Task, differing
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, show
 from headway.record.outcome import Outcome
 from headway.record.report import Subject, write
+from headway.workload.schema import SimulateFields
 
 
 def report_one(path: Path, scenario: Scenario, task: Task, found: Outcome) -> None:
@@ -28,8 +30,7 @@ def report_all(path: Path, scenario: Scenario, found: Compared) -> None:
     settings = [
         f"{one.policy}: {', '.join(one.settings)}" for one in found.tasks if one.settings and one.seed == seeds[0]
     ]
-    costs = {name: value for name in ("start", "save", "stop", "scale", "resize")
-             if str(value := getattr(trace.simulate, name)) not in ("0", "0.0")}  # fmt: skip
+    world = differing(trace.simulate, SimulateFields())
     facts = [
         ("trace", f"{scenario.source} ({len(trace.jobs):,} jobs)"),
         ("cluster", cluster_words(scenario.nodes)),
@@ -37,10 +38,7 @@ def report_all(path: Path, scenario: Scenario, found: Compared) -> None:
         ("settings", "; ".join(settings) or "the policies' own"),
         ("estimates", task.estimates),
         ("seeds", ", ".join(str(seed) for seed in seeds)),
-        (
-            "costs",
-            ", ".join(f"{name} {value}" for name, value in costs.items()) or "none: decisions take effect at once",
-        ),
+        ("world", json.dumps(world) if world else "plain: decisions take effect at once, nothing fails"),
         *[("about the trace", note) for note in trace.notes],
     ]
     several = len(names) > 1

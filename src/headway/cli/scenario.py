@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from headway.cli.wiring import make_book, make_policy, parse_cluster
 from headway.cli.world import world_of
@@ -19,7 +22,9 @@ from headway.record.metrics import Tally
 from headway.record.outcome import Outcome, outcome
 from headway.sim.cluster import SimCluster
 from headway.sim.world import World
+from headway.workload.jobsfile import decode
 from headway.workload.open import open_workload
+from headway.workload.schema import JobFields, NodeFields, SimulateFields
 from headway.workload.trace import Trace
 
 Progress = Callable[[float], None]
@@ -33,6 +38,8 @@ class Scenario:
     trace: Trace
     nodes: tuple[Node, ...]
     source: str
+    world: str = ""
+    """The file that says how the world behaves, where it is not the trace itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +55,28 @@ class Task:
     """Whether jobs report progress though no estimate needs it: for a log that somebody looks at."""
 
 
-def read_scenario(file: Path, format_: str, cluster: str) -> Scenario:
+class WorldFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A file that says how the simulated world behaves. A jobs or cluster file will do as well."""
+
+    simulate: SimulateFields
+    nodes: list[NodeFields] = []
+    jobs: list[JobFields] = []
+
+
+def read_scenario(file: Path, format_: str, cluster: str, world: Path | None = None) -> Scenario:
     trace = open_workload(file, format_)
+    if world is not None:
+        trace = replace(trace, simulate=decode(world, WorldFields).simulate)
     nodes = parse_cluster(cluster) if cluster else list(trace.nodes)
     if not trace.jobs:
         raise UserError(f"{file}: there is no job in it")
     if not nodes:
         raise UserError(f"{file}: it names no nodes; give --cluster such as 32x4 (nodes x GPUs) or a file of nodes")
-    return Scenario(trace, tuple(nodes), file.name)
+    return Scenario(trace, tuple(nodes), file.name, world.name if world else "")
 
 
 def make_world(scenario: Scenario, task: Task) -> World:
-    samples = task.estimates == "progress" or len(scenario.trace.jobs) <= 1000
+    samples = task.estimates == "progress" or task.samples
     trace = scenario.trace
     return world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
 
@@ -77,7 +94,16 @@ def make_cluster(scenario: Scenario, task: Task) -> SimCluster:
 
 
 def make_head(scenario: Scenario, task: Task) -> Head:
-    return Head("sim", task.policy, task.estimates, {"set": list(task.settings)}, task.seed, 0.0, scenario.source)
+    chosen: dict[str, Any] = {"set": list(task.settings)}
+    if (world := differing(scenario.trace.simulate, SimulateFields())) and scenario.world:
+        chosen["simulate"] = world
+    return Head("sim", task.policy, task.estimates, chosen, task.seed, 0.0, scenario.source)
+
+
+def differing(fields: msgspec.Struct, plain: msgspec.Struct) -> dict[str, Any]:
+    """What was said otherwise than the default."""
+    said, default = msgspec.to_builtins(fields), msgspec.to_builtins(plain)
+    return {name: value for name, value in said.items() if value != default.get(name)}
 
 
 def perform(scenario: Scenario, task: Task, progress: Progress | None = None) -> Outcome:

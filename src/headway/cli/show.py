@@ -31,26 +31,26 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
 
 def show_comparison(found: Compared) -> None:
     console = Console()
-    for table in (times_table(found), ratios_table(found)):
+    for table in (times_table(found, wide=console.width >= 100), ratios_table(found)):
         console.print(table)
     for line in bound_lines(found):
         console.print(line, highlight=False)
 
 
-def times_table(found: Compared) -> Table:
-    columns = ("mean", "95 % interval", "p50", "p99", "wait", "makespan")
+def times_table(found: Compared, *, wide: bool) -> Table:
+    columns = ["mean", *["95 % interval"] * wide, "p50", "p99", "wait", "makespan", "held"]
     table = _table(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns)
     for row in found.rows:
         jct = row["jct"]
         table.add_row(
-            row["policy"], _second(jct["mean"]), _interval(row["ci"].get("jct"), "{:,.0f}"), _second(jct["p50"]),
-            _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
+            row["policy"], _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide, _second(jct["p50"]),
+            _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]), _held(row),
         )  # fmt: skip
     return table
 
 
 def ratios_table(found: Compared) -> Table:
-    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off", "held"]
+    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
     deadlines = any(row["deadlines"]["total"] for row in found.rows)
     unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
     table = _table("Mean completion as a multiple", [*columns, *["deadlines"] * deadlines, *["not done"] * unfinished])
@@ -58,7 +58,7 @@ def ratios_table(found: Compared) -> Table:
         ratio, met = row["ratio"], row["deadlines"]
         table.add_row(
             row["policy"], _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
-            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}", _held(row),
+            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
             *[f"{met['met']:g} of {met['total']:g}"] * deadlines, *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
         )  # fmt: skip
     return table

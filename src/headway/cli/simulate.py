@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Report, Seed, Set
+from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Report, Seed, Set, World
 from headway.cli.progress import Bars
 from headway.cli.scenario import Task, make_cluster, make_head, read_scenario, watched
 from headway.cli.show import show_result
@@ -28,6 +28,7 @@ def simulate(
     format_: Format = "",
     estimates: Estimates = "declared",
     seed: Seed = 0,
+    world: World = None,
     log: Log = None,
     report: Report = None,
     json: Json = False,
@@ -39,7 +40,7 @@ def simulate(
     check_estimates(estimates)
     chosen = make_policy(policy, settings)
     writable(report, "--report")
-    scenario = read_scenario(file, format_, cluster)
+    scenario = read_scenario(file, format_, cluster, world)
     task = Task(
         policy=policy, estimates=estimates, settings=tuple(settings), seed=seed, picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
