@@ -7,7 +7,7 @@ A JSON line has the fields of a job in a jobs file (`schema.JobFields`) and `tru
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -79,11 +79,10 @@ def read_lines(path: Path) -> Trace:
 def read_csv(path: Path) -> Trace:
     rows = Rows(path, ("name",))
     jobs = Collector(rows)
-    header = _header(path)
+    _check_header(path)
     for row in rows:
-        given = {name: row.text(name) for name in header if row.text(name)}
         try:
-            fields = msgspec.convert(given, CsvFields, strict=False)
+            fields = msgspec.convert(row.filled(), CsvFields, strict=False)
         except msgspec.ValidationError as error:
             raise row.error("", _sentence(error)) from error
         if fields.gpu is None and fields.cpu is None and fields.memory is None:
@@ -92,12 +91,11 @@ def read_csv(path: Path) -> Trace:
     return jobs.trace("csv")
 
 
-def _header(path: Path) -> Sequence[str]:
+def _check_header(path: Path) -> None:
     header = [name.strip() for name in next(csv.reader([first_line(path)]), [])]
     unknown = [name for name in header if name not in CSV_COLUMNS]
     if unknown:
         raise WorkloadError(f"{path}, line 1: field {unknown[0]}: no such column; there are {', '.join(CSV_COLUMNS)}")
-    return header
 
 
 def _sentence(error: msgspec.DecodeError) -> str:
@@ -110,7 +108,9 @@ def _add(jobs: Collector, fields: LineFields) -> None:
     if not any(amount for role in job.roles for _, amount in role.request):
         raise jobs.rows.error("gpu", "the job asks for no resource at all")
     jobs.job_id(job.id, "name")
-    job = replace(job, roles=jobs.share(job.roles))
+    roles = jobs.share(job.roles)
+    if roles is not job.roles:
+        job = replace(job, roles=roles)
     if fields.true_seconds is not None:
         try:
             jobs.truth[JobId(job.id)] = seconds(fields.true_seconds)

@@ -85,6 +85,9 @@ class Rows:
 
     def _learn(self, names: list[str]) -> None:
         self._column = {name: number for number, name in enumerate(names)}
+        if len(self._column) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise WorkloadError(f"{self.path}, line 1: field {twice}: there are two such columns")
         missing = [name for name in self._needs if name not in self._column]
         if missing:
             raise WorkloadError(f"{self.path}, line 1: field {missing[0]}: there is no such column")
@@ -98,6 +101,10 @@ class Rows:
     def text(self, field: str, default: str = "") -> str:
         number = self._column.get(field)
         return default if number is None else self._cells[number].strip()
+
+    def filled(self) -> dict[str, str]:
+        """All cells that are not empty, by their column."""
+        return {name: cell.strip() for name, cell in zip(self._column, self._cells, strict=True) if cell.strip()}
 
     def _cell(self, field: str) -> str:
         number = self._column.get(field)

@@ -138,7 +138,7 @@ def seconds(value: Number) -> float:
     """A duration as people write it: 90, 90s, 5m, 1.5h, 2d."""
     text = str(value).strip()
     number, unit = text, 1.0
-    for suffix, size in _UNITS.items():
+    for suffix, size in _UNITS.items() if text[-1:].isalpha() else ():
         if text.endswith(suffix) and text[: -len(suffix)].replace(".", "", 1).isdigit():
             number, unit = text[: -len(suffix)], size
             break
