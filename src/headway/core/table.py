@@ -76,7 +76,7 @@ class Jobs:
 
     def values(self, row: int, names: Sequence[str]) -> list[Any]:
         """Several columns of one row, as plain numbers."""
-        if self.newer is None and not self.overwritten and not self.views:
+        if self.newer is None and not self.overwritten:
             columns = self._columns
             return [columns[name].item(row) for name in names]
         return [self.value(row, name) for name in names]
@@ -267,9 +267,13 @@ class Table:
         if name in self.lent:
             column = self.columns[name] = column.copy()
             self.lent.discard(name)
-        latest = self._latest
-        if latest is not None and name not in latest.views:
-            latest.overwritten.setdefault(name, {}).setdefault(row, column.item(row))
+        if self._latest is not None:
+            kept = self._latest.overwritten
+            before = kept.get(name)
+            if before is None:
+                before = kept[name] = {}
+            if row not in before:
+                before[row] = column.item(row)
         column[row] = value
 
     def append(self, job: Job, now: float) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -157,8 +158,26 @@ def pack_job(job: Job) -> dict[str, Any]:
     """Only what differs from the defaults: a trace's job is a short line."""
     packed = _differing(job, _JOB_DEFAULTS)
     packed["can"] = int(job.can)
-    packed["roles"] = [_differing(role, _ROLE_DEFAULTS) for role in job.roles]
+    packed["roles"] = [_pack_role(role) for role in job.roles]
     return packed
+
+
+@lru_cache(maxsize=4096)
+def _pack_role(role: Role) -> dict[str, Any]:
+    """A trace has few different roles and many jobs."""
+    return _differing(role, _ROLE_DEFAULTS)
+
+
+def _unpack_role(packed: dict[str, Any]) -> Role:
+    try:
+        return _known_role(tuple(packed.items()))
+    except TypeError:  # lists, as they come from a file, have no hash
+        return msgspec.convert(packed, Role)
+
+
+@lru_cache(maxsize=4096)
+def _known_role(items: tuple[tuple[str, Any], ...]) -> Role:
+    return msgspec.convert(dict(items), Role)
 
 
 def _differing(thing: object, defaults: dict[str, Any]) -> dict[str, Any]:
@@ -169,5 +188,5 @@ def unpack_job(packed: dict[str, Any]) -> Job:
     values = dict(packed)
     values["can"] = Can(values["can"])
     values["id"] = JobId(values["id"])
-    values["roles"] = tuple(msgspec.convert(role, Role) for role in values["roles"])
+    values["roles"] = tuple(_unpack_role(role) for role in values["roles"])
     return Job(**values)

@@ -71,13 +71,13 @@ class LogWriter:
             self._nodes = snapshot.nodes
             self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
         jobs = snapshot.jobs
-        for row in sorted(snapshot.changed) if len(snapshot.changed) > 1 else snapshot.changed:
-            serial = jobs.value(row, "serial")
-            if serial > self._known:
-                self._known = serial
-                self._write(JobLine(serial, pack_job(jobs.job(row))))
-        line = CycleLine(snapshot.cycle, snapshot.now)
-        line.changed = [_change(snapshot, row) for row in snapshot.changed]
+        changed = [_change(snapshot, row) for row in snapshot.changed]
+        fresh = [(change.serial, row) for change, row in zip(changed, snapshot.changed, strict=True)
+                 if change.serial > self._known]  # fmt: skip
+        for serial, row in sorted(fresh):
+            self._known = serial
+            self._write(JobLine(serial, pack_job(jobs.job(row))))
+        line = CycleLine(snapshot.cycle, snapshot.now, changed)
         line.beliefs = self._beliefs(snapshot, line.changed)
         if snapshot.estimates.asked_speeds:
             line.speeds = self._new_speeds(snapshot)
