@@ -1,4 +1,4 @@
-"""What the documentation shows is run: Python blocks whole, commands in virtual time for real, others by their options."""
+"""What the documentation shows is run: Python blocks whole, commands in virtual time too, others by their options."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_python_blocks_run(page, tmp_path):
     if page.name == "ARCHITECTURE.md":
         pytest.skip("shows the loop itself, which tests/cycle runs")
     text = "\n\n".join(_blocks(page, "python"))
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

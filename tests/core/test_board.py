@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from make import a_job, a_role, some_nodes
 
 from headway.core.board import Board
 from headway.core.placement import Placement
 from headway.core.plan import Move, Resize, Scale
 from headway.core.states import State
+from make import a_job, a_role, some_nodes
 
 
 def _started(board: Board, name: str, placement: Placement, **job: object) -> int:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from make import a_job, a_node, a_role, a_snapshot, flying, running
 
 from headway.core.check import check
 from headway.core.job import Can, JobId
@@ -9,6 +8,7 @@ from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.states import State
+from make import a_job, a_node, a_role, a_snapshot, flying, running
 
 A = JobId("a")
 NODES = Nodes.of(
@@ -85,7 +85,11 @@ FIXED = running(a_job(roles=[ELASTIC], can=Can.NOTHING), (0, 0))
         (Stop(A, Because.PREEMPTED), FIXED, "does not allow to stop"),
         (Stop(A, Because.CANCELLED), FIXED, ""),
         (Start(A, Placement(((0, 0),))), RUNNING, "running, not waiting"),
-        (Stop(A, Because.PREEMPTED), flying(a_job(roles=[ELASTIC]), State.STOPPING, at=Placement(((0, 0),))), "stopping"),
+        (
+            Stop(A, Because.PREEMPTED),
+            flying(a_job(roles=[ELASTIC]), State.STOPPING, at=Placement(((0, 0),))),
+            "stopping",
+        ),
         (Move(A, Placement(((1, 1),))), running(a_job(roles=[ELASTIC], checkpoints=False), (0, 0)), "does not allow"),
     ],
 )

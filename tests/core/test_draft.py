@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-from make import a_job, a_role, a_snapshot, flying, running, some_nodes
 
 from headway.core.draft import Draft
 from headway.core.placement import Placement
 from headway.core.plan import Because, Resize, Scale, Start, Stop
 from headway.core.states import State
+from make import a_job, a_role, a_snapshot, flying, running, some_nodes
 
 
 def test_a_draft_leaves_the_snapshot_alone():

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from make import a_job, a_node, a_role, a_snapshot, flying, running
 
 from headway.core.job import JobId
 from headway.core.node import Nodes
@@ -9,12 +8,16 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Reserve, Start
 from headway.core.reason import Code, explain
 from headway.core.states import State
+from make import a_job, a_node, a_role, a_snapshot, flying, running
 
 NODES = Nodes.of([a_node("n0", gpus=4), a_node("n1", gpus=4, taints=("mine",))])
 FULL = running(a_job("holder", gpus=3), (0, 0, 0))
 
 
-def _explain(*jobs, plan=Plan(), nodes=NODES):
+NOTHING = Plan()
+
+
+def _explain(*jobs, plan=NOTHING, nodes=NODES):
     return explain(a_snapshot(*jobs, nodes=nodes), plan, JobId("a"))
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from make import a_job, some_nodes
 
 from headway.core.board import Board, IllegalTransition
 from headway.core.placement import Placement
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
+from make import a_job, some_nodes
 
 HERE = Placement(((0,),))
 

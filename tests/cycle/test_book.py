@@ -4,15 +4,15 @@ import math
 from dataclasses import replace
 
 import pytest
-from make import a_job, a_snapshot, running, waiting
 
 from headway.core.estimates import Estimates
 from headway.core.job import JobId
+from headway.core.placement import Placement
+from headway.core.plan import Plan, Start
 from headway.core.snapshot import Sample
 from headway.cycle.book import Declared, Nothing, Progress
 from headway.cycle.loop import decide
-from headway.core.plan import Plan, Start
-from headway.core.placement import Placement
+from make import a_job, a_snapshot, running, waiting
 
 
 def _samples(*points, total=100):

@@ -16,7 +16,6 @@ from headway.core.snapshot import Snapshot
 from headway.local.flights import Patience
 from headway.policies.fifo import first_fit
 
-
 pytestmark = pytest.mark.timeout(90)
 
 
@@ -89,7 +88,8 @@ def test_a_job_is_resized_while_it_trains(scripts):
         "import time\nfrom headway import progress\nend = time.time() + 8\nn = 0\n"
         "with progress.track(total_steps=100) as p:\n"
         "    p.on_resize(lambda size: print('resized', size.cpu, flush=True))\n"
-        "    while time.time() < end:\n        n += 1\n        p.report(min(n // 100000, 99)) if n % 1000 == 0 else None\n"
+        "    while time.time() < end:\n        n += 1\n"
+        "        p.report(min(n // 100000, 99)) if n % 1000 == 0 else None\n"
     )
     job = a_local_job("a", scripts, "burn.py")
 

@@ -16,7 +16,6 @@ from headway.local.limits import Limits
 from headway.local.shim import descendants
 from headway.policies.fifo import first_fit
 
-
 pytestmark = pytest.mark.timeout(90)
 
 
@@ -78,7 +77,7 @@ def test_children_left_behind_are_ended(scripts):
     (scripts / "parent.py").write_text(
         "import os, subprocess, sys\n"
         "code = 'import os,time,signal; signal.signal(15, signal.SIG_IGN); "
-        "open(\"child\", \"w\").write(str(os.getpid())); time.sleep(600)'\n"
+        'open("child", "w").write(str(os.getpid())); time.sleep(600)\'\n'
         "subprocess.Popen([sys.executable, '-c', code], start_new_session=True)\n"
         "import time\nwhile not os.path.exists('child') or not open('child').read(): time.sleep(0.05)\n"
     )

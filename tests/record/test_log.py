@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from make import a_job, a_role, some_nodes
 
 from headway.core.job import Can, Job, JobId, Role
 from headway.core.node import Nodes
@@ -24,6 +23,7 @@ from headway.record.log import LogError, LogWriter, read
 from headway.record.metrics import Tally
 from headway.record.replay import ReplayCluster
 from headway.sim.cluster import Costs, SimCluster, World
+from make import a_job, a_role, some_nodes
 
 PLACE = Placement(((0, 1), (2,)), ((1, 2), None))
 
