@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BARE = "import sys\nfor name in ('aiohttp', 'uvloop', 'cryptography', 'jax', 'matplotlib', 'sklearn'): sys.modules[name] = None\n"
+EXTRAS = ["aiohttp", "uvloop", "cryptography", "jax", "matplotlib", "sklearn"]
+BARE = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\n"
 CALL = BARE + "from headway.cli import main\nsys.argv = ['headway', *sys.argv[1:]]\nmain()\n"
 
 

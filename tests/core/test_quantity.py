@@ -27,7 +27,8 @@ def test_amounts_are_read_as_people_write_them(kind, text, amount):
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [("cpu", "half"), ("cpu", "-1"), ("memory", "2Xi"), ("memory", ""), ("gpu", "nan"), ("cpu", "inf"),
+    ("kind", "text"),
+    [("cpu", "half"), ("cpu", "-1"), ("memory", "2Xi"), ("memory", ""), ("gpu", "nan"), ("cpu", "inf"),
                        ("memory", "9999999Ti")]
 )  # fmt: skip
 def test_nonsense_is_refused_with_the_kind_named(kind, text):
