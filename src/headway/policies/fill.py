@@ -55,13 +55,17 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False) -> Ro
 
 
 def _start_until_blocked(draft: Draft, rows: Rows) -> Rows:
-    for number, row in enumerate(rows.tolist()):
+    passed: list[int] = []
+    for number in range(len(rows)):
+        row = int(rows[number])
         placement = place_any_size(draft.snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
         elif fits_empty(draft.snapshot, row):
-            return left_waiting(draft, rows) if number else rows
-    return left_waiting(draft, rows)
+            return rows[number:] if not passed else np.concatenate([passed, rows[number:]])
+        else:
+            passed.append(row)
+    return np.array(passed, np.intp)
 
 
 def left_waiting(draft: Draft, rows: Rows) -> Rows:
@@ -73,6 +77,7 @@ def left_waiting(draft: Draft, rows: Rows) -> Rows:
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
     """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
     shape = snapshot.jobs.shape_at(row)
-    capacity = np.where(snapshot.nodes.ready, snapshot.nodes.capacity, 0).astype(np.int32)
+    nodes = snapshot.nodes
+    capacity = nodes.capacity if nodes.ready.all() else np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
     least = shape.least if int(snapshot.jobs.can[row]) & Can.SIZE else shape.counts
     return place(snapshot, capacity, shape, least) is not None
