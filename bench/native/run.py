@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from client import NAMESPACE, Client
+from client import NAMESPACE, PODS, Client
 from rich.console import Console
 from rich.table import Table
 
@@ -154,7 +154,11 @@ class Bench:
         await client.create_pods(pod for gang in work for pod in contender.pods(gang))
 
     async def clear(self, client: Client, contender: Contender, work: list[Gang]) -> None:
-        await client.delete_pods(pod for gang in work for pod in gang.members)
+        names = [pod for gang in work for pod in gang.members]
+        if contender.kueue:  # it keeps the pods of a group until all have finished
+            free = {"metadata": {"finalizers": None}}
+            await client.each(lambda name: client.request("PATCH", f"{PODS}/{name}", free, MERGE), names)
+        await client.delete_pods(names)
         if contender.pod_groups:
             await client.each(lambda gang: client.request("DELETE", f"{GANG_API}/{gang.name}"), work)
 
@@ -237,7 +241,7 @@ def show(results: list[Result]) -> None:
         shown = ["" if number is None else f"{number:.0f}" for number in numbers]
         counts = ["" if count is None else str(count) for count in (one.half_started, one.deadlocked)]
         table.add_row(one.contender, one.workload, f"{one.bound}/{one.pods}", *shown, *counts, one.gangs_finished)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def say(sentence: str) -> None:
@@ -251,15 +255,14 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50, help="pods per second while latency is measured")
     parser.add_argument("--quiet", type=float, default=8, help="seconds without a binding that count as standstill")
     parser.add_argument("--only", choices=["speed", "contention"])
-    parser.add_argument("--without-kueue", action="store_true")
+    parser.add_argument("--kueue", choices=["too", "only", "no"], default="too")
     parser.add_argument("--json", type=Path, help="write the results here too")
     options = parser.parse_args()
     without = [contender for contender in CONTENDERS if not contender.kueue]
     with_kueue = [contender for contender in CONTENDERS if contender.kueue]
     results: list[Result] = []
-    for contenders in (
-        (without,) if options.without_kueue else (without, with_kueue)
-    ):  # Kueue's webhooks see every pod, so the others run without it
+    rounds = {"too": [without, with_kueue], "only": [with_kueue], "no": [without]}[options.kueue]
+    for contenders in rounds:  # Kueue's webhooks see every pod, so the others run without it
         if options.only != "contention":
             results += run_on("8xA100,96cpu,768Gi", 8, contenders, options)
         if options.only != "speed":
