@@ -51,7 +51,8 @@ class Collector:
         self.remarks: Counter[str] = Counter()
         self._jobs: list[Job] = []
         self._lines: dict[JobId, int] = {}
-        self._roles: dict[tuple[Role, ...], tuple[Role, ...]] = {}
+        self.known_roles: dict[bytes, tuple[Role, ...]] = {}
+        """For adapters whose roles are not gangs of one-GPU workers: equal roles are one object."""
 
     def job_id(self, name: str, field: str) -> JobId:
         if not name:
@@ -66,10 +67,6 @@ class Collector:
         if not 0 < gpus <= MOST_REPLICAS:
             raise self.rows.error(field, f"must be between 1 and {MOST_REPLICAS}, not {gpus}")
         return gpu_roles(gpus, accelerator)
-
-    def share(self, roles: tuple[Role, ...]) -> tuple[Role, ...]:
-        """Equal roles become one object: many jobs, few shapes."""
-        return self._roles.setdefault(roles, roles)
 
     def add(self, job: Job) -> None:
         self._jobs.append(job)

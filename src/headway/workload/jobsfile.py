@@ -129,17 +129,13 @@ def _job(path: Path, number: int, fields: JobFields) -> Job:
     return job_of(where, fields, str(path.resolve().parent))
 
 
-def job_of(where: str, fields: JobFields, directory: str = "") -> Job:
-    """Checks one job's fields; `where` begins every complaint."""
+def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role, ...] = ()) -> Job:
+    """Checks one job's fields; `where` begins every complaint. Roles may be given that were made of equal fields."""
     if not _NAME.fullmatch(fields.name):
         raise WorkloadError(
             f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit"
         )
-    roles = tuple(
-        _role(f"{where}, role {name!r}", name, role, fields)
-        for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items()
-    )
-    _check_roles(where, roles)
+    roles = roles or _roles(where, fields)
     submit = _field(where, "submit", lambda: seconds(fields.submit))
     deadline = None
     if fields.deadline is not None:
@@ -155,6 +151,15 @@ def job_of(where: str, fields: JobFields, directory: str = "") -> Job:
         can=_can(where, fields.can), checkpoints=fields.checkpoints, model=fields.model,
         directory=directory,
     )  # fmt: skip
+
+
+def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
+    roles = tuple(
+        _role(f"{where}, role {name!r}", name, role, fields)
+        for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items()
+    )
+    _check_roles(where, roles)
+    return roles
 
 
 def _own_role(where: str, fields: JobFields) -> RoleFields:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
 from headway.workload.jobsfile import job_of
 from headway.workload.rows import Rows, first_line, opened
-from headway.workload.schema import JobFields, Number, seconds
+from headway.workload.schema import JobFields, Number, RoleFields, seconds
 from headway.workload.trace import Trace
 
 Duration = Annotated[Number, msgspec.Meta(description="Seconds, or with a unit: 90, 90s, 5m, 1.5h, 2d.")]
@@ -104,19 +103,27 @@ def _sentence(error: msgspec.DecodeError) -> str:
 
 
 def _add(jobs: Collector, fields: LineFields) -> None:
-    job = job_of(f"{jobs.rows.path}, line {jobs.rows.line}", fields)
+    key = _role_key(fields)
+    job = job_of(f"{jobs.rows.path}, line {jobs.rows.line}", fields, roles=jobs.known_roles.get(key, ()))
     if not any(amount for role in job.roles for _, amount in role.request):
         raise jobs.rows.error("gpu", "the job asks for no resource at all")
+    jobs.known_roles[key] = job.roles
     jobs.job_id(job.id, "name")
-    roles = jobs.share(job.roles)
-    if roles is not job.roles:
-        job = replace(job, roles=roles)
     if fields.true_seconds is not None:
         try:
             jobs.truth[JobId(job.id)] = seconds(fields.true_seconds)
         except ValueError as error:
             raise jobs.rows.error("true_seconds", str(error)) from error
     jobs.add(job)
+
+
+def _role_key(fields: LineFields) -> bytes:
+    """Equal for jobs whose roles are equal: many jobs, few shapes, each checked and made once."""
+    return _ENCODER.encode([getattr(fields, name) for name in _ROLE_FIELDS])
+
+
+_ROLE_FIELDS = (*RoleFields.__struct_fields__, "roles")
+_ENCODER = msgspec.msgpack.Encoder()
 
 
 def csv_row(job: Job, true_seconds: float | None) -> list[str]:
