@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -205,3 +206,25 @@ def test_jobs_that_can_never_run_are_told(headway: Command, tmp_path: Path) -> N
     for row in json.loads(out)["results"]:
         assert (row["finished"], row["jobs"], row["jct"]["mean"]) == (1, 2, 10.0)
         assert row["ratio"]["area"] == 1.0
+
+
+def test_a_world_for_a_trace_that_says_nothing_of_it(headway: Command, tmp_path: Path) -> None:
+    trace, world = tmp_path / "t.csv", tmp_path / "world.yaml"
+    trace.write_text("name,submit,seconds,gpu\na,0,10,1\n")
+    world.write_text("simulate: {start: 7s}\n")
+    told = json.loads(headway("simulate", trace, "--cluster", "1x4", "--world", world, "--json")[1])
+    assert told["jct"]["mean"] == 17.0
+    assert told["stalled"] == {"gpu": 7.0}
+    world.write_text("simulate: {begin: 7s}\n")
+    code, _, err = headway("simulate", trace, "--cluster", "1x4", "--world", world)
+    assert code == 2
+    assert "world.yaml" in err
+    assert "begin" in err
+
+
+def test_the_options_that_are_told_are_there(headway: Command) -> None:
+    """docs/compare.md names options and figures; each must exist."""
+    text = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+    _, help_, _ = headway("compare", "--help")
+    for option in set(re.findall(r"`(--[a-z-]+)", text)) - {"--no-bounds"}:
+        assert option in help_, option

@@ -90,7 +90,7 @@ def test_the_run_over_time_adds_up_to_its_utilisation() -> None:
 
 
 def test_many_stays_become_shares() -> None:
-    jobs = [a_job(f"j{i}", seconds=5.0, submit=float(i)) for i in range(1600)]
+    jobs = [a_job(f"j{i}", seconds=5.0, submit=float(i)) for i in range(2600)]
     tally, _ = simulated(jobs, some_nodes(50, gpus=1), stays=True)
     drawn = gantt(tally.holdings, some_nodes(50, gpus=1), 0.0, tally.now)
     assert not drawn.bars

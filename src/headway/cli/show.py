@@ -38,28 +38,29 @@ def show_comparison(found: Compared) -> None:
 
 
 def times_table(found: Compared, *, wide: bool) -> Table:
-    columns = ["mean", *["95 % interval"] * wide, "p50", "p99", "wait", "makespan", "held"]
+    deadlines = any(row["deadlines"]["total"] for row in found.rows)
+    columns = ["mean", *["95 % interval"] * wide, "p50", "p99", "wait", "makespan", "held", *["deadlines"] * deadlines]
     table = _table(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns)
     for row in found.rows:
-        jct = row["jct"]
+        jct, met = row["jct"], row["deadlines"]
         table.add_row(
-            row["policy"], _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide, _second(jct["p50"]),
-            _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]), _held(row),
+            row["policy"], _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide,
+            _second(jct["p50"]), _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
+            _held(row), *[f"{met['met']:g} of {met['total']:g}"] * deadlines,
         )  # fmt: skip
     return table
 
 
 def ratios_table(found: Compared) -> Table:
     columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
-    deadlines = any(row["deadlines"]["total"] for row in found.rows)
     unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
-    table = _table("Mean completion as a multiple", [*columns, *["deadlines"] * deadlines, *["not done"] * unfinished])
+    table = _table("Mean completion as a multiple", [*columns, *["not done"] * unfinished])
     for row in found.rows:
-        ratio, met = row["ratio"], row["deadlines"]
+        ratio = row["ratio"]
         table.add_row(
             row["policy"], _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
             _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
-            *[f"{met['met']:g} of {met['total']:g}"] * deadlines, *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
+            *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
         )  # fmt: skip
     return table
 

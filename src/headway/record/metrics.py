@@ -88,9 +88,9 @@ class Tally:
             case CycleLine():
                 self._cycle(line)
             case JobLine():
-                job = unpack_job(line.job)
-                if job.id not in self._serial_of:
-                    self._serial_of[job.id] = line.serial
+                job = unpack_job(line.job)  # a resumed run tells of it again; a name may be used again
+                self._serial_of[job.id] = line.serial
+                if line.serial not in self.courses:
                     self.courses[line.serial] = Course(job, present=-1.0)
             case NodesLine():
                 self.nodes = Nodes.of(line.nodes, line.kinds)

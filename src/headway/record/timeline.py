@@ -10,7 +10,7 @@ from headway.core.node import FloatArray, Nodes
 from headway.record.holdings import STALLS, TRAINS, WAITS, Holdings
 
 BINS = 240
-MOST_BARS = 1500
+MOST_BARS = 2500
 MOST_ROWS = 40
 MOST_SLOTS = 16
 

@@ -300,7 +300,13 @@ function ganttShares(root, g, x, top, rowHeight, gap) {
       i = j;
     }
   });
-  paths.forEach((d, level) => { if (d) svg("path", { d, fill: color(1), opacity: (0.12 + 0.88 * level / levels).toFixed(2) }, root); });
+  const opacity = (level) => (0.12 + 0.88 * level / levels).toFixed(2);
+  paths.forEach((d, level) => { if (d) svg("path", { d, fill: color(1), opacity: opacity(level) }, root); });
+  const bottom = top + g.shares.length * (rowHeight + gap) + 24, left = x(g.end) - 9 * 14 - 46;
+  svg("text", { x: left - 7, y: bottom + 10, "text-anchor": "end", fill: css("--soft") }, root, "idle");
+  for (let level = 0; level <= levels; level++)
+    svg("rect", { x: left + level * 14, y: bottom, width: 14, height: 12, fill: level ? color(1) : css("--empty"), opacity: level ? opacity(level) : 1 }, root);
+  svg("text", { x: left + 9 * 14 + 7, y: bottom + 10, fill: css("--soft") }, root, "full");
 }
 
 function ganttTip(g, x, top, rowHeight, gap, left, right, root) {
