@@ -23,6 +23,7 @@ from headway.record.outcome import Outcome, outcome
 from headway.sim.cluster import SimCluster
 from headway.sim.world import World
 from headway.workload.jobsfile import decode
+from headway.workload.models import assign_models
 from headway.workload.open import open_workload
 from headway.workload.schema import JobFields, NodeFields, SimulateFields
 from headway.workload.trace import Trace
@@ -67,6 +68,8 @@ def read_scenario(file: Path, format_: str, cluster: str, world: Path | None = N
     trace = open_workload(file, format_)
     if world is not None:
         trace = replace(trace, simulate=decode(world, WorldFields).simulate)
+    if trace.simulate.speed.profiles:
+        trace = replace(trace, jobs=assign_models(trace.jobs))
     nodes = parse_cluster(cluster) if cluster else list(trace.nodes)
     if not trace.jobs:
         raise UserError(f"{file}: there is no job in it")
