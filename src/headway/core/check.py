@@ -131,9 +131,10 @@ class _Checker:
     def _nodes_suit(self, shape: Shape, number: int, nodes: tuple[int, ...]) -> str:
         table = self.snapshot.nodes
         mask = table.mask(shape.roles[number].constraint)
-        for node in nodes:
-            if not 0 <= node < len(table):
-                return f"there is no node number {node}"
+        distinct = sorted(set(nodes))
+        if distinct and not 0 <= distinct[0] <= distinct[-1] < len(table):
+            return f"there is no node number {distinct[0] if distinct[0] < 0 else distinct[-1]}"
+        for node in distinct:
             if not mask[node]:
                 name = table.nodes[node]
                 return f"node {name.name} {shape.roles[number].constraint.refusal(name) or 'is not ready'}"
@@ -143,7 +144,9 @@ class _Checker:
         """Takes the placement from what is left; where that goes below zero, gives it back and says so."""
         shape = self.snapshot.jobs.shape_at(row)
         take(self.free, placement, shape)
-        touched = [node for role in placement.nodes for node in role]
+        touched = list(placement.used_nodes())
+        if not touched or bool((self.free[:, touched] >= 0).all()):
+            return ""
         asked = np.zeros(len(self.snapshot.nodes.kinds), np.bool_)
         for number, role in enumerate(placement.nodes):
             if role:

@@ -67,6 +67,8 @@ class Nodes:
     ready: BoolArray
     domain: IntArray
     index: dict[str, int]
+    domains: int
+    """How many topology domains there are; `domain` numbers them."""
     _masks: dict[Constraint, BoolArray] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -83,7 +85,7 @@ class Nodes:
         ready = np.array([node.ready for node in table], np.bool_)
         for column in (capacity, domain, ready):
             column.flags.writeable = False
-        return cls(table, names, capacity, ready, domain, {n.name: i for i, n in enumerate(table)})
+        return cls(table, names, capacity, ready, domain, {n.name: i for i, n in enumerate(table)}, len(domains))
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -63,11 +63,14 @@ def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> 
         if not role:
             continue
         vector = placement.vector(shape, number)
-        if len(role) == 1:
-            free[:, role[0]] += sign * vector
+        if len(role) == 1 or role.count(role[0]) == len(role):
+            free[:, role[0]] += (sign * len(role)) * vector
+        elif len(role) <= 12:
+            for node, count in Counter(role).items():
+                free[:, node] += (sign * count) * vector
         else:
             nodes, counts = np.unique(np.array(role, np.intp), return_counts=True)
-            free[:, nodes] += sign * np.outer(vector, counts).astype(np.int32)
+            free[:, nodes] += (sign * vector)[:, None] * counts.astype(np.int32)
 
 
 def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.job import JobId
-from headway.core.node import BoolArray, FloatArray
+from headway.core.node import BoolArray, Constraint, FloatArray, IntArray
 from headway.core.placement import take
 from headway.core.plan import Plan, Reserve, Start
 from headway.core.quantity import show
@@ -54,21 +54,77 @@ class Reason:
 
 def explain(snapshot: Snapshot, plan: Plan, job_id: JobId) -> Reason:
     """Why this job does not run, given what the policy decided on this snapshot."""
-    row = snapshot.jobs.row_of[job_id]
-    state = snapshot.jobs.state_of(row)
-    if state is State.RUNNING:
-        return Reason(code=Code.RUNNING, sentence="It is running.")
-    if state in IN_FLIGHT:
-        flight = snapshot.flights[row]
-        sentence = f"It has been {state.name.lower()} for {snapshot.now - flight.since:.0f} seconds."
-        return Reason(code=Code.IN_FLIGHT, sentence=sentence)
-    if state is not State.WAITING:
-        return Reason(code=Code.OVER, sentence=f"It is {state.name.lower()}.")
-    decision = next((decision for decision in plan.decisions if decision.job == job_id), None)
-    if isinstance(decision, Start):
-        return Reason(code=Code.STARTS_NOW, sentence="It starts now.")
-    shape = snapshot.jobs.shape_at(row)
-    return _never(snapshot, shape) or _not_now(snapshot, plan, row, shape, decision)
+    return Reasons(snapshot, plan).of(job_id)
+
+
+class Reasons:
+    """The reasons of many jobs on one snapshot. Jobs alike in shape share what is costly to find out."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
+        self._snapshot = snapshot
+        self._decisions = {decision.job: decision for decision in plan.decisions}
+        self._starts = tuple(decision for decision in plan.decisions if isinstance(decision, Start))
+        self._reserves = tuple(decision.job for decision in plan.decisions if isinstance(decision, Reserve))
+        self._free: IntArray | None = None
+        self._by_shape: dict[int, Reason | None] = {}
+        self._holders: dict[Constraint, tuple[JobId, ...]] = {}
+
+    def of(self, job_id: JobId) -> Reason:
+        snapshot = self._snapshot
+        row = snapshot.jobs.row_of[job_id]
+        state = snapshot.jobs.state_of(row)
+        if state is State.RUNNING:
+            return Reason(code=Code.RUNNING, sentence="It is running.")
+        if state in IN_FLIGHT:
+            flight = snapshot.flights[row]
+            sentence = f"It has been {state.name.lower()} for {snapshot.now - flight.since:.0f} seconds."
+            return Reason(code=Code.IN_FLIGHT, sentence=sentence)
+        if state is not State.WAITING:
+            return Reason(code=Code.OVER, sentence=f"It is {state.name.lower()}.")
+        decision = self._decisions.get(job_id)
+        if isinstance(decision, Start):
+            return Reason(code=Code.STARTS_NOW, sentence="It starts now.")
+        return self._of_shape(row) or self._behind(row, decision)
+
+    def _of_shape(self, row: int) -> Reason | None:
+        """What holds for all jobs of this shape: it can never run, or there is no room now."""
+        number = int(self._snapshot.jobs.shape[row])
+        if number not in self._by_shape:
+            shape = self._snapshot.jobs.shapes[number]
+            self._by_shape[number] = _never(self._snapshot, shape) or self._no_room(row, shape)
+        return self._by_shape[number]
+
+    def _no_room(self, row: int, shape: Shape) -> Reason | None:
+        snapshot = self._snapshot
+        if self._free is None:
+            self._free = snapshot.free.copy()
+            for start in self._starts:
+                take(self._free, start.placement, snapshot.jobs.shape_at(snapshot.jobs.row_of[start.job]))
+        for role in shape.roles:
+            mask = snapshot.nodes.mask(role.constraint)
+            room = int(_replicas_that_fit(np.where(mask, self._free, 0), role).sum())
+            if room < role.least:
+                if role.constraint not in self._holders:
+                    self._holders[role.constraint] = _holders(snapshot, mask)
+                return _short_of(snapshot, self._free, row, role, (room, self._holders[role.constraint]))
+        return None
+
+    def _behind(self, row: int, decision: object) -> Reason:
+        snapshot, least = self._snapshot, sum(self._snapshot.jobs.shape_at(row).least)
+        if isinstance(decision, Reserve):
+            seconds = decision.until - snapshot.now
+            return Reason(
+                code=Code.RESERVED, need=least,
+                sentence=f"Room for its {least} replicas is kept for it, free in about {seconds:.0f} seconds.",
+            )  # fmt: skip
+        earlier = self._reserves or tuple(start.job for start in self._starts)
+        place = int((snapshot.jobs.waiting() < row).sum())
+        return Reason(
+            code=Code.BEHIND_OTHERS, need=least, blocked_by=earlier[:5],
+            sentence=f"Its {least} replicas may fit, but {place} waiting jobs came before it "
+            f"and the policy does not let it pass.",
+            remedy="a higher priority, or a policy that backfills",
+        )  # fmt: skip
 
 
 def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
@@ -110,43 +166,15 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
     return None
 
 
-def _not_now(snapshot: Snapshot, plan: Plan, row: int, shape: Shape, decision: object) -> Reason:
-    free = snapshot.free.copy()
-    ahead = []
-    for other in plan.decisions:
-        if isinstance(other, Start):
-            other_row = snapshot.jobs.row_of[other.job]
-            take(free, other.placement, snapshot.jobs.shape_at(other_row))
-            ahead.append(other.job)
-    for role in shape.roles:
-        mask = snapshot.nodes.mask(role.constraint)
-        room = int(_replicas_that_fit(np.where(mask, free, 0), role).sum())
-        if room < role.least:
-            return _short_of(snapshot, free, row, role, room)
-    if isinstance(decision, Reserve):
-        seconds = decision.until - snapshot.now
-        return Reason(
-            code=Code.RESERVED, need=sum(shape.least),
-            sentence=f"Room for its {sum(shape.least)} replicas is kept for it, free in about {seconds:.0f} seconds.",
-        )  # fmt: skip
-    earlier = tuple(decided.job for decided in plan.decisions if isinstance(decided, Reserve)) or tuple(ahead)
-    waiting = snapshot.jobs.waiting()
-    place = int((waiting < row).sum())
-    return Reason(
-        code=Code.BEHIND_OTHERS, need=sum(shape.least), blocked_by=earlier[:5],
-        sentence=f"Its {sum(shape.least)} replicas may fit, but {place} waiting jobs came before it "
-        f"and the policy does not let it pass.",
-        remedy="a higher priority, or a policy that backfills",
-    )  # fmt: skip
-
-
-def _short_of(snapshot: Snapshot, free: FloatArray | object, row: int, role: RoleShape, room: int) -> Reason:
-    mask = snapshot.nodes.mask(role.constraint)
-    available = np.where(mask, np.asarray(free), 0).clip(min=0)
+def _short_of(
+    snapshot: Snapshot, free: IntArray, row: int, role: RoleShape, found: tuple[int, tuple[JobId, ...]]
+) -> Reason:
+    """The room found for replicas, and who holds the rest."""
+    room, holders = found
+    available = np.where(snapshot.nodes.mask(role.constraint), free, 0).clip(min=0)
     need = role.vector.astype(np.int64) * role.least
     have = available.sum(axis=1)
     gap = np.where(role.vector > 0, need - have, -1)
-    holders = _holders(snapshot, mask)
     if (gap > 0).any():
         kind = int(np.argmax(gap / np.maximum(need, 1)))
         name = snapshot.nodes.kinds[kind]
@@ -174,11 +202,15 @@ def _remedy(snapshot: Snapshot, row: int, room: int, holders: tuple[JobId, ...])
 
 
 def _holders(snapshot: Snapshot, mask: BoolArray) -> tuple[JobId, ...]:
-    sizes = []
-    for row, placement in snapshot.placements.items():
-        if any(mask[node] for node in placement.used_nodes()):
-            sizes.append((-placement.width(), row))
-    return tuple(snapshot.jobs.job(row).id for _, row in sorted(sizes)[:5])
+    """The largest jobs on these nodes, looked for from the largest on."""
+    rows = np.fromiter(snapshot.placements, np.intp, len(snapshot.placements))
+    largest: list[JobId] = []
+    for row in rows[np.lexsort((rows, -snapshot.jobs.size[rows]))].tolist():
+        if any(mask[node] for role in snapshot.placements[row].nodes for node in role):
+            largest.append(snapshot.jobs.job(row).id)
+            if len(largest) == 5:
+                break
+    return tuple(largest)
 
 
 def _replicas_that_fit(free: object, role: RoleShape) -> FloatArray:

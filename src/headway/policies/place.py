@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can
-from headway.core.node import BoolArray, Constraint, IntArray, Nodes
+from headway.core.node import BoolArray, Constraint, FloatArray, IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import LARGEST
 from headway.core.shape import RoleShape, Shape
@@ -120,18 +120,22 @@ def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
 
 def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int, ...]:
     """Fewest nodes, in the smallest topology domain that takes them all, or over domains where none does."""
-    per_domain = np.bincount(nodes.domain, weights=takes)
-    enough = np.flatnonzero(per_domain >= count)
-    if len(per_domain) > 1 and len(enough):
-        domain = enough[per_domain[enough].argmin()]
-        takes = np.where(nodes.domain == domain, takes, 0)
-    order = np.lexsort((nodes.domain, -takes))
-    chosen: list[int] = []
-    for node in order:
-        chosen.extend([int(node)] * min(int(takes[node]), count - len(chosen)))
-        if len(chosen) == count:
-            break
-    return tuple(sorted(chosen))
+    candidates = np.flatnonzero(takes)
+    if nodes.domains > 1:
+        per_domain = np.bincount(nodes.domain[candidates], weights=takes[candidates])
+        enough = np.flatnonzero(per_domain >= count)
+        if len(enough):
+            smallest = enough[per_domain[enough].argmin()]
+            candidates = candidates[nodes.domain[candidates] == smallest]
+    most_first = np.argsort(
+        nodes.domain[candidates] - takes[candidates].astype(np.int64) * nodes.domains, kind="stable"
+    )
+    order = candidates[most_first]
+    filled = np.cumsum(takes[order])
+    last = int(np.searchsorted(filled, count))
+    counts = takes[order[: last + 1]].copy()
+    counts[last] -= filled[last] - count
+    return tuple(np.sort(np.repeat(order[: last + 1], counts)).tolist())
 
 
 def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
@@ -151,37 +155,35 @@ def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...
 
 
 def _spread(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
-    """Role by role in start order, one replica at a time, next to the roles it exchanges data with."""
+    """Role by role in start order, node by node: next to the roles it exchanges data with, then in their domain."""
     left = free.copy()
-    chosen: dict[int, list[int]] = {number: [] for number in range(len(shape.roles))}
+    placed = np.zeros((len(shape.roles), len(nodes)))
+    in_domain = np.zeros(nodes.domains)
+    chosen: list[tuple[int, ...]] = [()] * len(shape.roles)
     for number in shape.order:
-        role = shape.roles[number]
-        for _ in range(counts[number]):
-            node = _next_to_partners(nodes, left, role, chosen, number)
-            if node is None:
-                return None
-            chosen[number].append(node)
-            left[:, node] -= role.vector
-    return Placement(tuple(tuple(chosen[number]) for number in range(len(shape.roles))))
+        role, remaining = shape.roles[number], counts[number]
+        takes = room(nodes, left, role)
+        if int(takes.sum()) < remaining:
+            return None
+        alone = number in role.apart
+        wishes = 10.0 * (placed[list(role.near)].sum(axis=0) - placed[list(role.apart)].sum(axis=0))
+        where: list[int] = []
+        while remaining:
+            node = _most_wished(left, role, takes > 0, wishes + 0.1 * in_domain[nodes.domain])
+            count = 1 if alone else min(int(takes[node]), remaining)
+            where.extend([node] * count)
+            left[:, node] -= count * role.vector
+            takes[node] -= count
+            wishes[node] -= 10.0 * count if alone else 0.0
+            placed[number, node] += count
+            in_domain[nodes.domain[node]] += count
+            remaining -= count
+        chosen[number] = tuple(where)
+    return Placement(tuple(chosen))
 
 
-def _next_to_partners(
-    nodes: Nodes, free: IntArray, role: RoleShape, chosen: dict[int, list[int]], number: int
-) -> int | None:
-    fits = fits_on(nodes, free, role)
-    if not fits.any():
-        return None
-    score = np.zeros(len(nodes))
-    placed = [node for where in chosen.values() for node in where]
-    for node in placed:
-        score[nodes.domain == nodes.domain[node]] += 0.1
-    for partner in role.near:
-        for node in chosen[partner]:
-            score[node] += 10
-    for rival in role.apart:
-        for node in chosen[rival]:
-            score[node] -= 10
-    for node in chosen[number]:
-        score[node] += 1 if number not in role.apart else -10
-    best = np.where(fits, score, -np.inf)
-    return _tightest(free, fits & (best >= best.max() - 1e-9), role)
+def _most_wished(free: IntArray, role: RoleShape, fits: BoolArray, wish: FloatArray) -> int:
+    best = np.where(fits, wish, -np.inf)
+    node = _tightest(free, best >= best.max() - 1e-9, role)
+    assert node is not None
+    return node
