@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Plan
@@ -34,7 +35,7 @@ def backfill_in_order(draft: Draft, rows: Rows) -> None:
         return
     waiting = waiting[np.flatnonzero(waiting == head)[0] :]
     left = draft.snapshot.estimates.left(draft.snapshot.now)
-    shadow, hole = _reservation(draft, head, left)
+    shadow, hole = reservation(draft, head, left)
     if hole is None:
         start_in_order(draft, waiting[1:])
         return
@@ -42,10 +43,11 @@ def backfill_in_order(draft: Draft, rows: Rows) -> None:
     _fill_around(draft, waiting, left, shadow, hole)
 
 
-def _reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Placement | None]:
+def reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Placement | None]:
     """Seconds until the head fits, and where. Ends that nobody can estimate come last."""
     snapshot = draft.snapshot
     shape = snapshot.jobs.shape_at(head)
+    least = shape.least if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts
     free: IntArray = draft.free.copy()
     ends = sorted(
         (math.inf if math.isnan(left[row]) else float(left[row]), row)
@@ -54,7 +56,7 @@ def _reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Plac
     )
     for seconds, row in ends:
         take(free, snapshot.placements[row], snapshot.jobs.shape_at(row), +1)
-        hole = place(snapshot, free, shape, shape.least)
+        hole = place(snapshot, free, shape, least)
         if hole is not None:
             return (seconds, hole) if math.isfinite(seconds) else (3600.0, hole)
     return math.inf, None
