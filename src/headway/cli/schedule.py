@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -20,10 +20,16 @@ from headway.cli.options import Estimates, Json, Log, PolicyName, Set
 from headway.cli.show import show_result
 from headway.cli.wiring import make_book, make_policy
 from headway.core.errors import UserError
-from headway.cycle.loop import Decided, run
-from headway.record.lines import Head
+from headway.core.job import JobId
+from headway.cycle.loop import Book, Decided, Policy, run
+from headway.record.lines import Head, JobLine
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
+
+if TYPE_CHECKING:
+    from headway.kube.cluster import KubeCluster
+    from headway.kube.config import Access
+    from headway.kube.setup import Setup
 
 
 def schedule(
@@ -61,48 +67,61 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.cluster import KubeCluster
     from headway.kube.pods import Making
-    from headway.kube.remote import Remote
     from headway.kube.setup import Setup
     from headway.kube.view import Patience
-    from headway.listen import ProgressServer
 
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
-    began = _began(log)
+    began, serials = _earlier(log)
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
-    making = Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints)
-    patience = Patience(save=save_seconds, start=start_seconds, scale=start_seconds)
     setup = Setup(
-        began=began, making=making, patience=patience, progress_seconds=progress_seconds, until_idle=until_idle
-    )
+        began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
+        making=Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
+        patience=Patience(save=save_seconds, start=start_seconds, scale=start_seconds),
+    )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    remote = Remote(access, "" if namespace == "all" else namespace)
-    try:
-        cluster = KubeCluster(remote, ProgressServer(f"tcp:{progress_listen}", remote.ring), setup)
-    except BaseException:
-        remote.close()
-        raise
-    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, making.progress)
-    head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
+    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, setup)
+    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, setup.making.progress)
     tally = Tally()
-    writer = LogWriter(log, head, tally, durable=True)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: cluster.stop())
-
-    def observe(decided: Decided) -> None:
-        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
-
-    try:
-        run(cluster, chosen, book, observe)
-    finally:
-        cluster.close()
+    readers = [tally] if until_idle and log is None else []
+    head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
+    writer = LogWriter(log, head, *readers, durable=True)
+    _serve(cluster, chosen, book, writer)
     if until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
     if until_idle:
+        for line in read(log) if log is not None else ():
+            tally(line)
         show_result(tally, as_json=json)
+
+
+def _open(access: Access, namespace: str, listen: str, setup: Setup) -> KubeCluster:
+    from headway.kube.cluster import KubeCluster
+    from headway.kube.remote import Remote
+    from headway.listen import ProgressServer
+
+    remote = Remote(access, namespace)
+    try:
+        return KubeCluster(remote, ProgressServer(f"tcp:{listen}", remote.ring), setup)
+    except BaseException:
+        remote.close()
+        raise
+
+
+def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) -> None:
+    """Until it is told to end. The log first: what it tells must be on disk before a plan is carried out."""
+
+    def observe(decided: Decided) -> None:
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: cluster.stop())
+    try:
+        run(cluster, policy, book, observe)
+    finally:
+        cluster.close()
 
 
 def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None:
@@ -115,13 +134,18 @@ def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None
         print(f"applied {applied}")
 
 
-def _began(log: Path | None) -> float:
-    """The clock of an earlier run with the same log goes on."""
+def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
+    """The clock of an earlier run with the same log goes on, and its jobs keep their numbers."""
+    began, serials = 0.0, {}
     if log is not None and log.exists():
-        head = next((line for line in read(log) if isinstance(line, Head)), None)
-        if head is not None and head.cluster == "kube":
-            return head.began
-    return time.time()
+        for line in read(log):
+            if isinstance(line, Head) and line.cluster != "kube":
+                raise UserError(f"--log {log}: is the log of a {line.cluster} run; give another")
+            if isinstance(line, Head):
+                began = began or line.began
+            elif isinstance(line, JobLine):
+                serials[JobId(line.job["id"])] = line.serial
+    return began or time.time(), serials
 
 
 def _template(path: Path | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,10 @@ from headway.kube.mirror import restore
 from headway.kube.objects import TrainingJob
 from headway.kube.record import Record
 from headway.kube.remote import Remote, Work
+from headway.kube.setup import Setup
 from headway.kube.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.status import Progress, event_of, status_of
 from headway.kube.store import Store
-from headway.kube.view import Patience
 from headway.kube.watch import Changed, Deleted, Listed
 
 log = logging.getLogger("headway.kube")
@@ -34,15 +35,15 @@ Admitted = tuple[Record, dict[str, float]]
 class Admission:
     store: Store
     remote: Remote
-    began: float
-    patience: Patience
+    setup: Setup
     _rejected: set[str] = field(default_factory=set)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs of a name whose earlier bearer is still going."""
 
     def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
         """All there are at the start, also those that are over: their pods may not have been cleared away."""
-        return [admitted for found in _in_order(objects) if (admitted := self._admit(found)) is not None]
+        admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
+        return sorted(admitted, key=lambda entry: self.setup.serials.get(entry[0].job.id, math.inf))
 
     def news(self, message: Any) -> list[Admitted]:
         match message:
@@ -68,7 +69,10 @@ class Admission:
         """Onto the board, unless it is over: then only its pods are of interest."""
         record.on_board = record.intent.state not in OVER
         if record.on_board:
-            restore(board, board.add(record.job, now), record, kept, self.began)
+            serials, table = self.setup.serials, board.table
+            after = max(serials.values(), default=-1) + 1
+            table.arrivals = max(table.arrivals, serials.get(record.job.id, after))
+            restore(board, board.add(record.job, now), record, kept, self.setup.began)
 
     def forgotten(self, record: Record) -> list[Admitted]:
         late = self._later.pop(record.job.id, None)
@@ -100,14 +104,14 @@ class Admission:
         memory = _remembered(found)
         try:
             spec = read_spec(found.spec)
-            job = job_of(found, spec, self.began)
+            job = job_of(found, spec, self.setup.began)
         except SpecError as error:
             if memory.intent.state not in OVER:
                 self._reject(found, str(error))
             return None
         intent = memory.intent if memory.intent.since else replace(memory.intent, since=submitted(found))
         written = intent if memory.intent.since else None
-        record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.patience), written)
+        record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
         record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
         if memory.step:
             record.progress = record.progress_written = Progress(memory.step, job.steps)

@@ -57,7 +57,7 @@ class KubeCluster:
         self._store = Store()
         self._table = NodeTable()
         self.board = Board(Nodes.of(()))
-        self._admission = Admission(self._store, remote, setup.began, setup.patience)
+        self._admission = Admission(self._store, remote, setup)
         self._by_id: dict[JobId, Record] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headway.core.job import JobId
 from headway.kube.pods import Making
 from headway.kube.view import Patience
 
@@ -18,5 +20,7 @@ class Setup:
     patience: Patience = field(default_factory=Patience)
     progress_seconds: float = 60.0
     """Progress is written to a job's status at most this often."""
+    serials: Mapping[JobId, int] = field(default_factory=dict)
+    """Arrival numbers that jobs have in the log already, so that they keep them."""
     until_idle: bool = False
     """End once there was a job, none is unfinished, and none has come for a while."""
