@@ -17,6 +17,7 @@ from headway.cycle.loop import Book, Policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.predict.scaling import plain_speed
 from headway.workload.cluster import open_cluster as parse_cluster
+from headway.workload.jobsfile import decode
 
 __all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "writable"]
 
@@ -43,10 +44,23 @@ def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> d
             offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
             raise UserError(f"--set {item}: policy {name} has these settings: {offer}")
         try:
+            if isinstance(known[key], tuple):
+                chosen[key] = _named_numbers(value)
+                continue
             chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
         except msgspec.ValidationError as error:
             raise UserError(f"--set {item}: {error}") from error
     return chosen
+
+
+def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
+    """Names and numbers: in a YAML file, or as they are, ann=8,bob=2."""
+    if value.endswith((".yaml", ".yml")):
+        return tuple(decode(Path(value), dict[str, float]).items())
+    pairs = [part.rpartition("=") for part in value.split(",") if part]
+    if not all(equals for _, equals, _ in pairs):
+        raise UserError(f"{value}: write a YAML file of names and numbers, or for example ann=8,bob=2")
+    return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
 
 
 def _own_policy(name: str, settings: Sequence[str]) -> Policy:

@@ -9,6 +9,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
 from headway.policies.backfill import backfill
+from headway.policies.combined import CombinedPriority
 from headway.policies.dragon import Dragon
 from headway.policies.drf import drf
 from headway.policies.edf import edf
@@ -19,6 +20,7 @@ from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.sjf import sjf
 from headway.policies.srtf import Srsf, Srtf
+from headway.policies.volcano import Volcano
 
 Policy = Callable[[Snapshot], Plan]
 
@@ -36,7 +38,9 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "elasticflow": ElasticFlow,
     "dragon": Dragon,
     "kube-default": KubeDefault,
+    "volcano": Volcano,
     "adaptive": Adaptive,
+    "combined-priority": CombinedPriority,
 }
 """Name to a function that makes the policy from its settings."""
 

@@ -1,0 +1,104 @@
+"""Starting jobs in order, with one guard against starvation: a job that has waited too long reserves.
+
+The longest-waiting of those that are over the limit and do not fit gets a reservation: the first moment at which the
+estimates say that it fits, and the place. Everyone else passes only where that leaves the place alone, or where the
+estimate says that he is done by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import FloatArray, IntArray
+from headway.core.placement import Placement, take
+from headway.core.snapshot import Snapshot
+from headway.policies.backfill import reservation
+from headway.policies.fill import fits_empty
+from headway.policies.rank import Rows
+
+Placer = Callable[[Snapshot, IntArray, int], Placement | None]
+"""Where a job goes at the size it asks for or, where it allows, a smaller one."""
+
+
+@dataclass(slots=True)
+class Hole:
+    """What is kept for one job."""
+
+    seconds: float
+    """Until it fits."""
+    beside: IntArray
+    """What is free, and will be free, without the hole."""
+
+
+def waited(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Seconds since submission in which the job did not train. Being stopped and started does not set it back."""
+    jobs = snapshot.jobs
+    seconds: FloatArray = snapshot.now - jobs.submit[rows] - jobs.trained_seconds(snapshot.now)[rows]
+    return np.maximum(seconds, 0.0)
+
+
+def start_guarded(draft: Draft, ordered: Rows, longest_wait: float, placer: Placer) -> None:
+    """Starts waiting jobs in the given order, which those that waited too long may break."""
+    snapshot = draft.snapshot
+    hole: Hole | None = None
+    if snapshot.estimates.known:
+        hole = _serve_starved(draft, ordered, longest_wait, placer)
+    left = snapshot.estimates.left(snapshot.now) if hole is not None else None
+    failed: set[tuple[int, int, bool]] = set()
+    for row in ordered.tolist():
+        if draft.decided(row) is not None:
+            continue
+        ends_before = hole is not None and left is not None and bool(left[row] <= hole.seconds)
+        alike = (int(snapshot.jobs.shape[row]), int(snapshot.jobs.can[row]), ends_before)
+        if alike in failed:
+            continue
+        placement = _placed(draft, row, placer, hole, ends_before=ends_before)
+        if placement is None:
+            failed.add(alike)
+            continue
+        draft.start(row, placement)
+        if hole is not None:
+            take(hole.beside, placement, snapshot.jobs.shape_at(row))
+            np.maximum(hole.beside, 0, out=hole.beside)
+
+
+def _serve_starved(draft: Draft, ordered: Rows, longest_wait: float, placer: Placer) -> Hole | None:
+    """Those over the limit start, the longest-waiting first; the first that does not fit reserves."""
+    snapshot = draft.snapshot
+    seconds = waited(snapshot, ordered)
+    over = np.flatnonzero(seconds >= longest_wait)
+    for place in over[np.argsort(-seconds[over], kind="stable")].tolist():
+        row = int(ordered[place])
+        placement = placer(snapshot, draft.free, row)
+        if placement is not None:
+            draft.start(row, placement)
+        elif fits_empty(snapshot, row):
+            return _reserve(draft, row)
+    return None
+
+
+def _reserve(draft: Draft, row: int) -> Hole | None:
+    snapshot = draft.snapshot
+    seconds, place = reservation(draft, row, snapshot.estimates.left(snapshot.now))
+    if place is None:
+        return None
+    draft.reserve(row, place, snapshot.now + seconds)
+    reserved: IntArray = np.zeros_like(draft.free)
+    take(reserved, place, snapshot.jobs.shape_at(row), +1)
+    return Hole(seconds, np.maximum(draft.free - reserved, 0).astype(np.int32))
+
+
+def _placed(draft: Draft, row: int, placer: Placer, hole: Hole | None, *, ends_before: bool) -> Placement | None:
+    snapshot = draft.snapshot
+    if hole is None:
+        return placer(snapshot, draft.free, row)
+    beside = placer(snapshot, hole.beside, row)
+    if beside is not None or not ends_before:
+        return beside
+    whole = placer(snapshot, draft.free, row)
+    asked = snapshot.jobs.shape_at(row).counts
+    return whole if whole is not None and whole.counts == asked else None  # smaller, it would not be done in time

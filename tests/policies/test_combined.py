@@ -1,0 +1,158 @@
+"""Combined priority: the worked example, the five claims, and the guard against starvation."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.core.node import Nodes
+from headway.core.plan import Reserve, Start
+from headway.policies.buckets import buckets_of, place_any_by_role, place_in_buckets
+from headway.policies.combined import CombinedPriority
+from headway.policies.kube_default import KubeDefault
+from headway.policies.volcano import Volcano
+from headway.sim.cluster import SimCluster, World
+from headway.sim.speed import Speed
+from make import a_job, a_node, a_role, a_snapshot, running, some_nodes, started
+from simulated import ends_of, simulate
+
+HOUR = 3600.0
+
+
+def a_ps_job(name="ps-job", servers=2, workers=4, **more):
+    """Servers and workers of one core each, as in the design note's example."""
+    ps = a_role("ps", servers, cpu=1, near=("worker",))
+    worker = a_role("worker", workers, cpu=1, near=("ps",), after=("ps",))
+    return a_job(name, roles=[worker, ps], **more)
+
+
+def test_the_worked_example_two_servers_and_four_workers_on_2_1_and_4_cores():
+    nodes = Nodes.of([a_node(f"n{number}", gpus=0, cpu=cpu) for number, cpu in enumerate((2, 1, 4))])
+    plan = CombinedPriority()(a_snapshot(a_ps_job(), nodes=nodes))
+    (start,) = plan.decisions
+    assert isinstance(start, Start)
+    worker, ps = start.placement.nodes
+    assert sorted(ps) == [0, 2]
+    assert sorted(worker) == [0, 2, 2, 2]
+
+
+def test_buckets_are_ps_w_w_and_ps_w_w_and_servers_come_first():
+    shape = a_snapshot(a_ps_job(), nodes=some_nodes(2, gpus=0, cpu=4)).jobs.shape_at(0)
+    assert [bucket.roles for bucket in buckets_of(shape, shape.counts)] == [[1, 0, 0], [1, 0, 0]]
+
+
+def test_a_gang_that_the_rule_cannot_place_is_placed_otherwise_or_not_at_all():
+    shape = a_snapshot(a_ps_job(servers=1, workers=3), nodes=some_nodes(2, gpus=0, cpu=2)).jobs.shape_at(0)
+    fits = a_snapshot(nodes=some_nodes(2, gpus=0, cpu=2))
+    assert place_in_buckets(fits, fits.free, shape, shape.counts) is not None
+    tight = a_snapshot(nodes=some_nodes(3, gpus=0, cpu=1))
+    assert place_in_buckets(tight, tight.free, shape, shape.counts) is None
+
+
+def test_the_score_is_shown_with_its_parts():
+    policy = CombinedPriority(user_priority=(("ann", 5.0),), widest=7)
+    snapshot = a_snapshot(a_job("a", 7, user="ann", priority=10), now=12 * HOUR)
+    score = policy.score(snapshot, 0)
+    assert score.user == pytest.approx(0.15)
+    assert score.job == pytest.approx(0.30)
+    assert score.wait == pytest.approx(0.125)
+    assert score.parallelism == pytest.approx(0.15)
+    assert score.total == pytest.approx(0.725)
+
+
+def test_age_lifts_a_job_by_its_weight_at_most():
+    policy = CombinedPriority()
+    assert policy.score(a_snapshot(a_job(), now=1e9), 0).wait == pytest.approx(0.25)
+
+
+def first_started(*jobs, policy, gpus=1, now=0.0):
+    return started(policy(a_snapshot(*jobs, nodes=some_nodes(1, gpus=gpus), now=now)))
+
+
+def test_of_two_users_the_one_whom_the_administrator_prefers_comes_first():
+    policy = CombinedPriority(user_priority=(("ann", 1.0), ("bob", 9.0)))
+    assert first_started(a_job("a", user="ann"), a_job("b", user="bob"), policy=policy) == ["b"]
+
+
+def test_nobody_raises_himself_by_a_name_that_the_administrator_does_not_know():
+    policy = CombinedPriority(user_priority=(("ann", 1.0),))
+    assert first_started(a_job("a", user="ann"), a_job("b", user="root"), policy=policy) == ["a"]
+
+
+def test_an_urgent_job_that_comes_late_passes():
+    jobs = [a_job("early", submit=0.0), a_job("urgent", submit=100.0, priority=9)]
+    assert first_started(*jobs, policy=CombinedPriority(), now=100.0) == ["urgent"]
+    assert first_started(*jobs, policy=CombinedPriority(job_weight=0.0), now=100.0) == ["early"]
+
+
+def test_a_wide_job_comes_before_a_narrow_one():
+    assert first_started(a_job("narrow", 1), a_job("wide", 4), policy=CombinedPriority(), gpus=4) == ["wide"]
+
+
+def test_a_pair_of_gangs_that_deadlocks_pod_by_pod_does_not_here():
+    """While a third job holds a GPU, two gangs of four on five GPUs: pod by pod one takes three, the other two."""
+    jobs = [
+        a_job("first", 2, seconds=5.0),
+        a_job("a", 4, seconds=10.0, submit=1.0),
+        a_job("last", 1, seconds=5.0, submit=2.0, priority=1),
+        a_job("b", 4, seconds=10.0, submit=3.0, priority=1),
+    ]
+    nodes = some_nodes(5, gpus=1)
+    deadlocked = ends_of(simulate(jobs, nodes, KubeDefault()))
+    assert set(deadlocked) == {"first", "last"}
+    assert set(ends_of(simulate(jobs, nodes, CombinedPriority()))) == {"first", "a", "last", "b"}
+
+
+def test_a_job_that_has_waited_the_longest_reserves_and_others_pass_only_around_it():
+    wide = a_job("wide", 4, submit=0.0, seconds=100.0)
+    entries = [
+        wide,
+        running(a_job("runs", 2, submit=0.0, seconds=600.0), [0, 0], since=2 * HOUR, first_start=2 * HOUR),
+        a_job("short", 2, submit=1.0, seconds=300.0, priority=9),
+        a_job("long", 2, submit=2.0, seconds=9000.0, priority=9),
+    ]
+    nodes = some_nodes(1, gpus=4)
+    snapshot = a_snapshot(*entries, nodes=nodes, now=2 * HOUR)
+    patient = CombinedPriority()(snapshot)
+    assert set(started(patient)) <= {"short", "long"}
+    guarded = CombinedPriority(longest_wait=HOUR, wait_weight=0.0)(
+        a_snapshot(
+            *entries[:2], a_job("long", 2, submit=2 * HOUR, seconds=9000.0, priority=9), nodes=nodes, now=2 * HOUR
+        )
+    )
+    assert [type(decision) for decision in guarded.decisions] == [Reserve]
+    passed = CombinedPriority(longest_wait=HOUR)(
+        a_snapshot(*entries[:2], a_job("short", 2, submit=2 * HOUR, seconds=300.0), nodes=nodes, now=2 * HOUR)
+    )
+    assert started(passed) == ["short"]
+
+
+@pytest.mark.parametrize("make", [CombinedPriority, lambda **more: Volcano(sla_waiting_time=more["longest_wait"])])
+def test_nothing_starves_behind_a_stream_of_better_jobs(make):
+    """A wide job of no priority, and a stream of narrow urgent ones that never leaves four GPUs free at once."""
+    stream = [a_job(f"s{i}", 2, submit=50.0 * i, seconds=100.0, priority=9) for i in range(200)]
+    jobs = [a_job("wide", 4, submit=1.0, seconds=10.0), *stream]
+    limit = 1000.0
+    starving = ends_of(simulate(jobs, some_nodes(1, gpus=4), make(longest_wait=1e9)))
+    assert starving["wide"] > 9000.0
+    ends = ends_of(simulate(jobs, some_nodes(1, gpus=4), make(longest_wait=limit)))
+    assert ends["wide"] <= limit + 200.0 + 10.0
+    assert len(ends) == len(jobs)
+
+
+def test_affinity_makes_a_job_that_exchanges_much_faster():
+    """One server and two workers fit on one node, but best fit by role tears them apart."""
+    job = a_ps_job("job", servers=1, workers=2, seconds=100.0)
+    nodes = Nodes.of([a_node("n0", gpus=0, cpu=4), a_node("n1", gpus=0, cpu=1)])
+    world = World(samples=False, speed=Speed(apart_loss=0.4))
+
+    def end(affinity):
+        cluster = SimCluster(nodes, [job], world)
+        return ends_of(simulate([], nodes, CombinedPriority(affinity=affinity), cluster=cluster))["job"]
+
+    assert end(True) == pytest.approx(100.0)
+    assert end(False) == pytest.approx(100.0 / 0.6)
+
+
+def test_without_affinity_roles_are_still_whole():
+    snapshot = a_snapshot(a_ps_job(), nodes=some_nodes(5, gpus=0, cpu=1))
+    assert place_any_by_role(snapshot, snapshot.free, 0) is None

@@ -1,0 +1,38 @@
+"""Whole runs in virtual time for tests of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.core.job import Job
+from headway.core.node import Nodes
+from headway.core.states import State
+from headway.cycle.book import Oracle
+from headway.cycle.loop import Decided, Policy, decide
+from headway.sim.cluster import SimCluster, World
+
+
+def simulate(
+    jobs: Iterable[Job], nodes: Nodes, policy: Policy, *, cluster: SimCluster | None = None, until: float = 1e12
+) -> list[Decided]:
+    """Every cycle with an oracle's estimates; no decision may be refused."""
+    sim = cluster or SimCluster(nodes, jobs, World(samples=False))
+    book = Oracle(sim.truth, sim.speed_at)
+    cycles = []
+    while (snapshot := sim.next_snapshot()) is not None and snapshot.now <= until:
+        decided = decide(policy, book.annotate(snapshot))
+        assert decided.refusals == ()
+        cycles.append(decided)
+        sim.apply(decided.plan)
+    return cycles
+
+
+def ends_of(cycles: Iterable[Decided]) -> dict[str, float]:
+    """Job to the moment at which it finished."""
+    ends: dict[str, float] = {}
+    for decided in cycles:
+        snapshot = decided.snapshot
+        for row in snapshot.changed:
+            if snapshot.jobs.state_of(row) is State.FINISHED:
+                ends[snapshot.jobs.job(row).id] = snapshot.now
+    return ends
