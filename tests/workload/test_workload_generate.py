@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -59,7 +60,9 @@ def test_the_load_is_what_was_asked_for(chosen):
     assert all(0 <= job.submit <= window + 0.001 for job in trace.jobs)
     if chosen.arrivals == "at-once":
         assert all(job.submit == 0 for job in trace.jobs)
-    assert f"in {window:.3f} s on 64 gpu" in trace.notes[0]
+    told = re.fullmatch(r"\d+ jobs in ([\d.]+) s on 64 gpu: load [\d.]+", trace.notes[0])
+    assert told
+    assert float(told.group(1)) == pytest.approx(window, abs=0.001)
 
 
 @given(any_settings)

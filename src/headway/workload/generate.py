@@ -6,6 +6,7 @@ as they are. Times are rounded to milliseconds, so that a written file reads bac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -57,7 +58,7 @@ def generate(settings: Settings, nodes: Sequence[Node]) -> Trace:
     columns = [np.random.default_rng([settings.seed, number]) for number in range(9)]
     sizes = _sizes(settings, room, columns[0])
     seconds = _seconds(settings, columns[1])
-    window = float(sizes @ seconds) / (room.workers * settings.load)
+    window = math.fsum(sizes * seconds) / (room.workers * settings.load)
     submits = _submits(settings, window, columns[2])
     users = _users(settings, columns[3])
     deadlines = _deadlines(settings, seconds, columns[4])
