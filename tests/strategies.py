@@ -73,13 +73,14 @@ def jobs(draw: Any, number: int) -> Job:
 
 
 @st.composite
-def snapshots(draw: Any, most_jobs: int = 8) -> Snapshot:
+def snapshots(draw: Any, most_jobs: int = 8, *, whole: bool = True) -> Snapshot:
+    """With `whole` false, running gangs may lack replicas, as the native scheduler leaves them."""
     board = Board(draw(nodes()))
     left: dict[str, float] = {}
     for number in range(draw(st.integers(0, most_jobs))):
         job = draw(jobs(number))
         row = board.add(job, job.submit)
-        _put(draw, board, row, job)
+        _put(draw, board, row, whole)
         if draw(st.integers(0, 3)):
             left[job.id] = draw(st.sampled_from([0.0, 1.0, 60.0, 600.0, 3600.5, 90000.0]))
     known = left if draw(st.booleans()) else None
@@ -92,17 +93,17 @@ _STATES = [
 ]  # fmt: skip
 
 
-def _put(draw: Any, board: Board, row: int, job: Job) -> None:
+def _put(draw: Any, board: Board, row: int, whole: bool) -> None:
     """In a drawn state, where that fits; waiting where it does not."""
     state = draw(st.sampled_from(_STATES))
-    table = board.table
+    table, job = board.table, board.job(row)
     table.set("since", row, draw(st.sampled_from([job.submit, NOW - 45, NOW - 1, NOW])))
     if state is State.WAITING or board.table.shapes[table.get("shape", row)].missing:
         return
     if state in (State.FINISHED, State.CANCELLED):
         board.restore(row, state, None, None)
         return
-    wished = _wished(draw, board, row, state)
+    wished = _wished(draw, board, row, state, whole)
     if wished is None:
         return
     source, towards = wished
@@ -118,12 +119,14 @@ def _put(draw: Any, board: Board, row: int, job: Job) -> None:
     table.set("touched", row, draw(st.sampled_from([job.submit, NOW - 1])))
 
 
-def _wished(draw: Any, board: Board, row: int, state: State) -> tuple[Placement | None, Placement | None] | None:
+def _wished(
+    draw: Any, board: Board, row: int, state: State, whole: bool
+) -> tuple[Placement | None, Placement | None] | None:
     """Where it is and where it goes, if both ends together fit."""
     shape = board.table.shapes[board.table.get("shape", row)]
     kinds = board.nodes.kinds
-    source = None if state is State.STARTING else _some_placement(draw, board, row)
-    towards = None if state in (State.RUNNING, State.STOPPING) else _some_placement(draw, board, row)
+    source = None if state is State.STARTING else _some_placement(draw, board, row, whole)
+    towards = None if state in (State.RUNNING, State.STOPPING) else _some_placement(draw, board, row, whole)
     if state is State.RUNNING and source is not None and draw(st.integers(0, 4)) == 0:
         source = resized(source, shape, 0, kinds, {"cpu": draw(st.sampled_from([500, 3000])), "memory": 700})
     if state is State.RESIZING:
@@ -138,14 +141,14 @@ def _wished(draw: Any, board: Board, row: int, state: State) -> tuple[Placement 
     return (source, towards) if bool((trial >= 0).all()) else None
 
 
-def _some_placement(draw: Any, board: Board, row: int) -> Placement | None:
+def _some_placement(draw: Any, board: Board, row: int, whole: bool) -> Placement | None:
     """Any size that the job may have, replica by replica on drawn nodes that suit and have room."""
     shape = board.table.shapes[board.table.get("shape", row)]
     free = board.snapshot(NOW).free.copy()
     chosen = []
     for role in shape.roles:
         where: list[int] = []
-        for _ in range(draw(st.integers(role.least, role.most))):
+        for _ in range(draw(st.integers(role.least if whole else 0, role.most if whole else role.replicas))):
             fits = board.nodes.mask(role.constraint) & np.all(free >= role.vector[:, None], axis=0)
             candidates = [int(node) for node in np.flatnonzero(fits)]
             if not candidates:
