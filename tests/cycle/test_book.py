@@ -10,7 +10,7 @@ from headway.core.job import JobId
 from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Sample
-from headway.cycle.book import Declared, Nothing, Progress
+from headway.cycle.book import Declared, Linear, Nothing
 from headway.cycle.loop import decide
 from make import a_job, a_snapshot, running, waiting
 
@@ -33,7 +33,7 @@ def test_what_was_declared_burns_down_while_it_trains():
 
 def test_progress_is_extrapolated_and_burns_down_until_the_next_report():
     snapshot = a_snapshot(running(a_job("a", seconds=999.0), (0,)), now=20.0)
-    book = Progress().fold(replace(snapshot, samples=_samples((10.0, 10), (20.0, 30))))
+    book = Linear().fold(replace(snapshot, samples=_samples((10.0, 10), (20.0, 30))))
     assert _left(book, snapshot) == 35.0
     assert _left(book, replace(snapshot, now=25.0)) == 30.0
 
@@ -41,22 +41,22 @@ def test_progress_is_extrapolated_and_burns_down_until_the_next_report():
 @pytest.mark.parametrize("points", [[(10.0, 10)], [(10.0, 10), (20.0, 10)], [(10.0, 10), (10.0, 20)]])
 def test_before_there_is_a_speed_the_user_is_believed(points):
     snapshot = a_snapshot(running(a_job("a", seconds=100.0), (0,), since=0.0), now=20.0)
-    book = Progress().fold(replace(snapshot, samples=_samples(*points)))
+    book = Linear().fold(replace(snapshot, samples=_samples(*points)))
     assert _left(book, snapshot) == 80.0
 
 
 def test_steps_that_go_back_start_the_measurement_anew():
     snapshot = a_snapshot(running(a_job("a"), (0,)), now=40.0)
-    book = Progress().fold(replace(snapshot, samples=_samples((0.0, 0), (10.0, 50), (30.0, 20), (40.0, 30))))
+    book = Linear().fold(replace(snapshot, samples=_samples((0.0, 0), (10.0, 50), (30.0, 20), (40.0, 30))))
     assert _left(book, snapshot) == 70.0
 
 
 def test_folding_leaves_the_old_book_alone():
     snapshot = a_snapshot(running(a_job("a", seconds=5.0), (0,)), now=20.0)
-    old = Progress()
+    old = Linear()
     old.fold(replace(snapshot, samples=_samples((10.0, 10), (20.0, 30))))
     assert not old.tracks
-    assert Progress().fold(snapshot) == Progress()
+    assert Linear().fold(snapshot) == Linear()
 
 
 def test_a_book_without_estimates_says_so():

@@ -14,7 +14,7 @@ Cluster = Annotated[
     typer.Option(help="Nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file of nodes; else the trace's own."),
 ]
 Format = Annotated[str, typer.Option("--format", help="The trace's format; guessed where it can be.")]
-Estimates = Annotated[str, typer.Option(help="Where remaining times come from: oracle, declared, progress or none.")]
+Estimates = Annotated[str, typer.Option(help="Source of remaining times: oracle, declared, progress, linear, none.")]
 Seed = Annotated[int, typer.Option(help="For whatever is random; also shuffles jobs submitted at the same moment.")]
 Log = Annotated[Path | None, typer.Option(help="Write the run's log here; with .gz it is compressed.")]
 World = Annotated[

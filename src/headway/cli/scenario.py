@@ -79,7 +79,7 @@ def read_scenario(file: Path, format_: str, cluster: str, world: Path | None = N
 
 
 def make_world(scenario: Scenario, task: Task) -> World:
-    samples = task.estimates == "progress" or task.samples
+    samples = task.estimates in ("progress", "linear") or task.samples
     trace = scenario.trace
     return world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
 

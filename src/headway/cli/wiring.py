@@ -12,7 +12,7 @@ import msgspec
 from headway.core.errors import UserError
 from headway.core.estimates import Counts
 from headway.core.job import Job
-from headway.cycle.book import Declared, Nothing, Oracle, Progress, Truth
+from headway.cycle.book import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.predict.scaling import plain_speed
@@ -22,7 +22,7 @@ from headway.workload.jobsfile import decode
 __all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "writable"]
 
 SpeedAt = Callable[[Job, Counts], float]
-ESTIMATES = ("oracle", "declared", "progress", "none")
+ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
@@ -93,6 +93,8 @@ def make_book(estimates: str, truth: Truth | None = None, speed: SpeedAt = plain
             return Declared()
         case "progress":
             return Progress()
+        case "linear":
+            return Linear()
         case "none":
             return Nothing()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")

@@ -1,0 +1,158 @@
+"""Loss against steps: several families, the best by forecasting what was held back, and what it says of the future.
+
+Each family is floor + drop · shape(steps) with a drop that is not negative and one number inside the shape, which is
+searched on a grid while floor and drop are solved for: fits never fail to converge, and cost the same each time. A
+metric that grows is turned round first (`falling`).
+
+    inverse      1 / (1 + u/q)              power   (1 + u/u1)^-q
+    exponential  exp(-u/q)                  log     -log(1 + u/q)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.node import FloatArray
+
+LEAST_POINTS = 4
+MOST_POINTS = 48
+_GRID: FloatArray = np.geomspace(0.003, 10.0, 32)
+_POWERS: FloatArray = np.linspace(0.05, 3.0, 32)
+
+Shape = Callable[[FloatArray, FloatArray, float], FloatArray]
+
+
+def _inverse(u: FloatArray, q: FloatArray, _: float) -> FloatArray:
+    return 1.0 / (1.0 + u / q)
+
+
+def _power(u: FloatArray, q: FloatArray, first: float) -> FloatArray:
+    powered: FloatArray = (1.0 + u / first) ** -q
+    return powered
+
+
+def _exponential(u: FloatArray, q: FloatArray, _: float) -> FloatArray:
+    return np.exp(-u / q)
+
+
+def _log(u: FloatArray, q: FloatArray, _: float) -> FloatArray:
+    return -np.log1p(u / q)
+
+
+FAMILIES: dict[str, tuple[Shape, FloatArray]] = {
+    "inverse": (_inverse, _GRID),
+    "power": (_power, _POWERS),
+    "exponential": (_exponential, _GRID),
+    "log": (_log, _GRID),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    family: str
+    floor: float
+    drop: float
+    inner: float
+    scale: float
+    """Steps of one unit."""
+    first: float
+    error: float
+    """Standard deviation of what was seen about the curve."""
+
+    def loss(self, step: float) -> float:
+        shape, _ = FAMILIES[self.family]
+        at = shape(np.array([max(0.0, step) / self.scale]), np.array([self.inner]), self.first)
+        return self.floor + self.drop * float(at[0])
+
+    def steps_to(self, target: float) -> float:
+        """The step at which the curve comes down to the target; infinite where it never does."""
+        if self.drop <= 0:
+            return 0.0 if self.floor <= target else math.inf
+        value = (target - self.floor) / self.drop
+        if self.family == "log":
+            return self.scale * self.inner * math.expm1(-value) if value > -700 else math.inf
+        if value <= 0:
+            return math.inf
+        if value >= 1:
+            return 0.0
+        match self.family:
+            case "inverse":
+                units = self.inner * (1.0 / value - 1.0)
+            case "power":
+                log = -math.log(value) / self.inner
+                units = self.first * math.expm1(log) if log < 700 else math.inf
+            case _:
+                units = -self.inner * math.log(value)
+        return self.scale * units
+
+    def steps_to_converge(self, threshold: float = 0.01, window: float = 0.1) -> float:
+        """The step from which the loss falls by at most `threshold` of all its fall while steps grow by `window`."""
+        if self.drop <= 0:
+            return 0.0
+        start, low, high = self.loss(0.0), self.scale / 1000.0, self.scale * 1e5
+
+        def slow(step: float) -> bool:
+            now, later = self.loss(step), self.loss(step * (1.0 + window))
+            return now - later <= threshold * max(1e-12, start - later)
+
+        if slow(low) or not slow(high):
+            return low if slow(low) else math.inf
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if slow(middle) else (middle, high)
+        return high
+
+
+def falling(values: Sequence[float], target: float | None = None) -> bool:
+    """Whether smaller is better: as the target lies, else as the values go."""
+    first = values[0]
+    return (target if target is not None else values[-1]) <= first
+
+
+def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> tuple[tuple[float, float], ...]:
+    """At most so many points: neighbours are averaged in pairs, the newest few stay as they are."""
+    if len(points) <= most:
+        return tuple(points)
+    keep = most // 4
+    old, new = points[:-keep], points[-keep:]
+    pairs = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2) for a, b in zip(old[::2], old[1::2], strict=False)]
+    return (*pairs, *(old[-1:] if len(old) % 2 else ()), *new)
+
+
+def fit(points: Sequence[tuple[float, float]]) -> Curve | None:
+    """The family that best foretells the last third from what came before, fitted to all. None below four points."""
+    if len(points) < LEAST_POINTS:
+        return None
+    steps, losses = (np.array(column, float) for column in zip(*points, strict=True))
+    if not (np.isfinite(losses).all() and steps[-1] > steps[0]):
+        return None
+    held = max(1, len(points) // 3)
+    errors = {}
+    for family in FAMILIES:
+        early = _fitted(family, steps[:-held], losses[:-held]) if len(points) - held >= 3 else None
+        known = early or _fitted(family, steps, losses)
+        errors[family] = sum(abs(known.loss(s) - y) for s, y in zip(steps[-held:], losses[-held:], strict=True))
+    best = min(errors, key=errors.__getitem__)
+    return _fitted(best, steps, losses)
+
+
+def _fitted(family: str, steps: FloatArray, losses: FloatArray) -> Curve:
+    shape, grid = FAMILIES[family]
+    scale = float(steps[-1])
+    u = steps / scale
+    first = max(float(u[0]), 1e-3)
+    weight = np.repeat([1.0, 4.0, 16.0], -(-len(u) // 3))[-len(u) :]
+    weight /= weight.sum()
+    g = shape(u[None, :], grid[:, None], first)
+    mean_g, mean_y = g @ weight, float(losses @ weight)
+    dg, dy = g - mean_g[:, None], losses - mean_y
+    drop = np.maximum(0.0, (dg * dy) @ weight / np.maximum(1e-18, (dg * dg) @ weight))
+    off = dy[None, :] - drop[:, None] * dg
+    square = (off * off) @ weight
+    best = int(square.argmin())
+    floor = mean_y - float(drop[best] * mean_g[best])
+    return Curve(family, floor, float(drop[best]), float(grid[best]), scale, first, math.sqrt(float(square[best])))

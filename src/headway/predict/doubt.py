@@ -1,0 +1,83 @@
+"""Which reports are believed. Each odd one is a strike; three withdraw belief, and a row of clean ones restores it.
+
+What a script says of itself may be wrong by a bug, a clock, or on purpose: a job that seems nearly done is served
+first by many policies. A job in doubt is treated as one that does not report at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.core.estimates import Basis
+from headway.core.snapshot import Sample
+from headway.predict.pace import Pace
+
+STRIKES = 3.0
+"""Belief is withdrawn."""
+FORGIVEN = 1.0
+"""Belief is restored below this."""
+CLEAN = 0.9
+"""A clean report leaves so much of the strikes."""
+CLOCK_SECONDS = 5.0
+"""Clocks may differ by this much."""
+OUT_OF_PROPORTION = 20.0
+"""A job that was once measured does not become so many times faster from one report to the next."""
+PATIENCE_SECONDS = 60.0
+PATIENCE_REPORTS = 10.0
+PATIENCE_UNKNOWN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    strikes: float = 0.0
+    basis: Basis | None = None
+    """Why belief is withdrawn; None while it is not."""
+    last: Basis | None = None
+    """What the last strike was for."""
+
+    def strike(self, why: Basis) -> Doubt:
+        strikes = min(2.0 * STRIKES, self.strikes + 1.0)
+        return Doubt(strikes, why if strikes >= STRIKES or self.basis is not None else None, why)
+
+    def clean(self) -> Doubt:
+        if not self.strikes:
+            return self
+        strikes = self.strikes * CLEAN
+        if strikes < 0.1:
+            return TRUST
+        return Doubt(strikes, None if strikes < FORGIVEN else self.basis, self.last)
+
+
+TRUST = Doubt()
+
+
+def impossible(sample: Sample, last_at: float, now: float) -> Basis | None:
+    """Reports that are not to be looked at any further."""
+    if not math.isfinite(sample.at) or sample.at > now + CLOCK_SECONDS or sample.at < last_at - CLOCK_SECONDS:
+        return Basis.CLOCK
+    if sample.step < 0:
+        return Basis.BACKWARDS
+    return None
+
+
+def odd(sample: Sample, step: int, total: int | None, pace: Pace) -> Basis | None:
+    """Reports that are taken, but count against the job. `step` and `total` are those reported before."""
+    if sample.step < step:
+        return Basis.BACKWARDS
+    if sample.total_steps is not None and (sample.total_steps <= 0 or (total and sample.total_steps != total)):
+        return Basis.ERRATIC
+    claimed = sample.total_steps or total
+    if claimed and sample.step > claimed * 1.02 + 1:
+        return Basis.OVERRUN
+    guess = pace.guess() if pace.count >= 4 else None
+    if guess is not None:
+        expected = max(sample.at - pace.last, pace.gap) / guess.seconds
+        if sample.step - step > OUT_OF_PROPORTION * expected + 10:
+            return Basis.ERRATIC
+    return None
+
+
+def patience(pace: Pace) -> float:
+    """Seconds without a report after which a training job is silent."""
+    return max(PATIENCE_SECONDS, PATIENCE_REPORTS * pace.gap) if pace.gap > 0 else PATIENCE_UNKNOWN_SECONDS

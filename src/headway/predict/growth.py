@@ -1,0 +1,68 @@
+"""How fast a model still improves, beside how fast it once did: progressing, watching or converging.
+
+Growth is improvement per second and per replica, as a share of the job's own maximum. Only a new best counts, so that
+a loss that swings wins nothing. Two slow intervals in a row make a job converging. The way back is harder than the way
+there: growth of twice the threshold first, then one more interval above it, so that noise about it changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from headway.core.estimates import Growth
+
+ALPHA = 0.1
+"""Below this share of its own best growth a job is slow."""
+BACK = 2.0
+"""Times the threshold before a converging job is looked at again."""
+INTERVAL_SECONDS = 10.0
+INTERVAL_SHARE = 0.02
+"""An interval is at least this much of the time since the first report: growth slows, and noise does not."""
+
+
+def next_class(now: Growth, growth: float, alpha: float = ALPHA) -> Growth:
+    """One interval on."""
+    match now:
+        case Growth.CONVERGING:
+            return Growth.WATCHING if growth >= BACK * alpha else Growth.CONVERGING
+        case Growth.WATCHING:
+            return Growth.PROGRESSING if growth >= alpha else Growth.CONVERGING
+        case _:
+            return Growth.PROGRESSING if growth >= alpha else Growth.WATCHING
+
+
+@dataclass(frozen=True, slots=True)
+class Grower:
+    """What is remembered of one job's growth."""
+
+    began: float
+    interval: float
+    """When the present interval began."""
+    since: float
+    total: float = 0.0
+    count: int = 0
+    best: float = math.inf
+    """Lowest mean loss of an interval so far."""
+    most: float = 0.0
+    """Fastest growth so far."""
+    kind: Growth = Growth.UNKNOWN
+
+    @classmethod
+    def beginning(cls, at: float) -> Grower:
+        return cls(at, at, at)
+
+    def add(self, at: float, loss: float, replicas: int) -> Grower:
+        if not math.isfinite(loss):
+            return self
+        length = at - self.interval
+        if length < max(INTERVAL_SECONDS, INTERVAL_SHARE * (at - self.began)) or not self.count:
+            return replace(self, total=self.total + loss, count=self.count + 1)
+        mean = self.total / self.count
+        fresh = replace(self, interval=at, total=loss, count=1, best=min(mean, self.best))
+        if not math.isfinite(self.best):
+            return fresh
+        rate = max(0.0, self.best - mean) / length / max(1, replicas)
+        most = max(rate, self.most)
+        kind = next_class(self.kind, rate / most) if most > 0 else Growth.WATCHING
+        return replace(fresh, most=most, kind=kind, since=at if kind is not self.kind else self.since)

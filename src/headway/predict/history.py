@@ -1,0 +1,112 @@
+"""What like jobs have shown: how their speed depends on size, how long a step takes, and how long they trained.
+
+Frozen; learning from a finished job makes another history. Bounded by the number of models and kinds of job, not by
+the number of jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway.core.job import Job
+from headway.predict.duration import Durations
+from headway.predict.pace import Guess
+from headway.predict.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms
+from headway.predict.track import Prior, Track
+
+LEAST_JOBS = 2
+MEMORY = 20.0
+"""Jobs after which an old one weighs a third."""
+LEARNED_SPREAD = 0.07
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Seconds per step at one size: mean and variance of the logarithm."""
+
+    count: float = 0.0
+    mean: float = 0.0
+    square: float = 0.0
+
+    def add(self, seconds: float) -> Seconds:
+        keep = 1.0 - 1.0 / MEMORY
+        count = keep * self.count + 1.0
+        off = math.log(seconds) - self.mean
+        mean = self.mean + off / count
+        return Seconds(count, mean, keep * self.square + off * (math.log(seconds) - mean))
+
+    def guess(self) -> Guess | None:
+        if self.count < LEAST_JOBS - 0.5:
+            return None
+        spread = math.sqrt((self.square + 0.05) / self.count)
+        return Guess(math.exp(self.mean), max(0.05, spread))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of one model and form."""
+
+    coefficients: Coefficients = ()
+    weight: float = 0.0
+    seconds: Mapping[int, Seconds] = field(default_factory=dict)
+    """By workers asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    kinds: Mapping[tuple[str, Form], Kind] = field(default_factory=dict)
+    durations: Durations = Durations()
+
+    def prior(self, job: Job, asked: Setting) -> Prior:
+        """Where to start from: the model's history where there is one, Amdahl's law otherwise."""
+        form = Form.of(job)
+        kind = self.kinds.get((job.model, form)) if job.model else None
+        if kind is None or not kind.weight:
+            return Prior(form=form, coefficients=plain_prior(form, asked), spread=PRIOR_SPREAD)
+        return Prior(form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / kind.weight))
+
+    def knows(self, job: Job) -> bool:
+        """Whether the prior is more than Amdahl's law."""
+        kind = self.kinds.get((job.model, Form.of(job))) if job.model else None
+        return kind is not None and kind.weight > 0
+
+    def step(self, job: Job, asked: Setting) -> Guess | None:
+        """Seconds per step at the asked-for size, as like jobs took."""
+        kind = self.kinds.get((job.model, Form.of(job))) if job.model else None
+        seconds = None if kind is None else kind.seconds.get(asked.layout.workers)
+        return None if seconds is None else seconds.guess()
+
+    def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
+        """A job has finished well."""
+        durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
+        if track is None or not job.model or track.doubt.strikes:
+            return History(self.kinds, durations)
+        prior = self.prior(job, asked)
+        key = (job.model, prior.form)
+        kind = self.kinds.get(key, Kind())
+        at_asked = track.seconds_at(asked, prior)
+        sizes = len({one.setting for one in track.observations()})
+        if sizes > 1:
+            kind = _learned(kind, track.fitted(prior).coefficients, prior, asked, sizes)
+        if at_asked is not None and at_asked.spread < 0.3:
+            workers = asked.layout.workers
+            seconds = kind.seconds.get(workers, Seconds()).add(at_asked.seconds)
+            kind = Kind(kind.coefficients, kind.weight, {**kind.seconds, workers: seconds})
+        return History({**self.kinds, key: kind}, durations)
+
+
+def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:
+    """Coefficients are kept relative to a second per step at the size that the job asked for."""
+    at_asked = sum(c * x for c, x in zip(found, terms(prior.form, asked), strict=True))
+    if at_asked <= 0:
+        return kind
+    fresh = tuple(c / at_asked for c in found)
+    if not kind.weight:
+        return Kind(fresh, sizes - 1.0, kind.seconds)
+    base = sum(c * x for c, x in zip(kind.coefficients, terms(prior.form, asked), strict=True))
+    weight = min(MEMORY, kind.weight + sizes - 1.0)
+    share = (sizes - 1.0) / weight
+    mixed = tuple((1 - share) * old / base + share * new for old, new in zip(kind.coefficients, fresh, strict=True))
+    return Kind(mixed, weight, kind.seconds)

@@ -1,0 +1,129 @@
+"""When will a job reach its target? By the shapes that training takes: those of other jobs, and plain ones.
+
+A shape is a curve from where training begins to the target, over the share of the way. A job that has shown some points
+is laid against every shape stretched to every total length, with the curve's end pinned to the target: which lengths
+explain the points, and how well? Before there is evidence the length is anybody's guess, so that as much again as was
+seen is as likely as not; what is known of like jobs sharpens that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+
+from headway.core.node import FloatArray
+
+GRID = 65
+LENGTHS = 64
+MOST_POINTS = 16
+LONGEST = 60.0
+"""A job is at most so many times longer than what was seen of it."""
+NOISE = 0.05
+"""How far training strays from any shape, as a share of the way from the first value to the target."""
+TEMPER = 0.6
+"""Points of one job err together: so many of them count as that power of their number."""
+OVERDUE = 0.99
+"""A job that outlives so many of its like is not like them."""
+LEAST_SHAPE_SPREAD = 0.5
+"""Shapes alone have been off by this much at best, on models held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Total length in the unit of the points."""
+
+    median: float
+    low: float
+    """One in ten is shorter."""
+    high: float
+
+    @property
+    def spread(self) -> float:
+        return (math.log(max(self.high, 1e-12)) - math.log(max(self.low, 1e-12))) / 2.56
+
+
+@cache
+def plain_shapes() -> FloatArray:
+    """Inverse, exponential, power and logarithm in a few strengths each; (shapes, GRID), from 0 to 1."""
+    u = np.linspace(0.0, 1.0, GRID)
+    raw = [1.0 - 1.0 / (1.0 + u / q) for q in (0.02, 0.05, 0.1, 0.25, 0.6, 2.0)]
+    raw += [1.0 - np.exp(-u / q) for q in (0.05, 0.1, 0.2, 0.4, 1.0)]
+    raw += [u**p for p in (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)]
+    raw += [np.log1p(u / q) for q in (0.001, 0.01, 0.1)]
+    stacked: FloatArray = np.stack([one / one[-1] for one in raw])
+    return stacked
+
+
+def shape_of(points: Sequence[tuple[float, float]], target: float) -> FloatArray | None:
+    """A finished job's way to its target as a shape; None where it has too few points to have one."""
+    if len(points) < 3:
+        return None
+    at, values = (np.array(column, float) for column in zip(*points, strict=True))
+    way = target - values[0]
+    if not np.isfinite(values).all() or at[-1] <= 0 or abs(way) < 1e-9 * max(1.0, abs(target)):
+        return None
+    u = np.linspace(0.0, 1.0, GRID)
+    slope = (values[1] - values[0]) / (at[1] - at[0]) if at[1] > at[0] else 0.0
+    begin = values[0] - slope * at[0]
+    shape: FloatArray = np.interp(u, np.concatenate([[0.0], at / at[-1]]), np.concatenate([[begin], values]))
+    return (shape - shape[0]) / (shape[-1] - shape[0]) if abs(shape[-1] - shape[0]) > 1e-12 else None
+
+
+def length(
+    points: Sequence[tuple[float, float]],
+    target: float,
+    shapes: FloatArray | None = None,
+    known: tuple[float, float] | None = None,
+    elapsed: float = 0.0,
+) -> Length | None:
+    """How long the whole way to the target is. `known`: median length of like jobs, and its spread as a share.
+    `elapsed`: so far it has not been reached, whatever the points say.
+    """
+    if not points:
+        return None
+    at, values = (np.array(column, float) for column in zip(*points, strict=True))
+    if at[0] < 0 or at[-1] <= 0 or not np.isfinite(values).all():
+        return None
+    if len(at) > MOST_POINTS:
+        chosen = np.unique(np.linspace(0, len(at) - 1, MOST_POINTS).astype(np.intp))
+        at, values = at[chosen], values[chosen]
+    now = max(elapsed, float(at[-1]))
+    lengths = now * np.geomspace(1.0 + 1e-3, LONGEST, LENGTHS)
+    likely = _likely(at, values - target, plain_shapes() if shapes is None else shapes, lengths)
+    # Seen at a random moment of its life, a job is as likely to have as much again before it as not.
+    weight = np.exp(likely - likely.max()).sum(axis=0) / lengths
+    summed = np.cumsum(weight) / weight.sum()
+    found = Length(*(float(np.interp(share, summed, lengths)) for share in (0.5, 0.1, 0.9)))
+    return found if known is None else _with_known(found, known, now)
+
+
+def _likely(at: FloatArray, away: FloatArray, shapes: FloatArray, lengths: FloatArray) -> FloatArray:
+    """(shapes, lengths): logarithm of how well each explains the distances to the target."""
+    place = at[None, :] / lengths[:, None] * (GRID - 1)
+    low = np.minimum(place.astype(np.intp), GRID - 2)
+    part = place - low
+    left = 1.0 - (shapes[:, low] * (1.0 - part) + shapes[:, low + 1] * part)
+    away = away * np.sign(away[0]) / (float(np.abs(away).max()) or 1.0)
+    ratio = np.maximum(0.0, (left * away).sum(axis=2) / np.maximum(1e-12, (left**2).sum(axis=2)))
+    off = ratio[:, :, None] * left - away
+    square = (off**2).mean(axis=2) + NOISE**2
+    likely: FloatArray = -0.5 * len(at) ** TEMPER * np.log(square)
+    return likely
+
+
+def _with_known(found: Length, known: tuple[float, float], now: float) -> Length:
+    """Like jobs know best while theirs is not overdue; what is left of their say is given that it is not done yet."""
+    middle, spread = math.log(known[0]), max(0.02, known[1])
+    normal = NormalDist(middle, spread)
+    done = normal.cdf(math.log(now))
+    if done > OVERDUE:
+        return found
+    one, two = 1.0 / spread**2, 1.0 / max(LEAST_SHAPE_SPREAD, found.spread) ** 2
+    log = (one * normal.inv_cdf(done + 0.5 * (1.0 - done)) + two * math.log(found.median)) / (one + two)
+    wide = 1.28 / math.sqrt(one + two)
+    return Length(max(now, math.exp(log)), max(now, math.exp(log - wide)), max(now, math.exp(log + wide)))

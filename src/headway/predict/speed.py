@@ -1,0 +1,203 @@
+"""Seconds per step as a function of workers, parameter servers, cpu, accelerator and placement, fitted to what is seen.
+
+Every form is a sum of terms with coefficients that may not be negative, so that a fit is one non-negative least-squares
+problem on relative errors. A fit starts from a prior (the job type's history, or Amdahl's law), whose scale is that of
+the measurements, and leaves it as measurements at other sizes come in. With w workers and p parameter servers:
+
+    gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w + c5·max(0, w-2)/w
+    sync    c0/w + c1/(w·cpu) + c2 + c3·w/p + c4·w + c5·p                       after Optimus
+    async   c0/w + c1/(w·cpu) + c2 + c3/p + c4·p/w                              after Optimus
+
+Compute (c0) is that of the asked-for accelerator and shrinks on a faster one; c1 is the part that more cpu speeds up,
+as in Amdahl's law, with cpu relative to what was asked. Exchange inside a node costs half of that across nodes.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.job import Job
+from headway.core.node import FloatArray, Nodes
+from headway.core.placement import Placement
+from headway.core.quantity import CPU
+from headway.predict.accelerators import RELATIVE_SPEED
+from headway.predict.profiles import Layout
+from headway.predict.scaling import PARALLEL, computes
+
+PARALLEL_CPU = 0.97
+INSIDE = 0.5
+PRIOR_SPREAD = 0.15
+"""How far a term's share of a step may lie from the prior's before it surprises, as a share of the step."""
+MEASURED_SPREAD = 0.02
+"""Less than this no measurement is believed to be off: a form is never exact."""
+
+Coefficients = tuple[float, ...]
+
+
+class Form(enum.Enum):
+    GANG = "gang"
+    SYNC = "sync"
+    ASYNC = "async"
+
+    @classmethod
+    def of(cls, job: Job) -> Form:
+        return cls.GANG if all(computes(role.name) for role in job.roles) else cls.SYNC
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What of a job's configuration matters to its speed."""
+
+    layout: Layout
+    cpu: float = 1.0
+    """Cores per worker over those asked for."""
+    accelerator: float = 1.0
+    """Speed of the slowest worker's accelerator type."""
+
+    @classmethod
+    def of(cls, job: Job, placement: Placement, nodes: Nodes) -> Setting:
+        return cls(Layout.of(job, placement), _cpu(job, placement, nodes), _accelerator(job, placement, nodes))
+
+    @classmethod
+    def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Setting:
+        """So many replicas per role in the best place; as asked otherwise."""
+        workers = sum(count for role, count in zip(job.roles, counts, strict=True) if computes(role.name))
+        servers = sum(counts) - workers
+        nodes = max(1, -(-workers // per_node)) if per_node else 1
+        return cls(Layout(workers, servers, nodes, 1.0 / nodes))
+
+
+def workers_per_node(job: Job, nodes: Nodes) -> int:
+    """How many workers the roomiest empty node takes; 0 where they ask for nothing that nodes have."""
+    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
+    takes = [
+        int(nodes.capacity[nodes.kinds.index(kind)].max(initial=0)) // amount
+        for kind, amount in role.request
+        if amount and kind in nodes.kinds
+    ]
+    return max(1, min(takes)) if takes else 0
+
+
+def _cpu(job: Job, placement: Placement, nodes: Nodes) -> float:
+    if placement.requests is None or CPU not in nodes.kinds:
+        return 1.0
+    kind, factors = nodes.kinds.index(CPU), [1.0]
+    for role, vector in zip(job.roles, placement.requests, strict=True):
+        if vector is not None and computes(role.name) and role.amount(CPU):
+            factors.append(max(1, vector[kind]) / role.amount(CPU))
+    return min(factors[1:], default=1.0)
+
+
+def _accelerator(job: Job, placement: Placement, nodes: Nodes) -> float:
+    types = {
+        nodes.nodes[node].accelerator.lower()
+        for role, where in zip(job.roles, placement.nodes, strict=True)
+        if not role.accelerator
+        for node in where
+    }
+    return min((RELATIVE_SPEED.get(kind, 1.0) for kind in types), default=1.0)
+
+
+def terms(form: Form, setting: Setting) -> tuple[float, ...]:
+    layout = setting.layout
+    w, p = max(1, layout.workers), max(1, layout.servers)
+    compute = (1.0 / (w * setting.accelerator), 1.0 / (w * max(1e-3, setting.cpu)), 1.0)
+    if form is Form.GANG:
+        crosses = layout.nodes > 1
+        return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w, max(0, w - 2) / w)
+    far = 1.0 - (1.0 - INSIDE) * layout.local
+    if form is Form.SYNC:
+        return (*compute, far * w / p, far * w, float(p))
+    return (*compute, far / p, p / w)
+
+
+def plain_prior(form: Form, asked: Setting) -> Coefficients:
+    """Amdahl's law in replicas and in cpu: one second per step at the asked-for size."""
+    w = max(1, asked.layout.workers)
+    parallel = PARALLEL * w
+    rest = 3 if form is not Form.ASYNC else 2
+    return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, *[0.0] * rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    setting: Setting
+    seconds: float
+    """Per step."""
+    spread: float
+    """Standard deviation, as a share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Coefficients and how sure they are."""
+
+    form: Form
+    coefficients: Coefficients
+    covariance: FloatArray | None = None
+    """Of the coefficients; None where they are the prior's."""
+    prior_spread: float = PRIOR_SPREAD
+
+    def seconds(self, setting: Setting) -> float:
+        """Per step."""
+        return sum(c * x for c, x in zip(self.coefficients, terms(self.form, setting), strict=True))
+
+    def spread(self, setting: Setting) -> float:
+        """Standard deviation of `seconds`, as a share of it."""
+        if self.covariance is None:
+            return self.prior_spread
+        x, seconds = np.array(terms(self.form, setting)), self.seconds(setting)
+        return math.sqrt(max(0.0, float(x @ self.covariance @ x))) / seconds if seconds > 0 else math.inf
+
+    def relative(self, setting: Setting, asked: Setting) -> float:
+        """Speed in a setting over that in the asked-for one."""
+        seconds = self.seconds(setting)
+        return self.seconds(asked) / seconds if seconds > 0 else 0.0
+
+
+def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coefficients:
+    """The prior's shape at the pace that was seen."""
+    total = weighted = 0.0
+    for one in seen:
+        expected = sum(c * x for c, x in zip(prior, terms(form, one.setting), strict=True))
+        weight = 1.0 / (one.spread**2 + MEASURED_SPREAD**2)
+        total += weight
+        weighted += weight * math.log(one.seconds / expected)
+    scale = math.exp(weighted / total)
+    return tuple(scale * c for c in prior)
+
+
+def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD) -> Fit:
+    """The non-negative coefficients nearest to measurements and prior, each weighed by how sure it is."""
+    if not seen:
+        return Fit(form, prior, None, prior_spread)
+    start = scaled(prior, form, seen)
+    if len({one.setting for one in seen}) < 2:
+        return Fit(form, start, None, prior_spread)
+    from scipy.optimize import nnls
+
+    x = np.array([terms(form, one.setting) for one in seen])
+    y = np.array([one.seconds for one in seen])
+    sure = 1.0 / np.hypot([one.spread for one in seen], MEASURED_SPREAD)
+    rows = x * (sure / y)[:, None]
+    # A term's share of the step, measured where it weighs most, is what the prior has an opinion on. Terms that no
+    # measurement shows stay where the prior has them.
+    share = np.maximum((x / y[:, None]).max(axis=0), 1e-9) / prior_spread
+    left = np.concatenate([rows, np.diag(share)])
+    right = np.concatenate([sure, share * np.array(start)])
+    found, _ = nnls(left, right)
+    covariance: FloatArray = np.linalg.inv(left.T @ left)
+    return Fit(form, tuple(float(c) for c in found), covariance, prior_spread)
+
+
+def best_form(forms: Sequence[Form], seen: Sequence[Observation], priors: Sequence[Coefficients]) -> Fit:
+    """The form that explains the measurements best; the first where there is little to choose from."""
+    fits = [fit(form, seen, prior) for form, prior in zip(forms, priors, strict=True)]
+    errors = [sum((math.log(max(1e-12, f.seconds(one.setting)) / one.seconds)) ** 2 for one in seen) for f in fits]
+    best = min(range(len(fits)), key=errors.__getitem__)
+    return fits[0] if len(seen) < 4 or errors[best] > 0.5 * errors[0] else fits[best]

@@ -1,0 +1,199 @@
+"""What one job has shown: how fast it is here and was elsewhere, how its loss falls, and whether it is believed.
+
+Folding a report takes constant time. Reports that come much faster than the job ages add nothing and are passed over;
+loss points are thinned; fits are made when somebody asks, and again only when what they rest on has changed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from headway.core.placement import Placement
+from headway.core.snapshot import Sample
+from headway.predict import curve, doubt
+from headway.predict.doubt import TRUST, Doubt
+from headway.predict.growth import Grower
+from headway.predict.pace import Guess, Pace
+from headway.predict.speed import Coefficients, Fit, Form, Observation, Setting, fit
+
+MOST_SETTINGS = 12
+PASSED_OVER_SHARE = 0.01
+PASSED_OVER_SECONDS = 30.0
+"""A report is passed over where it comes before so much of the job's age, and of this many seconds, has gone by."""
+MOVED_SPREAD = 0.1
+"""What a model may be off when it carries a measured speed from one setting to another."""
+CURVE_AGAIN = 1.1
+"""Growth of the step after which a loss curve is fitted again."""
+SURE = 0.15
+"""A measurement that is vaguer than this says nothing of other settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What is believed of a job's speed before it was measured at several sizes."""
+
+    form: Form
+    coefficients: Coefficients
+    spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The circumstances of the first report from a new place."""
+
+    placement: Placement
+    setting: Setting
+    now: float
+    prior: Prior
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    began: float
+    at: float
+    step: int
+    total: int | None
+    placement: Placement
+    setting: Setting
+    pace: Pace
+    seen: tuple[Observation, ...] = ()
+    """By setting, those that the job has left."""
+    losses: tuple[tuple[float, float], ...] = ()
+    grower: Grower | None = None
+    doubt: Doubt = TRUST
+    memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
+
+    @classmethod
+    def beginning(cls, sample: Sample, placement: Placement, setting: Setting, now: float) -> Track | None:
+        if doubt.impossible(sample, -math.inf, now) is not None:
+            return None
+        track = cls(
+            began=sample.at, at=sample.at, step=sample.step, total=_total(sample.total_steps, None),
+            placement=placement, setting=setting, pace=Pace.beginning(sample.at, sample.step),
+        )  # fmt: skip
+        grower, losses = track.with_loss(sample)
+        return replace(track, grower=grower, losses=losses)
+
+    def fold(self, sample: Sample, now: float) -> Track:
+        """A report from where the job was at the last one."""
+        if self._adds_nothing(sample):
+            return self
+        why = doubt.impossible(sample, self.at, now)
+        if why is not None:
+            return replace(self, doubt=self.doubt.strike(why))
+        if sample.at <= self.at and sample.step == self.step:
+            return self
+        why = doubt.odd(sample, self.step, self.total, self.pace)
+        back = sample.step < self.step
+        pace = self._anew(sample, self.pace.guess()) if back else self._paced(sample)
+        grower, losses = self.with_loss(sample)
+        return replace(
+            self, at=max(self.at, sample.at), step=sample.step, total=_total(sample.total_steps, self.total), pace=pace,
+            doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
+        )  # fmt: skip
+
+    def moved(self, sample: Sample, where: Where) -> Track:
+        """The first report from another size or place: what was measured stays known, and the model says what to expect
+        here. A step below the last is a checkpoint's.
+        """
+        why = doubt.impossible(sample, self.at, where.now)
+        if why is not None:
+            return replace(self, doubt=self.doubt.strike(why))
+        seen = self.observations()[-MOST_SETTINGS:]
+        expected = self.seconds_at(where.setting, where.prior)
+        here = next((one for one in seen if one.setting == where.setting), None)
+        if here is not None:
+            expected = Guess(here.seconds, here.spread)
+        grower, losses = self.with_loss(sample)
+        return replace(
+            self, at=sample.at, step=sample.step, total=_total(sample.total_steps, self.total), seen=seen,
+            placement=where.placement, setting=where.setting, pace=self._anew(sample, expected),
+            grower=grower, losses=losses,
+        )  # fmt: skip
+
+    def guess(self) -> Guess | None:
+        """Seconds per step where it is now."""
+        return self.pace.guess()
+
+    def observations(self) -> tuple[Observation, ...]:
+        now = self.pace.guess()
+        if now is None or now.spread > SURE:
+            return self.seen
+        others = tuple(one for one in self.seen if one.setting != self.setting)
+        return (*others, Observation(self.setting, now.seconds, now.spread))
+
+    def fitted(self, prior: Prior) -> Fit:
+        """The speed model of this job, as far as it has shown one."""
+        seen = tuple(_rounded(one) for one in self.observations())
+        if self.memo.fit_of != (prior, seen):
+            self.memo.fit_of = (prior, seen)
+            self.memo.fit = fit(prior.form, seen, prior.coefficients, prior.spread)
+        assert self.memo.fit is not None
+        return self.memo.fit
+
+    def seconds_at(self, setting: Setting, prior: Prior) -> Guess | None:
+        """Seconds per step in a setting: measured where it is there, by the model elsewhere."""
+        here = self.pace.guess()
+        if here is None or setting == self.setting:
+            return here
+        model = self.fitted(prior)
+        one, other = model.seconds(self.setting), model.seconds(setting)
+        if one <= 0 or other <= 0:
+            return None
+        return Guess(here.seconds * other / one, here.spread).vaguer(MOVED_SPREAD + model.prior_spread / 2)
+
+    def steps_to_converge(self) -> float | None:
+        """The step at which its loss will no longer fall; None where its losses tell nothing."""
+        upto = CURVE_AGAIN ** math.floor(math.log(max(1, self.step), CURVE_AGAIN))
+        points = tuple(point for point in self.losses if point[0] <= upto)
+        if self.memo.curve_of != points:
+            found = curve.fit(points)
+            self.memo.curve_of, self.memo.steps = points, math.inf if found is None else found.steps_to_converge()
+        return self.memo.steps if math.isfinite(self.memo.steps) else None
+
+    def _adds_nothing(self, sample: Sample) -> bool:
+        gone = sample.at - self.at
+        return (
+            0.0 <= gone < min(PASSED_OVER_SECONDS, PASSED_OVER_SHARE * (self.at - self.began))
+            and sample.step >= self.step
+            and (sample.total_steps is None or sample.total_steps == self.total)
+            and (not self.total or sample.step <= self.total)
+        )
+
+    def _paced(self, sample: Sample) -> Pace:
+        return self.pace.add(sample.at, sample.step) if sample.at > self.pace.last else self.pace
+
+    @staticmethod
+    def _anew(sample: Sample, prior: Guess | None) -> Pace:
+        return Pace.beginning(sample.at, sample.step, None if prior is None else prior.vaguer(MOVED_SPREAD))
+
+    def with_loss(self, sample: Sample) -> tuple[Grower | None, tuple[tuple[float, float], ...]]:
+        """Growth and loss points after this report. What is no number is no loss."""
+        if sample.loss is None or not math.isfinite(sample.loss):
+            return self.grower, self.losses
+        grower = self.grower or Grower.beginning(sample.at)
+        last = self.losses[-1][0] if self.losses else -1.0
+        losses = self.losses
+        if sample.step > last:
+            losses = curve.thinned((*losses, (float(sample.step), sample.loss)))
+        return grower.add(sample.at, sample.loss, self.placement.width()), losses
+
+
+@dataclass(slots=True)
+class Memo:
+    """The last answers and what they were answers to: they depend on nothing else, so that asking changes nothing."""
+
+    fit_of: object = None
+    fit: Fit | None = None
+    curve_of: object = None
+    steps: float = math.inf
+
+
+def _rounded(one: Observation) -> Observation:
+    """To a hundredth, so that a fit is not made anew for every report."""
+    return Observation(one.setting, math.exp(round(math.log(one.seconds), 2)), max(0.01, round(one.spread, 2)))
+
+
+def _total(claimed: int | None, before: int | None) -> int | None:
+    return claimed if claimed is not None and claimed > 0 else before
