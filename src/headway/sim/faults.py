@@ -11,8 +11,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.node import Nodes
@@ -113,7 +111,7 @@ def with_ready(nodes: Nodes, down: Iterable[int], up: Iterable[int]) -> Nodes:
         node if node.ready == is_ready else replace(node, ready=bool(is_ready))
         for node, is_ready in zip(nodes.nodes, ready, strict=True)
     )
-    return Nodes(table, nodes.kinds, np.asarray(nodes.capacity), ready, nodes.domain, nodes.index)
+    return replace(nodes, nodes=table, ready=ready, _masks={})
 
 
 def refused(faults: Faults, seed: int, job: JobId, attempt: int) -> bool:

@@ -1,0 +1,82 @@
+"""From the `simulate` section of a file to the world; and profiles from folders of measurements."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from headway.cli.world import world_of
+from headway.core.errors import UserError
+from headway.predict.coefficients import BUILT_IN
+from headway.predict.profiles import Layout
+from headway.sim.faults import NO_FAULTS, Outage
+from headway.sim.measured import load_profiles
+from headway.sim.speed import Speed
+from headway.workload.schema import FaultFields, OutageFields, SimulateFields, SpeedFields
+
+
+def _world(**fields):
+    return world_of("file.yaml", SimulateFields(**fields), work=lambda job: job.seconds, samples=True, seed=4)
+
+
+def test_nothing_asked_for_is_a_plain_world() -> None:
+    world = _world()
+    assert world.faults is NO_FAULTS
+    assert not world.sharing
+    assert world.speed == Speed()
+    assert world.checkpoint_seconds == 0.0
+
+
+def test_everything_asked_for_arrives() -> None:
+    faults = FaultFields(between="2h", repair="5m", outages=[OutageFields("n0", "1h", 60)], stragglers=0.1)
+    speed = SpeedFields(profiles="built-in", accelerators={"t4": 2.0}, neighbour_loss=0.2, share_cpu=True)
+    world = _world(start="30s", checkpoint="10m", report="1m", noise=0.1, faults=faults, speed=speed)
+    assert (world.costs.start, world.checkpoint_seconds, world.seed) == (30.0, 600.0, 4)
+    assert (world.reports.seconds, world.reports.noise) == (60.0, 0.1)
+    assert world.faults.outages == (Outage("n0", 3600.0, 60.0),)
+    assert (world.faults.mean_seconds_between, world.faults.mean_repair_seconds) == (7200.0, 300.0)
+    assert (world.sharing.cpu, world.sharing.neighbour_loss) == (True, 0.2)
+    assert world.speed.profiles is BUILT_IN
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"checkpoint": "soon"}, r"^file.yaml: field simulate.checkpoint: 'soon' is no duration"),
+        ({"faults": FaultFields(between=1, repair=0)}, r"^file.yaml: field simulate.faults.repair: must be above zero"),
+        ({"speed": SpeedFields(profiles="nowhere")}, r"^file.yaml: nowhere: there is no such folder"),
+    ],
+)
+def test_a_mistake_is_told_with_file_and_field(fields, sentence) -> None:
+    with pytest.raises(UserError, match=sentence):
+        _world(**fields)
+
+
+def test_measured_profiles_take_the_place_of_built_in_ones(tmp_path) -> None:
+    (tmp_path / "pollux/profiles/cifar10").mkdir(parents=True)
+    (tmp_path / "pollux/profiles/cifar10/placements.csv").write_text(
+        "placement,local_bsz,step_time,sync_time\n1,32,0.5,0\n2,32,0.6,0\n11,32,0.8,0\n"
+    )
+    (tmp_path / "dl2").mkdir()
+    (tmp_path / "dl2/ps_worker_speed.csv").write_text(
+        "model,sync_mode,total_batch,num_ps,num_worker,speed_steps_sum\nresnet-50,dist_sync,32,1,2,15.4\n"
+    )
+    (tmp_path / "gavel").mkdir()
+    table = {"v100": {"('LM (batch size 5)', 2)": {"null": 3.0}}, "v100_unconsolidated": {}}
+    (tmp_path / "gavel/simulation_throughputs.json.gz").write_bytes(gzip.compress(json.dumps(table).encode()))
+    profiles = load_profiles(tmp_path)
+    assert profiles["cifar10"].throughput(Layout(2, 0, 1, 1.0)) == pytest.approx(2 / 0.6)
+    assert profiles["cifar10"].throughput(Layout(2, 0, 2, 1.0)) == pytest.approx(2 / 0.8)
+    assert profiles["cifar10"].curve == BUILT_IN["cifar10"].curve
+    assert profiles["resnet-50"].throughput(Layout(2, 1, 2, 0.0)) == 15.4
+    assert profiles["gavel-lm"].throughput(Layout(2, 0, 1, 1.0)) == 6.0
+    assert profiles["bert"] is BUILT_IN["bert"]
+
+
+def test_a_broken_measurement_is_named(tmp_path) -> None:
+    (tmp_path / "dl2").mkdir()
+    (tmp_path / "dl2/ps_worker_speed.csv").write_text("model,num_ps,num_worker,speed_steps_sum\nx,1,1,fast\n")
+    with pytest.raises(UserError, match="field speed_steps_sum: a number is needed, not 'fast'"):
+        load_profiles(tmp_path)
