@@ -36,7 +36,7 @@ class Adaptive:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        waiting = start_in_order(draft, by_priority(snapshot, snapshot.jobs.waiting()))
+        waiting = start_in_order(draft, by_priority(snapshot, snapshot.jobs.waiting()), size=place_any_size)
         if len(waiting):
             self._make_room(draft, waiting)
         elif not snapshot.flights and not draft.plan().decisions:

@@ -18,7 +18,7 @@ from headway.core.placement import Placement, take
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.fill import Rows, fits_empty, start_in_order
-from headway.policies.place import place, place_any_size
+from headway.policies.place import place, place_asked
 
 
 def backfill(snapshot: Snapshot) -> Plan:
@@ -74,7 +74,7 @@ def _fill_around(draft: Draft, rows: Rows, left: FloatArray, shadow: float, hole
         key = (int(snapshot.jobs.shape[row]), ends_before)
         if key in failed:
             continue
-        placement = place_any_size(snapshot, draft.free if ends_before else beside, int(row))
+        placement = place_asked(snapshot, draft.free if ends_before else beside, int(row))
         if placement is None:
             failed.add(key)
             continue

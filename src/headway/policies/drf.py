@@ -15,7 +15,7 @@ from headway.core.plan import Plan
 from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.fill import may_fit
-from headway.policies.place import place_any_size
+from headway.policies.place import place_asked
 
 
 def drf(snapshot: Snapshot) -> Plan:
@@ -35,7 +35,7 @@ def drf(snapshot: Snapshot) -> Plan:
         while line:
             row = line.pop()
             alike = (int(jobs.shape[row]), int(jobs.can[row]))
-            placement = None if alike in failed else place_any_size(snapshot, draft.free, row)
+            placement = None if alike in failed else place_asked(snapshot, draft.free, row)
             if placement is None:
                 failed.add(alike)
                 continue

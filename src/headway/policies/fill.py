@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.job import Can
+from headway.core.node import IntArray
+from headway.core.placement import Placement
 from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
-from headway.policies.place import Rooms, place, place_any_size
+from headway.policies.place import Rooms, empty, place, place_asked
 
 Rows = npt.NDArray[np.intp]
+Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
 def may_fit(draft: Draft, rows: Rows) -> Rows:
@@ -32,19 +37,21 @@ def _might(rooms: Rooms, shape: Shape) -> bool:
     return not shape.missing and all(rooms.total(role) >= role.least for role in shape.roles if role.least)
 
 
-def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False) -> Rows:
+def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size: Size = place_asked) -> Rows:
     """Starts what fits, in order; returns the rows that were left waiting.
+
+    `size` tells where a job goes and how large: as asked for by default, `place_any_size` for whatever fits.
 
     What is free only shrinks while a plan is written, so a shape that once did not fit need not be tried again.
     """
     snapshot = draft.snapshot
     if head_blocks:
-        return _start_until_blocked(draft, rows)
+        return _start_until_blocked(draft, rows, size)
     jobs = snapshot.jobs
     remaining = may_fit(draft, rows)
     while len(remaining):
         row = int(remaining[0])
-        placement = place_any_size(snapshot, draft.free, row)
+        placement = size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
             remaining = remaining[1:]
@@ -54,11 +61,11 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False) -> Ro
     return left_waiting(draft, rows)
 
 
-def _start_until_blocked(draft: Draft, rows: Rows) -> Rows:
+def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
     passed: list[int] = []
     for number in range(len(rows)):
         row = int(rows[number])
-        placement = place_any_size(draft.snapshot, draft.free, row)
+        placement = size(draft.snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
         elif fits_empty(draft.snapshot, row):
@@ -77,7 +84,5 @@ def left_waiting(draft: Draft, rows: Rows) -> Rows:
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
     """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
     shape = snapshot.jobs.shape_at(row)
-    nodes = snapshot.nodes
-    capacity = nodes.capacity if nodes.ready.all() else np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
     least = shape.least if int(snapshot.jobs.can[row]) & Can.SIZE else shape.counts
-    return place(snapshot, capacity, shape, least) is not None
+    return place(snapshot, empty(snapshot.nodes), shape, least) is not None

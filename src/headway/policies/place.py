@@ -42,6 +42,20 @@ def place_any_size(snapshot: Snapshot, free: IntArray, row: int) -> Placement | 
     return None
 
 
+def place_asked(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
+    """As asked for and no smaller, unless even the empty cluster could not hold that."""
+    shape = snapshot.jobs.shape_at(row)
+    placement = place(snapshot, free, shape)
+    if placement is not None or not shape.elastic or place(snapshot, empty(snapshot.nodes), shape) is not None:
+        return placement
+    return place_any_size(snapshot, free, row)
+
+
+def empty(nodes: Nodes) -> IntArray:
+    """What would be free if nobody ran."""
+    return nodes.capacity if nodes.ready.all() else np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
+
+
 def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
     """Sizes below the asked-for one, largest first: the role with most to give loses a replica each time."""
     counts = list(shape.counts)

@@ -21,7 +21,7 @@ from headway.core.placement import Placement, take
 from headway.core.shape import RoleShape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.place import place, place_any_size, room
+from headway.policies.place import place, place_asked, room
 from headway.policies.rank import Key, Rows, by_key, touchable
 
 _RUNNING = int(State.RUNNING)
@@ -158,11 +158,11 @@ def _one_by_one(draft: Draft, ranked: Rows) -> None:
 def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
     """Starts it where there is room now; else keeps from others the room that is coming."""
     snapshot = draft.snapshot
-    placement = place_any_size(snapshot, np.minimum(draft.free, soon), row)
+    placement = place_asked(snapshot, np.minimum(draft.free, soon), row)
     if placement is not None:
         draft.start(row, placement)
     else:
-        placement = place_any_size(snapshot, soon, row)
+        placement = place_asked(snapshot, soon, row)
     if placement is None:
         return False
     take(soon, placement, snapshot.jobs.shape_at(row))
@@ -204,5 +204,5 @@ def _placed_without(
     pot = soon.copy()
     for victim in victims:
         take(pot, snapshot.placements[victim], snapshot.jobs.shape_at(victim), +1)
-    placement = place_any_size(snapshot, pot, row)
+    placement = place_asked(snapshot, pot, row)
     return None if placement is None else (placement, pot)

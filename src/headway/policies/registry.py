@@ -10,6 +10,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
 from headway.policies.backfill import backfill
 from headway.policies.combined import CombinedPriority
+from headway.policies.deadline import Deadline
 from headway.policies.dragon import Dragon
 from headway.policies.drf import drf
 from headway.policies.edf import edf
@@ -41,6 +42,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "volcano": Volcano,
     "adaptive": Adaptive,
     "combined-priority": CombinedPriority,
+    "deadline": Deadline,
 }
 """Name to a function that makes the policy from its settings."""
 
