@@ -36,11 +36,14 @@ class Las:
         self._wake_at_next_fall(draft)
         return draft.plan()
 
-    def _limits(self) -> FloatArray:
-        return np.array([self.threshold] + [self.second] * (self.second > 0))
+    def _limits(self) -> tuple[float, ...]:
+        return (self.threshold, self.second) if self.second > 0 else (self.threshold,)
 
-    def _queue(self, had: FloatArray) -> npt.NDArray[np.intp]:
-        return np.searchsorted(self._limits() - _ROUNDING, had, side="right")
+    def _queue(self, had: FloatArray) -> npt.NDArray[np.int64]:
+        queue = np.zeros(len(had), np.int64)
+        for limit in self._limits():
+            queue += had >= limit - _ROUNDING
+        return queue
 
     def _wake_at_next_fall(self, draft: Draft) -> None:
         snapshot = draft.snapshot
@@ -49,10 +52,12 @@ class Las:
         if len(waiting) == len(starting):
             return
         waits = np.setdiff1d(waiting, starting, assume_unique=True) if starting else waiting
+        first = self._queue(snapshot.jobs.service[waits].min(keepdims=True))[0]
         up = np.concatenate([snapshot.jobs.running(), np.array(starting, np.intp)])
         had, size = service(snapshot, up), np.maximum(snapshot.jobs.size[up], 1)
         size[len(up) - len(starting) :] = snapshot.jobs.width[starting]
-        limits, queue = self._limits(), self._queue(had)
-        falls = (queue < len(limits)) & (queue >= self._queue(service(snapshot, waits)).min())
+        queue = self._queue(had)
+        falls = (queue < len(self._limits())) & (queue >= first)
         if falls.any():
-            draft.wake(snapshot.now + float(((limits[queue[falls]] - had[falls]) / size[falls]).min()))
+            limits = np.array(self._limits())[queue[falls]]
+            draft.wake(snapshot.now + float(((limits - had[falls]) / size[falls]).min()))

@@ -77,6 +77,7 @@ def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
 
 
 def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> None:
+    """Ranks only the running and those that come before one of them; the others share what is left over."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
     if int(jobs.width[waiting].sum()) <= slots:
@@ -84,20 +85,38 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
         return
     rows = touchable(snapshot, waiting)
     keys, first_waiting = key(rows), len(rows) - len(waiting)
-    if slots < int(jobs.width[waiting].min()) and _all_behind(keys, first_waiting):
-        return
-    ranked = by_key(rows, keys)
-    running = jobs.state[ranked] == _RUNNING
-    widths = np.where(running, jobs.size[ranked], jobs.width[ranked])
-    chosen = choose(widths, slots + int(widths[running].sum()))
-    for row in ranked[running & ~chosen].tolist():
-        draft.stop(row)
-    _start(draft, ranked[chosen & ~running], slots, role)
+    keys = np.where(np.isnan(keys), np.inf, keys)
+    passes = keys < keys[:first_waiting].max(initial=-np.inf)
+    passes[:first_waiting] = True
+    leftover, starting = slots, waiting[:0]
+    if passes[first_waiting:].any():
+        ranked = by_key(rows[passes], keys[passes])
+        running = jobs.state[ranked] == _RUNNING
+        widths = np.where(running, jobs.size[ranked], jobs.width[ranked])
+        chosen = choose(widths, slots + int(widths[running].sum()))
+        leftover += int(widths[running].sum()) - int(widths[chosen].sum())
+        starting = ranked[chosen & ~running]
+        for row in ranked[running & ~chosen].tolist():
+            draft.stop(row)
+    if leftover:
+        behind = ~passes
+        starting = np.concatenate([starting, _least(rows[behind], keys[behind], jobs.width[rows[behind]], leftover)])
+    _start(draft, starting, slots, role)
 
 
-def _all_behind(keys: Key, first_waiting: int) -> bool:
-    """Whether no waiting job comes before any running one: on a full cluster most arrivals end here."""
-    return bool(first_waiting == 0 or keys[:first_waiting].max() <= np.fmin.reduce(keys[first_waiting:]))
+def _least(rows: Rows, keys: Key, widths: npt.NDArray[np.integer], capacity: int) -> Rows:
+    """In order of their keys whatever fits. Little room is filled by looking for the least, without sorting all."""
+    fits = np.flatnonzero(widths <= capacity)
+    if capacity > 16:
+        ranked = by_key(fits, keys[fits])
+        return rows[ranked[choose(widths[ranked], capacity)]]
+    found: list[int] = []
+    while len(fits):
+        best = int(fits[keys[fits].argmin()])
+        found.append(best)
+        capacity -= int(widths[best])
+        fits = fits[(fits != best) & (widths[fits] <= capacity)]
+    return rows[found]
 
 
 def _start(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> None:

@@ -62,6 +62,9 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
 def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
     """Replica-seconds that each of the rows has had up to now."""
     jobs = snapshot.jobs
-    since = np.where(jobs.training()[rows], snapshot.now - jobs.since[rows], 0.0)
-    had: FloatArray = jobs.service[rows] + since * jobs.size[rows]
+    had: FloatArray = jobs.service[rows]
+    size = jobs.size[rows]
+    up = np.flatnonzero(size)
+    up = up[jobs.training()[rows[up]]]
+    had[up] += (snapshot.now - jobs.since[rows[up]]) * size[up]
     return had
