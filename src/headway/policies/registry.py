@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from headway.core.plan import Plan
@@ -51,5 +52,5 @@ DEFAULT = "adaptive"
 
 def settings_of(name: str) -> Mapping[str, Any]:
     """The settings that a policy takes, with their defaults."""
-    fields = getattr(POLICIES[name], "__dataclass_fields__", {})
-    return {field_name: field.default for field_name, field in fields.items()}
+    made_by = POLICIES[name]
+    return {field.name: field.default for field in fields(made_by)} if is_dataclass(made_by) else {}
