@@ -130,3 +130,29 @@ def test_killed_in_the_middle_of_everything_it_goes_on(schedule):
     assert schedule.stop() == 0
     replayed = schedule.replay()
     assert " 0 plans differ" in replayed.stdout, replayed.stdout + replayed.stderr
+
+
+def test_a_node_that_dies_takes_its_gang_down_and_it_starts_elsewhere(schedule):
+    """Kubelet, containers and all. What fits elsewhere goes on from its checkpoint; half a gang does not."""
+    schedule.start("--lost-node-seconds", "2")
+    schedule.submit("spread", {"worker": {"replicas": 2, "cpu": "1100m"}}, ["--steps", "100000"])
+    schedule.submit("other", {"worker": {"cpu": "500m"}}, ["--steps", "3000", "--save-every", "20"])
+    where = {share["role"]: share["nodes"] for share in schedule.wait("spread", "Running")["status"]["allocation"]}
+    assert sorted(where["worker"]) == schedule.lab.node_names, "too large for one node: one on each"
+    (victim,) = schedule.wait("other", "Running")["status"]["allocation"][0]["nodes"]
+    time.sleep(5)
+    schedule.lab.kill(victim)
+    try:
+        deadline = time.monotonic() + 120
+        while schedule.job("other")["status"]["attempt"] == 0 or schedule.phase("other") != "Running":
+            assert time.monotonic() < deadline, schedule.words()
+            time.sleep(0.5)
+        status = schedule.job("other")["status"]
+        assert status["allocation"][0]["nodes"] != [victim]
+        schedule.wait("spread", "Waiting", seconds=30)
+        assert not [pod for pod in schedule.pods("spread") if not pod["metadata"].get("deletionTimestamp")]
+        starts = firsts(schedule.story("other"))
+        assert starts[-1][3] > 0, starts
+    finally:
+        schedule.lab.restart(victim)
+        assert schedule.stop() == 0

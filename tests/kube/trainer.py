@@ -13,6 +13,7 @@ from headway import progress
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=100)
 parser.add_argument("--pace", type=float, default=0.05, help="seconds per step")
+parser.add_argument("--save-every", type=int, default=0, help="steps")
 parser.add_argument("--fail-at", type=int, default=-1)
 parser.add_argument("--deaf", action="store_true", help="answers a request to save too late")
 options = parser.parse_args()
@@ -48,6 +49,8 @@ with progress.track(total_steps=options.steps, save=None if me.role == "helper" 
         if step == options.fail_at:
             sys.exit(3)
         p.report(step, loss=1.0 / step)
+        if options.save_every and step % options.save_every == 0:
+            save(step)
     if me.role != "helper" and not options.deaf:
         save(step)
 note(f"done {step}")

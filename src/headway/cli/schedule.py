@@ -54,6 +54,9 @@ def schedule(
     ] = "",
     save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 60.0,
     start_seconds: Annotated[float, typer.Option(help="How long a gang may take until all its pods run.")] = 300.0,
+    lost_node_seconds: Annotated[
+        float, typer.Option(help="How long a node may be silent before its replicas are started elsewhere.")
+    ] = 60.0,
     progress_seconds: Annotated[float, typer.Option(help="Write progress to a status at most this often.")] = 60.0,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End once all jobs are done.")] = False,
     install: Annotated[
@@ -78,7 +81,7 @@ def schedule(
     setup = Setup(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
         making=Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
-        patience=Patience(save=save_seconds, start=start_seconds, scale=start_seconds),
+        patience=Patience(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, setup)

@@ -30,6 +30,7 @@ class Row(msgspec.Struct):
     reason: str = ""
     message: str = ""
     since: float | None = None
+    created: str = ""
 
 
 class _Job(msgspec.Struct):
@@ -42,7 +43,7 @@ _decoder = msgspec.json.Decoder(_Job)
 
 
 async def list_jobs(client: Client, namespace: str) -> list[Row]:
-    """Of one namespace, named as in it; of all where it is empty, with the namespace in front."""
+    """By age. Of one namespace, named as in it; of all where it is empty, with the namespace in front."""
     inside = f"namespaces/{namespace}/" if namespace else ""
     rows = []
     async for page in client.list_pages(f"/apis/{API_VERSION}/{inside}trainingjobs"):
@@ -51,7 +52,7 @@ async def list_jobs(client: Client, namespace: str) -> list[Row]:
                 rows.append(_row(_decoder.decode(raw), qualified=not namespace))
             except (msgspec.DecodeError, TypeError, AttributeError):
                 continue  # the scheduler has told its owner what is wrong with it
-    return rows
+    return sorted(rows, key=lambda row: (row.created, row.namespace, row.name))
 
 
 def _row(job: _Job, *, qualified: bool) -> Row:
@@ -64,5 +65,5 @@ def _row(job: _Job, *, qualified: bool) -> Row:
         nodes=[f"{share['role']}@{','.join(share['nodes'])}" for share in shares if share["nodes"]],
         progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
         eta=(progress.get("eta") or "")[:19], attempt=status.get("attempt", 0), reason=status.get("reason", ""),
-        message=status.get("message", ""), since=status.get("since"),
+        message=status.get("message", ""), since=status.get("since"), created=meta.creationTimestamp,
     )  # fmt: skip
