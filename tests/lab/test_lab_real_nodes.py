@@ -31,12 +31,16 @@ with socket.create_connection((sys.argv[2], int(sys.argv[3])), 10) as host:
 open(sys.argv[4], "w").write("written in a pod")
 """
 BURN = """
-import time
+import os, time
+def quota():
+    if os.path.exists("/sys/fs/cgroup/cpu.max"):
+        return open("/sys/fs/cgroup/cpu.max").read().split()[0]
+    return open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read().strip()
 while True:
     used, wall = time.process_time(), time.monotonic()
     while time.monotonic() - wall < 0.5:
         pass
-    print((time.process_time() - used) / (time.monotonic() - wall), flush=True)
+    print(quota(), (time.process_time() - used) / (time.monotonic() - wall), flush=True)
 """
 
 
@@ -96,21 +100,35 @@ def test_pods_run_host_python_and_reach_each_other_and_the_host(lab, namespace):
 
 @pytest.mark.parametrize("node", ["node-1", "node-2"])
 def test_resize_in_place_changes_what_a_process_gets(lab, namespace, node):
+    """The kernel's quota is looked at, not the speed: that depends on who else uses the machine."""
     pod = run_pod(lab, namespace, "burn", node, ["python", "-c", BURN])
     wait_for_phase(lab, pod, "Running")
-    time.sleep(3)
-    before = [float(line) for line in lab.api.get(f"{pod}/log").split()][-3:]
+
+    def last() -> tuple[int, float]:
+        lines = lab.api.get(f"{pod}/log").splitlines()
+        return (int(lines[-1].split()[0]), float(lines[-1].split()[1])) if lines else (0, 0.0)
+
+    wait_until(lambda: last()[0] > 0)
+    quota, share = last()
+    assert quota == 20_000
+    assert share < 0.4, "it uses more than its limit"
     size = {"cpu": "700m", "memory": "128Mi"}
     patch = {"spec": {"containers": [{"name": "main", "resources": {"requests": size, "limits": size}}]}}
     lab.api.patch(f"{pod}/resize", patch, STRATEGIC_PATCH)
-    deadline = time.monotonic() + 30
-    while (after := [float(line) for line in lab.api.get(f"{pod}/log").split()][-1]) < 0.45:
-        assert time.monotonic() < deadline, f"still {after} of a core after the resize"
-        time.sleep(0.5)
-    status = lab.api.get(pod)["status"]["containerStatuses"][0]
-    assert max(before) < 0.35
-    assert status["restartCount"] == 0
-    assert status["resources"]["limits"]["cpu"] == "700m"
+    wait_until(lambda: last()[0] == 70_000)
+    wait_until(lambda: container_status(lab, pod)["resources"]["limits"]["cpu"] == "700m")
+    assert container_status(lab, pod)["restartCount"] == 0
+
+
+def container_status(lab: Lab, pod: str) -> dict:
+    return lab.api.get(pod)["status"]["containerStatuses"][0]
+
+
+def wait_until(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_a_pod_larger_than_its_memory_limit_is_killed(lab, namespace):

@@ -56,6 +56,8 @@ def up(
     with_: Annotated[
         str, typer.Option("--with", help="Job operators: jobset, training-operator, kueue; comma between.")
     ] = "",
+    life: Annotated[bool, typer.Option("--life", help="Pods end when their job's work is done.")] = False,
+    times_faster: Annotated[float, typer.Option(help="With --life: by how much time is compressed.")] = 1.0,
     bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits.")] = False,
     gangs: Annotated[bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")] = False,
     port: Annotated[int, typer.Option(help="The API server's port; a free one unless told.")] = 0,
@@ -69,6 +71,7 @@ def up(
             kubelet_cpus=kubelet_cpus,
             simulated=node_groups(nodes, shape or ()),
             racks=racks,
+            life=_life_command(name, times_faster) if life else (),
             operators=[word.strip() for word in with_.split(",") if word.strip()],
             bench=bench,
             gangs=gangs,
@@ -79,6 +82,29 @@ def up(
     print(f"  export KUBECONFIG={lab.kubeconfig}")
     print(f"  headway lab kubectl{flag} -- get nodes")
     print(f"  headway lab down{flag}")
+
+
+def _life_command(name: str, times_faster: float) -> list[str]:
+    if times_faster <= 0:
+        raise LabError(f"time can be compressed by a factor above zero, not by {times_faster}")
+    start = [sys.executable, "-c", "from headway.cli import main; main()"]
+    return [*start, "lab", "live", "--name", name, "--times-faster", str(times_faster)]
+
+
+@app.command()
+def live(
+    name: Name = "default",
+    times_faster: Annotated[float, typer.Option(help="By how much time is compressed.")] = 1.0,
+    neighbour_loss: Annotated[
+        float, typer.Option(help="Share of speed lost to jobs that hold the rest of a node.")
+    ] = 0.1,
+) -> None:
+    """Give pods on simulated nodes a life by the simulator's speed model; `up --life` starts this itself."""
+    from headway.lab.life import Life
+    from headway.sim.speed import Speed
+
+    with _one_sentence():
+        Life(Lab.attach(name), Speed(), times_faster=times_faster, neighbour_loss=neighbour_loss).run()
 
 
 @app.command()
@@ -179,14 +205,19 @@ def down(
 
 
 @app.command()
-def build() -> None:
+def build(names: Annotated[list[str] | None, typer.Argument(help="Which; all unless told.")] = None) -> None:
     """Build the lab's programs now instead of at the first `up`."""
     from headway.lab.build import ensure
     from headway.lab.programs import PROGRAMS, find
 
     with _one_sentence():
-        ensure(PROGRAMS)
+        for name in names or ():
+            if name not in PROGRAMS:
+                raise LabError(f"there is no program '{name}' to build; there are {', '.join(PROGRAMS)}")
+        ensure(names or PROGRAMS)
         for name, program in PROGRAMS.items():
+            if names and name not in names:
+                continue
             print(f"{name:26}{program.version:10}{find(name)}")
 
 

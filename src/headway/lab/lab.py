@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import ssl
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import msgspec
 
 from headway.lab import build, cgroups, credentials, packages, places, pods, process, starting, teardown
 from headway.lab.api import Api, client_context
 from headway.lab.errors import LabError
-from headway.lab.operators import check_names
-from headway.lab.programs import CONTROL_PLANE, find
-from headway.lab.shapes import NodeGroup
-from headway.lab.state import LabState, check_disk, check_name, load, load_all
+from headway.lab.programs import find
+from headway.lab.state import LabState, check_disk, check_name, load, load_all, read
+from headway.lab.wishes import Wishes, needed_programs, state_for
 
 DISK_BYTES = 500 * 10**6
-MAX_KUBELETS = 16
-
-
-class Wishes(TypedDict, total=False):
-    """What a lab is to be like; every field may be left out."""
-
-    kubelets: int
-    """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
-    simulated: Sequence[NodeGroup]
-    """Simulated nodes, from `node_groups(1000, ["8xA100,96cpu,768Gi"])`. Default: none."""
-    racks: int
-    """Over how many racks the simulated nodes are spread (label `headway.dev/rack`). Default 1."""
-    kubelet_cpus: float | None
-    """Cores that each real node offers. Default: all of the machine's, on each."""
-    bench: bool
-    """Lift client and server limits, for measurements."""
-    gangs: bool
-    """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
-    operators: Sequence[str]
-    """Job operators to run: any of jobset, training-operator, kueue. Default: none."""
-    port: int
-    """The API server's port on 127.0.0.1. Default: a free one; with real nodes 443 at the lab's address."""
-    owned: bool
-    """The lab ends with this process: if it dies without `down`, the next `up` of any lab cleans up."""
 
 
 class PartStatus(msgspec.Struct, frozen=True):
@@ -77,10 +51,10 @@ class Lab:
     @classmethod
     def up(cls, name: str = "default", **wishes: Unpack[Wishes]) -> Self:
         check_name(name)
-        state = _state_for(name, wishes)
+        state = state_for(name, wishes)
         if state.kubelets:
             packages.check_real_nodes_possible()
-        build.ensure(_needed(state))
+        build.ensure(needed_programs(state))
         check_disk(places.labs(), DISK_BYTES)
         with places.locked(places.labs() / f"{name}.lock"):
             _make_room(name)
@@ -190,7 +164,12 @@ class Lab:
         self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
         starting.wait_for_account(self._state, self.api, name)
 
+    def _reread(self) -> None:
+        """Someone else, such as the command line, may have restarted parts meanwhile."""
+        self._state = read(self._state.folder / "lab.json") or self._state
+
     def status(self) -> LabStatus:
+        self._reread()
         parts = [
             PartStatus(
                 name=part.name,
@@ -217,6 +196,7 @@ class Lab:
 
     def kill(self, part: str) -> None:
         """End a part at once, as a crash would. `node-N` takes a real node away with all its containers."""
+        self._reread()
         for name in self._members(part):
             target = self._state.part(name).process
             if target is not None:
@@ -227,6 +207,7 @@ class Lab:
 
     def restart(self, part: str) -> None:
         """End a part in order (the API server takes seconds), start it again, and wait until it works."""
+        self._reread()
         for name in reversed(self._members(part)):
             running = self._state.part(name).process
             if running is not None:
@@ -242,6 +223,7 @@ class Lab:
         """End all that the lab started, and only that; remove its files."""
         if "api" in self.__dict__:
             self.api.close()
+        self._reread()
         with places.locked(Path(self._state.root) / f"{self.name}.lock"):
             teardown.take_down(self._state)
 
@@ -254,36 +236,6 @@ class Lab:
             number = part.removeprefix("node-")
             return [f"containerd-{number}", f"kubelet-{number}"]
         return [self._state.part(part).name]
-
-
-def _needed(state: LabState) -> list[str]:
-    real = ["kubelet", "coredns"] if state.kubelets else []
-    pretended = ["kwok"] if state.simulated else []
-    return [*CONTROL_PLANE, *real, *pretended, *state.operators]
-
-
-def _state_for(name: str, wishes: Wishes) -> LabState:
-    kubelets, port, racks = wishes.get("kubelets", 0), wishes.get("port", 0), wishes.get("racks", 1)
-    if not 0 <= kubelets <= MAX_KUBELETS:
-        raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
-    if racks < 1:
-        raise LabError(f"simulated nodes stand in at least one rack, not in {racks}")
-    if port and not 1024 <= port <= 65535:
-        raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
-    return LabState(
-        name=name,
-        root=str(places.labs()),
-        created=time.time(),
-        owner=process.current(os.getpid()) if wishes.get("owned") else None,
-        port=port,
-        bench=wishes.get("bench", False),
-        gangs=wishes.get("gangs", False),
-        kubelets=kubelets,
-        simulated=list(wishes.get("simulated", ())),
-        racks=racks,
-        operators=check_names(wishes.get("operators", ())),
-        kubelet_cpus=wishes.get("kubelet_cpus"),
-    )
 
 
 def _make_room(name: str) -> None:

@@ -89,6 +89,7 @@ def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str
         "kubernetes.io/os": "linux",
         "headway.dev/simulated": "true",
         RACK: rack,
+        "headway.dev/domain": rack,
     }
     amounts = {"cpu": str(group.cpus), "memory": group.memory, "pods": "256", "ephemeral-storage": "1Ti"}
     if group.accelerators:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -56,6 +57,9 @@ def prepare(state: LabState) -> None:
         state.parts.append(dns.part(state))
     if state.simulated:
         state.parts.append(pretend.part(state, state.reserved_ports[5]))
+    if state.life:
+        own = {"XDG_STATE_HOME": str(Path(state.root).parent.parent), "PYTHONUNBUFFERED": "1"}
+        state.parts.append(Part(name="life", argv=state.life, version="", environment=own))
     operators.prepare(state)
     state.parts += [operators.part(state, name) for name in state.operators]
     state.save()
@@ -108,6 +112,8 @@ def _start_guests(state: LabState) -> None:
             pretend.create_nodes(state, api)
             expected = sum(group.count for group in state.simulated)
             _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
+        if state.life:
+            start(state, state.part("life"))
         for name in state.operators:
             operators.install(state, api, name)
             start(state, state.part(name))

@@ -81,6 +81,8 @@ class LabState(msgspec.Struct, kw_only=True):
     simulated: list[NodeGroup] = []
     racks: int = 1
     operators: list[str] = []
+    life: list[str] = []
+    """The command that gives pods on simulated nodes a life; it comes from above, as it knows the simulator."""
     network: Network | None = None
     ready: bool = False
     parts: list[Part] = []
@@ -131,7 +133,10 @@ def check_name(name: str) -> None:
 def load(name: str) -> LabState | None:
     """The state of a lab that is up or was left behind; None where there is none."""
     check_name(name)
-    path = places.labs() / name / "lab.json"
+    return read(places.labs() / name / "lab.json")
+
+
+def read(path: Path) -> LabState | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=LabState)
     except FileNotFoundError:

@@ -1,0 +1,73 @@
+"""What a lab is to be like, checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TypedDict
+
+from headway.lab import places, process
+from headway.lab.errors import LabError
+from headway.lab.operators import check_names
+from headway.lab.programs import CONTROL_PLANE
+from headway.lab.shapes import NodeGroup
+from headway.lab.state import LabState
+
+MAX_KUBELETS = 16
+
+
+class Wishes(TypedDict, total=False):
+    """What a lab is to be like; every field may be left out."""
+
+    kubelets: int
+    """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
+    simulated: Sequence[NodeGroup]
+    """Simulated nodes, from `node_groups(1000, ["8xA100,96cpu,768Gi"])`. Default: none."""
+    racks: int
+    """Over how many racks the simulated nodes are spread (label `headway.dev/rack`). Default 1."""
+    kubelet_cpus: float | None
+    """Cores that each real node offers. Default: all of the machine's, on each."""
+    bench: bool
+    """Lift client and server limits, for measurements."""
+    gangs: bool
+    """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
+    life: Sequence[str]
+    """A command that is run as the part `life`, with the environment to find this lab by its name."""
+    operators: Sequence[str]
+    """Job operators to run: any of jobset, training-operator, kueue. Default: none."""
+    port: int
+    """The API server's port on 127.0.0.1. Default: a free one; with real nodes 443 at the lab's address."""
+    owned: bool
+    """The lab ends with this process: if it dies without `down`, the next `up` of any lab cleans up."""
+
+
+def needed_programs(state: LabState) -> list[str]:
+    real = ["kubelet", "coredns"] if state.kubelets else []
+    pretended = ["kwok"] if state.simulated else []
+    return [*CONTROL_PLANE, *real, *pretended, *state.operators]
+
+
+def state_for(name: str, wishes: Wishes) -> LabState:
+    kubelets, port, racks = wishes.get("kubelets", 0), wishes.get("port", 0), wishes.get("racks", 1)
+    if not 0 <= kubelets <= MAX_KUBELETS:
+        raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
+    if racks < 1:
+        raise LabError(f"simulated nodes stand in at least one rack, not in {racks}")
+    if port and not 1024 <= port <= 65535:
+        raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
+    return LabState(
+        name=name,
+        root=str(places.labs()),
+        created=time.time(),
+        owner=process.current(os.getpid()) if wishes.get("owned") else None,
+        port=port,
+        bench=wishes.get("bench", False),
+        gangs=wishes.get("gangs", False),
+        kubelets=kubelets,
+        simulated=list(wishes.get("simulated", ())),
+        racks=racks,
+        life=list(wishes.get("life", ())),
+        operators=check_names(wishes.get("operators", ())),
+        kubelet_cpus=wishes.get("kubelet_cpus"),
+    )
