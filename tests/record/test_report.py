@@ -95,7 +95,7 @@ def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: `make browser` installs it")
-@pytest.mark.parametrize(("name", "charts"), [("bars", 5), ("shares", 5), ("one", 4)])
+@pytest.mark.parametrize(("name", "charts"), [("bars", 6), ("shares", 6), ("one", 5)])
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
 def test_a_real_browser_draws_it(pages: dict[str, Path], name: str, charts: int, width: int, dark: bool) -> None:
     assert BROWSER is not None

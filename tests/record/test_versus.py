@@ -79,6 +79,8 @@ def test_the_run_over_time_adds_up_to_its_utilisation() -> None:
     result = tally.result()
     found = series(tally.holdings, 0.0, tally.now, 8.0)
     assert np.mean(found.held) == pytest.approx(result["utilisation"]["gpu"], abs=1e-3)
+    free = 1 - result["utilisation"]["gpu"]
+    assert np.mean(found.split) == pytest.approx(result["fragmentation"]["split"] * free, abs=1e-3)
     drawn = gantt(tally.holdings, some_nodes(2, gpus=4), 0.0, tally.now)
     area = sum((bar.end - bar.begin) * bar.slots for bar in drawn.bars)
     assert area == pytest.approx(result["held"]["gpu"])

@@ -69,6 +69,8 @@ class Holdings:
         """With `keep`, in fives: from, to, what (WAITS, STALLS, TRAINS), amount of the main kind, serial."""
         self.places = array("d")
         """With `keep`, in threes: number of the span, node, amount of the main kind there."""
+        self.splits = array("d")
+        """With `keep`, in threes: from, to, amount of the main kind that is free on partly used nodes."""
         self._capacity: list[int] = []
         self._node_capacity: list[int] = []
         self._node_free: list[int] = []
@@ -107,6 +109,8 @@ class Holdings:
         self.present_area += present * seconds
         self.free_area += self._free * seconds
         self.split_area += self._split * seconds
+        if self.keep and self._split:
+            self.splits.extend((now - seconds, now, self._split))
         if present > self._holding:
             self.idle_area += self._free * seconds
         for kind, amount in enumerate(self._capacity):

@@ -118,7 +118,12 @@ def _time(subject: Subject) -> str:
         "queue", "Jobs waiting", "All strips share one scale.", chart="strips", field="waiting",
         label="Number of waiting jobs over time, one strip per policy",
     )  # fmt: skip
-    return (held + queue).replace("{controls}", "")
+    split = _figure(
+        "split", f"{word} free on partly used nodes", f"Share of all {word}. A gang that needs whole nodes cannot use "
+        "them: the higher, the more the cluster is fragmented.", chart="strips", field="split",
+        label=f"Share of {word} that is free on partly used nodes over time, one strip per policy",
+    )  # fmt: skip
+    return (held + queue + split).replace("{controls}", "")
 
 
 def _nodes(subject: Subject) -> str:

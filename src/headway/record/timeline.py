@@ -28,6 +28,8 @@ class Series:
     waiting: list[float]
     """Jobs that wait."""
     running: list[float]
+    split: list[float]
+    """Share of the main resource that is free, but on partly used nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def series(holdings: Holdings, begin: float, end: float, capacity: float, bins: 
         (what == WAITS, np.ones(len(spans))), (what == TRAINS, np.ones(len(spans))),
     ]  # fmt: skip
     drawn = [binned(spans[mask, 0], spans[mask, 1], weight[mask], edges) for mask, weight in parts]
+    splits = np.frombuffer(holdings.splits, np.float64).reshape(-1, 3) if holdings.splits else np.zeros((0, 3))
+    drawn.append(binned(splits[:, 0], splits[:, 1], splits[:, 2] / max(capacity, 1e-9), edges))
     return Series(begin, end, *([round(float(value), 4) for value in column] for column in drawn))
 
 

@@ -202,20 +202,20 @@ function drawCdf(place, width) {
 
 // ── strips over time, one per policy ─────────────────────────────────────────────────────────────────────
 function drawStrips(place, width) {
-  const field = place.dataset.field, share = field === "held";
+  const field = place.dataset.field, share = field !== "waiting", full = field === "held";
   const shown = DATA.policies.filter((p) => DATA.series[p.name]);
   const narrow = width < 520, left = 46, right = width - 14, rowHeight = narrow ? 62 : 74, gap = 24;
   const height = shown.length * (rowHeight + gap) + 34;
   const begin = Math.min(...shown.map((p) => DATA.series[p.name].begin)), end = Math.max(...shown.map((p) => DATA.series[p.name].end));
   const root = frame(place, width, height, place.dataset.label);
-  const most = share ? 1 : Math.max(1, ...shown.flatMap((p) => DATA.series[p.name].waiting));
+  const most = full ? 1 : Math.max(share ? 0.04 : 1, ...shown.flatMap((p) => DATA.series[p.name][field]));
   const x = scale([begin, end], [left, right]);
   const hatch = hatching(root, place.id);
   shown.forEach((policy, row) => {
     const s = DATA.series[policy.name], top = row * (rowHeight + gap) + 18, bottom = top + rowHeight;
     const y = scale([0, most], [bottom, top]);
     svg("rect", { x: left, y: top, width: right - left, height: rowHeight, fill: css("--empty") }, root);
-    axisY(root, y, share ? [0, 0.5, 1] : evenTicks(0, most, 2), share ? percent : count, left, right);
+    axisY(root, y, full ? [0, 0.5, 1] : evenTicks(0, most, 2), share ? percent : count, left, right);
     const area = (values) => {
       const wide = (x(s.end) - x(s.begin)) / values.length;
       let path = `M${x(s.begin).toFixed(1)} ${bottom}`;
@@ -223,7 +223,7 @@ function drawStrips(place, width) {
       return `${path}V${bottom}Z`;
     };
     svg("path", { d: area(s[field]), fill: color(policy.index), opacity: 0.8 }, root);
-    if (share && s.stalled.some((v) => v > 0.002)) svg("path", { d: area(s.stalled), fill: hatch }, root);
+    if (full && s.stalled.some((v) => v > 0.002)) svg("path", { d: area(s.stalled), fill: hatch }, root);
     const mean = s[field].reduce((a, b) => a + b, 0) / s[field].length;
     svg("text", { x: left, y: top - 6, fill: css("--ink"), "font-weight": 600 }, root, policy.name);
     svg("text", { x: right, y: top - 6, "text-anchor": "end", fill: css("--soft") }, root, `mean ${share ? percent(mean) : count(mean)}`);
@@ -238,7 +238,7 @@ function drawStrips(place, width) {
     return said(`at ${duration(at)}`, shown.map((p) => {
       const s = DATA.series[p.name], i = Math.floor(((at - s.begin) / (s.end - s.begin)) * s[field].length);
       const value = i >= 0 && i < s[field].length ? s[field][i] : 0;
-      const idle = share && s.stalled[i] > 0.002 ? ` (${percent(s.stalled[i])} not running)` : "";
+      const idle = full && s.stalled[i] > 0.002 ? ` (${percent(s.stalled[i])} not running)` : "";
       return [p.name, (share ? percent(value) : `${count(value)} waiting`) + idle, p.index];
     }));
   });
