@@ -21,6 +21,7 @@ COMMANDS = {
     "submit": "submit",
     "jobs": "jobs",
     "lab": "lab",
+    "predict": "predict",
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from headway.core.errors import UserError
@@ -24,6 +25,29 @@ POLLUX_SHARE = 0.98
 def read_ways(folder: Path) -> list[Way]:
     """Every curve below a folder of traces that reaches its target after three values or more."""
     return [*_mlperf(folder / "mlperf"), *_pollux(folder / "pollux" / "profiles")]
+
+
+def made_up_ways(seed: int) -> list[Way]:
+    """Six models of different shape, twelve runs each, for where there are no traces."""
+    chance = random.Random(seed)  # noqa: S311  a simulation, not a secret
+    shapes: dict[str, Callable[[float], float]] = {
+        "inverse": lambda u: 1.0 - 1.0 / (1.0 + 12.0 * u),
+        "exponential": lambda u: 1.0 - math.exp(-4.0 * u),
+        "root": math.sqrt,
+        "logarithm": lambda u: math.log1p(200.0 * u),
+        "straight": lambda u: u,
+        "two drops": lambda u: 0.6 * (1 - math.exp(-8 * u)) + 0.2 * (u > 0.5) + 0.2 * (u > 0.8),
+    }
+    ways = []
+    for name, shape in shapes.items():
+        for run in range(12):
+            length, end = 3600.0 * chance.lognormvariate(0.0, 0.08), shape(1.0)
+            points = [
+                (length * i / 60, 0.8 * shape(i / 60) / end * (1 + chance.gauss(0.0, 0.01))) for i in range(1, 90)
+            ]
+            way = _way(f"made up {name}", f"{name}/{run // 6}", points, 0.8)
+            ways += [way] if way is not None else []
+    return ways
 
 
 def _mlperf(folder: Path) -> Iterator[Way]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -75,12 +75,14 @@ def by_curve(points: Points, target: float) -> float | None:
     return None if found is None else max(0.0, found.steps_to(sign * target) - points[-1][0])
 
 
-def by_shapes(points: Points, target: float, library: FloatArray, known: tuple[float, float] | None = None,
-              elapsed: float | None = None) -> float | None:  # fmt: skip
+def by_shapes(
+    points: Points, target: float, now: float, library: FloatArray, known: tuple[float, float] | None = None
+) -> float | None:
     """What is left after the time that has passed, which is more than the newest point's."""
-    now = points[-1][0] if elapsed is None else elapsed
     found = shapes.length(points, target, library, known, now)
-    return None if found is None else max(0.0, found.median - now)
+    if found is None:
+        return None if known is None or known[0] <= now else known[0] - now
+    return max(0.0, found.median - now)
 
 
 def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
@@ -107,3 +109,62 @@ def known_length(ways: Iterable[Way]) -> tuple[float, float] | None:
     middle = median(lengths)
     away = 1.48 * median(abs(one - middle) for one in lengths) if len(lengths) > 2 else 0.3
     return math.exp(middle), max(0.05, away)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """By share of the job done, in the order of SHARES: for each of WAYS the error of remaining time."""
+
+    shares: tuple[tuple[Error, ...], ...]
+    models: dict[str, tuple[float, ...]]
+    """By model held out: the median error of ours at each share; not a number where nothing could be said yet."""
+    jobs: int
+
+
+WAYS = ("headway", "like jobs", "linear")
+"""Ours with the model held out; ours where repeats of the same run are known; a line."""
+
+
+def evaluate_targets(ways: Sequence[Way], per_model: int, told: Callable[[float], None] = lambda _: None) -> Targets:
+    """A few jobs of every model, evenly chosen."""
+    by_model: dict[str, list[Way]] = {}
+    for way in ways:
+        by_model.setdefault(way.model, []).append(way)
+    errors: list[list[list[float]]] = [[[] for _ in WAYS] for _ in SHARES]
+    none = [[0 for _ in WAYS] for _ in SHARES]
+    models: dict[str, list[list[float]]] = {}
+    everything, jobs = library_of(ways), 0
+    for done, (model, many) in enumerate(sorted(by_model.items())):
+        library, own = library_of(ways, model), models.setdefault(model, [[] for _ in SHARES])
+        for way in many[:: max(1, len(many) // per_model)][:per_model]:
+            jobs += 1
+            known = known_length([other for other in many if other.like == way.like and other is not way])
+            for place, share in enumerate(SHARES):
+                for method, error in enumerate(_answers(way, share, library, everything, known)):
+                    if error is None:
+                        none[place][method] += 1
+                        continue
+                    errors[place][method].append(error)
+                    if method == 0:
+                        own[place].append(error)
+        told((done + 1) / len(by_model))
+    return Targets(
+        tuple(tuple(summary(e, n) for e, n in zip(*pair, strict=True)) for pair in zip(errors, none, strict=True)),
+        {model: tuple(median(e) if e else math.nan for e in own) for model, own in models.items()}, jobs,
+    )  # fmt: skip
+
+
+def _answers(
+    way: Way, share: float, library: FloatArray, everything: FloatArray, known: tuple[float, float] | None
+) -> tuple[float | None, ...]:
+    """Errors by method; None where it has nothing to go by yet."""
+    now = share * way.length
+    points = [point for point in way.points if point[0] <= now]
+    true = way.length - now
+    ours = line = None
+    if len(points) >= 2:
+        ours = error_of(by_shapes(points, way.target, now, library), true)
+        straight = by_line(points, way.target)
+        line = error_of(None if straight is None else max(0.0, straight - (now - points[-1][0])), true)
+    like = None if known is None else error_of(by_shapes(points, way.target, now, everything, known), true)
+    return ours, like, line

@@ -1,0 +1,140 @@
+"""`headway predict evaluate`: how good the estimates are, on real curves and runs."""
+
+from __future__ import annotations
+
+import json as json_
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from headway.cli.options import Json, Seed
+from headway.core.errors import UserError
+
+app = typer.Typer(no_args_is_help=True, help="How good the estimates of remaining time are.")
+
+AIM = 0.10
+FROM = 0.1
+"""The aim: a median error of at most this, from this share of the job on."""
+
+
+@app.callback()
+def predict() -> None:
+    """How good the estimates of remaining time are."""
+
+
+@app.command()
+def evaluate(
+    traces: Annotated[Path | None, typer.Option(help="A folder of published traces; made-up data without.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Simulated jobs, and at most a fifth as many curves a model.")] = 60,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Compare estimates of remaining time with the truth and with plain extrapolation, by share of the job done."""
+    from headway.cli.predict_curves import made_up_ways, read_ways
+    from headway.cli.predict_steps import METHODS, evaluate_steps
+    from headway.cli.progress import Bars
+    from headway.predict.coefficients import BUILT_IN
+    from headway.predict.evaluate import WAYS, evaluate_targets
+    from headway.sim.measured import load_profiles
+
+    if traces is not None and not traces.is_dir():
+        raise UserError(f"--traces {traces}: there is no such folder")
+    ways = made_up_ways(seed) if traces is None else read_ways(traces)
+    if not ways:
+        raise UserError(f"--traces {traces}: no curve that reaches a target is in mlperf or pollux/profiles")
+    profiles = BUILT_IN if traces is None else load_profiles(traces)
+    with Bars(["steps", "targets"], quiet=json) as bars:
+        steps = evaluate_steps(profiles, jobs, seed, lambda share: bars.set(0, share))
+        targets = evaluate_targets(ways, max(1, jobs // 5), lambda share: bars.set(1, share))
+    source = "made up" if traces is None else traces.name
+    result = {
+        "source": source, "seed": seed, "aim": {"median": AIM, "from": FROM},
+        "steps": {
+            "jobs": steps.jobs, "resizes": steps.resizes,
+            "as_it_is": _rows(steps.as_it_is, METHODS), "as_it_came": _rows(steps.as_it_came, METHODS),
+        },
+        "targets": {
+            "jobs": targets.jobs, "curves": len(ways), "shares": _rows(targets.shares, WAYS),
+            "models": {model: [_number(e) for e in errors] for model, errors in targets.models.items()},
+        },
+    }  # fmt: skip
+    if json:
+        print(json_.dumps(result))
+    else:
+        _show(result)
+
+
+def _rows(table: Sequence[Sequence[Any]], methods: Sequence[str]) -> list[dict[str, Any]]:
+    from headway.predict.evaluate import SHARES
+
+    return [
+        {"done": share} | {
+            method: {"jobs": e.count, "none": e.none, "median": _number(e.median), "p90": _number(e.p90)}
+            for method, e in zip(methods, errors, strict=True)
+        }
+        for share, errors in zip(SHARES, table, strict=True)
+    ]  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    console, steps, targets = Console(), result["steps"], result["targets"]
+    console.print(_table(
+        f"1. The total of steps is known: {steps['jobs']} jobs, {steps['resizes']} resizes, neighbours come and go.\n"
+        "Error of remaining time, were everything to stay as it is", steps["as_it_is"]))  # fmt: skip
+    console.print(_table("Error of remaining time as it came, with all changes still to come", steps["as_it_came"]))
+    console.print(_table(
+        f"2. The job stops at a target: {targets['jobs']} jobs of {len(targets['models'])} models "
+        f"({result['source']}).\nheadway: the model held out; like jobs: repeats of the same run are known",
+        targets["shares"]))  # fmt: skip
+    for sentence in verdicts(result):
+        print(sentence)
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("done", justify="right")
+    methods = [name for name in rows[0] if name != "done"]
+    for name in methods:
+        for column in (f"{name}\nmedian", "\np90", "\njobs"):
+            table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        cells = []
+        for name in methods:
+            one = row[name]
+            cells += [_percent(one["median"]), _percent(one["p90"]), str(one["jobs"])]
+        table.add_row(f"{row['done']:.0%}", *cells)
+    return table
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}" if value < 10 else ">1000%"
+
+
+def verdicts(result: Mapping[str, Any]) -> list[str]:
+    """Where the aim is reached and where it is not."""
+    found = []
+    questions = {
+        "known steps, as it is": (result["steps"]["as_it_is"], "headway"),
+        "known steps, as it came": (result["steps"]["as_it_came"], "headway"),
+        "target, model held out": (result["targets"]["shares"], "headway"),
+        "target, like jobs known": (result["targets"]["shares"], "like jobs"),
+    }
+    for name, (rows, method) in questions.items():
+        late = [row for row in rows if row["done"] >= FROM and row[method]["median"] is not None]
+        missed = [f"{row['done']:.0%} ({row[method]['median']:.0%})" for row in late if row[method]["median"] > AIM]
+        aim = f"median at most {AIM:.0%} from {FROM:.0%} on"
+        if not late:
+            found.append(f"{name}: {aim}: nothing can be said")
+        else:
+            found.append(f"{name}: {aim}: " + (f"not reached at {', '.join(missed)}" if missed else "reached"))
+    return found
