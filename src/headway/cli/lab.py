@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,7 @@ def up(
 ) -> None:
     """Start a lab and print how to use it."""
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends us gets the same tidying up as Ctrl-C
     with _one_sentence():
         lab = Lab.up(
             name,
