@@ -4,7 +4,7 @@
    many as one machine of this size could serve are chosen (the largest is left out first), and laid into the time
    ahead in order of deadlines, each with the smallest size that is in time beside the earlier ones.
 2. Those whose turn is now start or scale up, least slack first. Where there is no room, jobs with slack to spare shrink
-   to what they need, then jobs without a chance or a deadline are stopped, those with least unsaved work first.
+   to what they need; then jobs without a chance or a deadline are stopped, and those whose turn comes again later.
 3. What is left goes to chosen jobs whose turn is later, to jobs without a deadline by arrival, and to hopeless ones,
    the shortest first. When nobody waits, running jobs grow, where they gain most for their share.
 
@@ -47,7 +47,7 @@ class Deadline:
     """Share of the time to a deadline that is kept in hand where a size allows it."""
     low: float = 0.05
     """A running job grows for its deadline only when its slack is below this share of what is left of it."""
-    high: float = 0.30
+    high: float = 0.10
     """It shrinks for others only when its slack is above this share."""
     cool_down: float = 60.0
     """Seconds between two changes of a running job."""
@@ -65,11 +65,10 @@ class Deadline:
             return draft.plan()
         outlook = self.outlook(snapshot, rows)
         short = self._serve(draft, outlook)
-        if short is not None:
-            self._make_room(draft, short, outlook)
+        if short is not None and self._make_room(draft, short, outlook):
             return draft.plan()
         waits = _fill(draft, outlook)
-        if not waits:
+        if short is None and not waits:
             self._grow(draft, outlook)
         return draft.plan()
 
@@ -129,11 +128,11 @@ class Deadline:
             return False
         return True
 
-    def _make_room(self, draft: Draft, row: int, outlook: Outlook) -> None:
-        """For one job: shrink who has slack, then stop who has no chance, as few as will do. All or nothing."""
+    def _make_room(self, draft: Draft, row: int, outlook: Outlook) -> bool:
+        """For one job: shrink who has slack, then stop whose turn is not now, as few as will do. All or nothing."""
         snapshot, trial = draft.snapshot, draft.copy()
         if _fits_soon(trial, row, outlook.sizes[row]):
-            return
+            return True
         for shrinks, other in [*((True, other) for other in self._spare(draft, row, outlook)),
                                *((False, other) for other in _stoppable(snapshot, outlook))]:  # fmt: skip
             if trial.decided(other) is not None or not self._rested(draft, other):
@@ -144,7 +143,8 @@ class Deadline:
                 trial.stop(other)
             if trial.decided(other) is not None and _fits_soon(trial, row, outlook.sizes[row]):
                 draft.adopt(trial)
-                return
+                return True
+        return False
 
     def _spare(self, draft: Draft, row: int, outlook: Outlook) -> list[int]:
         """Running jobs that are above what they need and stay in time without it; most slack first."""
@@ -202,10 +202,11 @@ def _rest(found: dict[int, Need], chosen: set[int]) -> list[int]:
 
 
 def _stoppable(snapshot: Snapshot, outlook: Outlook) -> list[int]:
-    """Jobs without a chance or a deadline, those with least unsaved work first."""
-    jobs, lost = snapshot.jobs, snapshot.jobs.trained_seconds(snapshot.now) - snapshot.jobs.saved
-    rows = [row for row in outlook.rest if row in snapshot.placements and int(jobs.can[row]) & Can.STOP]
-    return sorted(rows, key=lambda row: (float(lost[row]) * int(jobs.size[row]), row))
+    """The worst-ranked first: those without a chance or a deadline, then those whose turn comes again later."""
+    jobs = snapshot.jobs
+    later = [row for row in outlook.chosen if row not in outlook.sizes]
+    rows = [*outlook.rest[::-1], *later[::-1]]
+    return [row for row in rows if row in snapshot.placements and int(jobs.can[row]) & Can.STOP]
 
 
 def _fill(draft: Draft, outlook: Outlook) -> bool:
