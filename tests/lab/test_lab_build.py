@@ -129,8 +129,8 @@ def test_ctrl_c_leaves_no_half_program_and_the_next_build_works(machine):
 
 
 def test_too_little_disk_is_told_before_building(machine, monkeypatch):
-    monkeypatch.setattr(build, "NEEDED_DISK_BYTES", 10**18)
-    with pytest.raises(Unavailable, match="needs about 1000000000 GB of disk"):
+    monkeypatch.setattr(build, "DISK_BYTES_EACH", 10**18)
+    with pytest.raises(Unavailable, match="building 1 programs of the lab needs about 1000000000 GB of disk"):
         build.ensure(["kubectl"])
     assert builds(machine) == 0
 

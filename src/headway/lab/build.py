@@ -22,8 +22,8 @@ from headway.lab.errors import LabError, Unavailable
 from headway.lab.meter import Meter
 from headway.lab.programs import Program, missing
 
-NEEDED_DISK_BYTES = 5 * 10**9
-"""Go's module and build caches for all programs, and the programs themselves."""
+DISK_BYTES_EACH = 10**9
+"""Per program, nearly all of it for Go's module and build caches."""
 
 
 def ensure(names: Iterable[str]) -> None:
@@ -35,18 +35,18 @@ def ensure(names: Iterable[str]) -> None:
         todo = missing(wanted)  # again: whoever held the lock may have built them
         if not todo:
             return
-        _check_disk()
+        _check_disk(len(todo))
         go = golang.toolchain()
         with Meter(total=len(todo)) as meter:
             for program in todo:
                 _build(go, program, meter)
 
 
-def _check_disk() -> None:
-    free = shutil.disk_usage(places.cache()).free
-    if free < NEEDED_DISK_BYTES:
+def _check_disk(programs: int) -> None:
+    free, needed = shutil.disk_usage(places.cache()).free, programs * DISK_BYTES_EACH
+    if free < needed:
         raise Unavailable(
-            f"building the lab's programs needs about {NEEDED_DISK_BYTES / 1e9:.0f} GB of disk"
+            f"building {programs} programs of the lab needs about {needed / 1e9:.0f} GB of disk"
             f" and {places.cache()} has {free / 1e9:.1f} GB left"
         )
 
