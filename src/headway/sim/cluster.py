@@ -1,12 +1,10 @@
 """The simulated cluster. All ends and arrivals of one instant come first, then one snapshot.
 
-It jumps from event to event. Each job has at most two events foretold: its end, and the landing of what was begun. An
-event that no longer holds stays in the heap and is passed over when its time comes.
+It jumps from event to event: what is foretold stands in the agenda, arrivals in their list, failures in the weather.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterable
 
@@ -20,6 +18,7 @@ from headway.core.plan import Because, Decision, Plan, Reserve, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, TRAINING, State
 from headway.predict.scaling import plain_speed
+from headway.sim.agenda import Agenda
 from headway.sim.faults import NO_FAULTS, Weather, health, refused, with_ready
 from headway.sim.reporting import Reporter
 from headway.sim.sharing import Tenants
@@ -45,11 +44,7 @@ class SimCluster:
         self.work = Work(self.world.checkpoint_seconds)
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._next_arrival = 0
-        self._events: list[tuple[float, int, JobId]] = []
-        self._number = 0
-        self._ends: dict[JobId, int] = {}
-        """By job: the number of the event that is its end. Other events with its name are stale, or landings."""
-        self._landings: dict[JobId, int] = {}
+        self._agenda = Agenda()
         self._becauses: dict[JobId, Because] = {}
         self._faulty = self.world.faults is not NO_FAULTS
         self._weather = Weather(self.world.faults, nodes, self.world.seed, now) if self._faulty else None
@@ -104,11 +99,9 @@ class SimCluster:
 
     def _advance(self) -> bool:
         """Jumps to the next instant at which something happens, and lets all of it happen."""
-        events, arrivals = self._events, self._arrivals
-        while events and not self._holds(events[0]):
-            heapq.heappop(events)
+        agenda, arrivals = self._agenda, self._arrivals
         arrival = arrivals[self._next_arrival].submit if self._next_arrival < len(arrivals) else math.inf
-        event = events[0][0] if events else math.inf
+        event = agenda.next()
         repair = self._weather.next if self._weather is not None else math.inf
         instant = min(arrival, event, self._wake, repair)
         if self._nothing_left(min(arrival, event)) or math.isinf(instant):
@@ -117,10 +110,8 @@ class SimCluster:
         self.now = max(self.now, instant)
         if self._wake <= self.now:
             self._wake = math.inf
-        while events and events[0][0] <= self.now:
-            event_ = heapq.heappop(events)
-            if self._holds(event_):
-                self._happen(event_)
+        while (happening := agenda.take(self.now)) is not None:
+            self._happen(*happening)
         if repair <= self.now:
             self._change_weather()
         while self._next_arrival < len(arrivals) and arrivals[self._next_arrival].submit <= self.now:
@@ -139,18 +130,11 @@ class SimCluster:
 
     def _count_cycle(self, instant: float) -> None:
         self._cycles_now = self._cycles_now + 1 if instant <= self.now else 0
-        self._idle_wakes = 0 if self._ends or self._landings or instant < self._wake else self._idle_wakes + 1
+        self._idle_wakes = (
+            0 if self._agenda.ends or self._agenda.landings or instant < self._wake else self._idle_wakes + 1
+        )
         if self._cycles_now > MOST_CYCLES_AT_ONE_INSTANT:
             raise SimulationError(f"the policy decides for ever at second {self.now:g} without time going on")
-
-    def _holds(self, event: tuple[float, int, JobId]) -> bool:
-        _, number, job = event
-        return self._ends.get(job) == number or self._landings.get(job) == number
-
-    def _push(self, at: float, job: JobId, kind: dict[JobId, int]) -> None:
-        self._number += 1
-        kind[job] = self._number
-        heapq.heappush(self._events, (at, self._number, job))
 
     def arrive(self, job: Job, left: float | None = None) -> int:
         work = self.world.work(job)
@@ -160,18 +144,17 @@ class SimCluster:
         self.work.add(row, max(work or 0.0, left or 0.0), self.now, left)
         return row
 
-    def _happen(self, event: tuple[float, int, JobId]) -> None:
-        _, number, job_id = event
+    def _happen(self, job_id: JobId, landing: bool) -> None:
         row = self.board.row(job_id)
         assert row is not None
-        if self._landings.get(job_id) == number:
-            del self._landings[job_id]
+        if landing:
             self.land(row)
             return
         self.work.set_rate(row, 0.0, self.now)
         self.work.left[row] = 0.0
         self._settle(row, State.FINISHED)
-        for mapping in (self._ends, self._landings, self._becauses, self._starts, self._health):
+        self._agenda.forget(job_id)
+        for mapping in (self._becauses, self._starts, self._health):
             mapping.pop(job_id, None)
 
     def _change_weather(self) -> None:
@@ -193,8 +176,7 @@ class SimCluster:
         cancelled = self._becauses.pop(job.id, None) is Because.CANCELLED
         self.work.set_rate(row, 0.0, self.now, saves=job.checkpoints)
         self._settle(row, State.CANCELLED if cancelled else State.WAITING)
-        self._ends.pop(job.id, None)
-        self._landings.pop(job.id, None)
+        self._agenda.forget(job.id)
         lost = self.work.lose(row) if training else 0.0
         if lost:
             attained: float = self.board.table.number("attained", row)
@@ -215,13 +197,13 @@ class SimCluster:
         if state is State.MOVING or state is State.STOPPING:
             self.work.set_rate(row, 0.0, self.now)
             self.work.save(row)
-            self._ends.pop(job_id, None)
+            self._agenda.ends.pop(job_id, None)
             board.saved(row, board.trained_seconds(row, self.now))
         if isinstance(decision, Stop):
             self._becauses[job_id] = decision.because
         board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
-            self._push(self.now + seconds, job_id, self._landings)
+            self._agenda.foretell(self.now + seconds, job_id, self._agenda.landings)
             if self._tenants is not None and state in (State.MOVING, State.STOPPING):
                 self._notice(self._tenants.put(row, None))
         else:
@@ -268,7 +250,7 @@ class SimCluster:
     def fly(self, row: int, until: float) -> None:
         """Something that was begun already; where nobody knows how long it takes, it ends at once."""
         lands = until if self.now <= until < math.inf else self.now
-        self._push(lands, self.board.job(row).id, self._landings)
+        self._agenda.foretell(lands, self.board.job(row).id, self._agenda.landings)
 
     def _settle(self, row: int, state: State) -> None:
         """The job holds nothing any more."""
@@ -285,17 +267,20 @@ class SimCluster:
         assert placement is not None
         company = ALONE if self._tenants is None else self._tenants.company(row)
         rate = self.world.speed(job, placement, board.nodes, company)
+        if company.cpu is not None:
+            counts = (len(nodes) for nodes in placement.nodes)
+            board.uses(row, sum(cpu * count for cpu, count in zip(company.cpu, counts, strict=True)) / 1000)
         if company.neighbours:
             rate *= 1.0 - self.world.sharing.neighbour_loss * company.neighbours
         if self._faulty:
             rate *= self._health.get(job.id, 1.0)
-        if rate == self.work.rate.item(row) and job.id in self._ends:
+        if rate == self.work.rate.item(row) and job.id in self._agenda.ends:
             return False
         left = self.work.set_rate(row, rate, self.now, saves=job.checkpoints)
         if rate > 0:
-            self._push(self.now + left / rate, job.id, self._ends)
+            self._agenda.foretell(self.now + left / rate, job.id, self._agenda.ends)
         else:
-            self._ends.pop(job.id, None)
+            self._agenda.ends.pop(job.id, None)
         return True
 
     def _notice(self, rows: Iterable[int]) -> None:
