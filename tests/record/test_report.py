@@ -39,18 +39,22 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: Any) -> None:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A comparison in bars, one in shares, and a single run."""
+    """A comparison in bars, one in shares, one in which nothing finishes, one that takes no time, and a single run."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "jobs.yaml").write_text(JOBS)
     rows = [f"j{i},{2 * i},{30 + i % 90},{1 + i % 3}" for i in range(600)]
     (folder / "many.csv").write_text("\n".join(["name,submit,seconds,gpu", *rows]) + "\n")
-    found = {name: folder / f"{name}.html" for name in ("bars", "shares", "one")}
+    found = {name: folder / f"{name}.html" for name in ("bars", "shares", "one", "never", "zero")}
     with pytest.MonkeyPatch.context() as patch:
         command(
             patch, "compare", folder / "jobs.yaml", "--policies", "fifo,las,srtf", "-j", 1, "--report", found["bars"]
         )
         command(patch, "compare", folder / "many.csv", "--policies", "fifo,first-fit", "--cluster", "41x1",
                 "-j", 1, "--no-bounds", "--report", found["shares"])  # fmt: skip
+        for name, row in (("never", "a,0,10,64"), ("zero", "a,0,0,1")):
+            (folder / f"{name}.csv").write_text(f"name,submit,seconds,gpu\n{row}\n")
+            command(patch, "compare", folder / f"{name}.csv", "--policies", "fifo,srtf", "--cluster", "1x4", "-j", 1,
+                    "--report", found[name])  # fmt: skip
         command(patch, "simulate", folder / "jobs.yaml", "--policy", "las", "--report", found["one"])
     return found
 
@@ -95,8 +99,13 @@ def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: `make browser` installs it")
-@pytest.mark.parametrize(("name", "charts"), [("bars", 6), ("shares", 6), ("one", 5)])
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+@pytest.mark.parametrize(
+    ("name", "charts", "width", "dark"),
+    [
+        ("bars", 6, 1200, False), ("bars", 6, 390, True), ("shares", 6, 1200, True), ("one", 5, 390, False),
+        ("never", 6, 1200, False), ("zero", 6, 1200, False),
+    ],
+)  # fmt: skip
 def test_a_real_browser_draws_it(pages: dict[str, Path], name: str, charts: int, width: int, dark: bool) -> None:
     assert BROWSER is not None
     with tempfile.TemporaryDirectory() as profile:

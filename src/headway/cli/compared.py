@@ -43,7 +43,9 @@ def compared(
     knowing = [outcome for task, outcome in zip(tasks, outcomes, strict=False)
                if task.estimates == "oracle" and task.policy in CLAIRVOYANT]  # fmt: skip
     best = best_of([*knowing, *outcomes[len(tasks) :]])
-    lowest = floor(needs, nodes) if needs else None
+    ended = np.any([outcome.finished for outcome in outcomes], axis=0)
+    possible = [need for need, once in zip(needs, ended, strict=True) if once] if needs else []
+    lowest = floor(possible, nodes) if possible else None
     rows = [_row(found, runs[baseline], (lowest, best), needs, nodes) for found in runs.values()]
     bounds = {
         "clairvoyant": {"policy": best.name, "jct": best.result["jct"]["mean"]} if best else None,
@@ -65,7 +67,7 @@ def _row(
     row: dict[str, Any] = averaged([run.result for run in runs])
     lowest, best = bounds
     done = runs[0].finished
-    if needs and not done.all():  # the floor under those that finished: leaving jobs out only lowers it
+    if needs and done.any() and not done.all():  # under those that finished: leaving jobs out only lowers it
         lowest = floor([need for need, ended in zip(needs, done, strict=True) if ended], nodes)
     row["seeds"] = [{"seed": run.seed, "jct": run.result["jct"], "makespan": run.result["makespan"]} for run in runs]
     row["ci"] = intervals(runs, baseline)

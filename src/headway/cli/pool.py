@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from typing import Any
@@ -43,6 +44,8 @@ def _several(scenario: Scenario, tasks: Sequence[Task], processes: int, bars: Ba
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
 
 
@@ -59,6 +62,7 @@ def _watch(futures: list[Future[Outcome]], shares: Any, bars: Bars) -> None:
 
 
 def _receive(pickled: bytes, shares: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     _here["scenario"], _here["shares"] = pickle.loads(pickled), shares  # noqa: S301  made by our own parent
 
 

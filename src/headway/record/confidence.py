@@ -42,6 +42,8 @@ def of_ratio(runs: Sequence[FloatArray], baseline: Sequence[FloatArray] | None) 
     if not pairs:
         return None
     each = np.array([_figure(pair.mean(axis=1)) for pair in pairs])
+    if np.isnan(each).any():
+        return None
     over = "seeds" if len(each) > 1 and float(np.ptp(each)) > 1e-9 * float(np.abs(each).max()) else "jobs"
     generator = np.random.default_rng(0)
     if over == "seeds":

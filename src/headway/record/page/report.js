@@ -166,10 +166,11 @@ function shareAt(xs, x) {
 function drawCdf(place, width) {
   const kind = place.dataset.kind, all = DATA.curves[kind];
   const form = { completion: duration, wait: duration, slowdown: times, ratio: times }[kind];
-  const shown = DATA.policies.filter((p) => all[p.name] && !hidden.has(p.name));
+  const shown = DATA.policies.filter((p) => (all[p.name] || []).length && !hidden.has(p.name));
   const height = width < 520 ? 260 : 340, left = 46, right = width - 14, top = 12, bottom = height - 42;
   const root = frame(place, width, height, place.dataset.label);
   const values = DATA.policies.flatMap((p) => all[p.name] || []);
+  if (!values.length) { svg("text", { x: left, y: 40, fill: css("--soft") }, root, "No job has this figure."); return; }
   let low = Math.max(Math.min(...values), kind === "slowdown" ? 1 : kind === "ratio" ? 1e-3 : 1), high = Math.max(...values, low * 1.5);
   if (kind === "ratio") { low = Math.min(low, 0.5); high = Math.min(1000, Math.max(2, high)); }
   const x = scale([low, high], [left, right], true), y = scale([0, 1], [bottom, top]);
