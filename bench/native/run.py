@@ -70,9 +70,8 @@ class Result:
 
 
 class Bench:
-    def __init__(self, lab: Lab, options: argparse.Namespace) -> None:
-        self.lab, self.options = lab, options
-        self.results: list[Result] = []
+    def __init__(self, lab: Lab, options: argparse.Namespace, results: list[Result]) -> None:
+        self.lab, self.options, self.results = lab, options, results
 
     async def throughput(self, contender: Contender, name: str, work: list[Gang]) -> None:
         total = sum(gang.size for gang in work)
@@ -201,10 +200,8 @@ def make_queues(lab: Lab, gpus: int) -> None:
     lab.api.post(f"{KUEUE_API}/namespaces/{NAMESPACE}/localqueues", local)
 
 
-async def measure(
-    lab: Lab, options: argparse.Namespace, gpus_per_node: int, contenders: list[Contender]
-) -> list[Result]:
-    bench = Bench(lab, options)
+async def measure(bench: Bench, gpus_per_node: int, contenders: list[Contender]) -> None:
+    options = bench.options
     gpus = options.nodes * gpus_per_node
     if gpus >= options.pods:
         for contender in contenders:
@@ -216,10 +213,11 @@ async def measure(
     else:
         for contender in contenders:
             await bench.contention(contender, gangs(2 * gpus, SEED), gpus)
-    return bench.results
 
 
-def run_on(shape: str, gpus_per_node: int, contenders: list[Contender], options: argparse.Namespace) -> list[Result]:
+def run_on(
+    shape: str, gpus_per_node: int, contenders: list[Contender], options: argparse.Namespace, results: list[Result]
+) -> None:
     operators = ["kueue"] if any(contender.kueue for contender in contenders) else []
     say(f"starting a lab with {options.nodes} nodes of {shape} {' '.join(operators)}")
     nodes = node_groups(options.nodes, [shape])
@@ -228,7 +226,7 @@ def run_on(shape: str, gpus_per_node: int, contenders: list[Contender], options:
         lab.create_namespace(NAMESPACE)
         if operators:
             make_queues(lab, options.nodes * gpus_per_node)
-        return uvloop.run(measure(lab, options, gpus_per_node, contenders))
+        uvloop.run(measure(Bench(lab, options, results), gpus_per_node, contenders))
     finally:
         lab.down()
 
@@ -260,16 +258,18 @@ def main() -> None:
     options = parser.parse_args()
     without = [contender for contender in CONTENDERS if not contender.kueue]
     with_kueue = [contender for contender in CONTENDERS if contender.kueue]
-    results: list[Result] = []
     rounds = {"too": [without, with_kueue], "only": [with_kueue], "no": [without]}[options.kueue]
-    for contenders in rounds:  # Kueue's webhooks see every pod, so the others run without it
-        if options.only != "contention":
-            results += run_on("8xA100,96cpu,768Gi", 8, contenders, options)
-        if options.only != "speed":
-            results += run_on("1xA100,96cpu,768Gi", 1, contenders, options)
-    show(results)
-    if options.json:
-        options.json.write_text(json.dumps({"results": [asdict(one) for one in results]}, indent=2))
+    results: list[Result] = []
+    try:
+        for contenders in rounds:  # Kueue's webhooks see every pod, so the others run without it
+            if options.only != "contention":
+                run_on("8xA100,96cpu,768Gi", 8, contenders, options, results)
+            if options.only != "speed":
+                run_on("1xA100,96cpu,768Gi", 1, contenders, options, results)
+    finally:  # an interrupted run shows what it has
+        show(results)
+        if options.json:
+            options.json.write_text(json.dumps({"results": [asdict(one) for one in results]}, indent=2))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import ssl
+import sys
 import time
 from collections.abc import Iterable
 from functools import cached_property
@@ -15,7 +16,7 @@ import msgspec
 
 from headway.lab import build, cgroups, credentials, packages, places, pods, process, starting, teardown
 from headway.lab.api import Api, client_context
-from headway.lab.errors import LabError
+from headway.lab.errors import LabError, Unavailable
 from headway.lab.programs import find
 from headway.lab.state import LabState, check_disk, check_name, load, load_all, read
 from headway.lab.wishes import Wishes, needed_programs, state_for
@@ -51,6 +52,8 @@ class Lab:
     @classmethod
     def up(cls, name: str = "default", **wishes: Unpack[Wishes]) -> Self:
         check_name(name)
+        if sys.platform != "linux":
+            raise Unavailable(f"a lab runs on Linux, not on {sys.platform}")
         state = state_for(name, wishes)
         if state.kubelets:
             packages.check_real_nodes_possible()

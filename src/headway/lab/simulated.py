@@ -29,6 +29,12 @@ GPU = "nvidia.com/gpu"
 REAL_NODES_TOO = {"key": "headway.dev/simulated", "value": "true", "effect": "NoSchedule"}
 """Where real nodes are beside them, a pod must say that it is content with a pretended life."""
 CREATORS = 16
+_PARALLEL = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 16},
+}
+"""Four at a time, as KWOK has it, would be slower than a kubelet per node is."""
 NODE_INFO = (
     "architecture",
     "bootID",
@@ -44,7 +50,7 @@ NODE_INFO = (
 
 def part(state: LabState, port: int) -> Part:
     config = state.folder / "kwok.yaml"
-    config.write_text("\n---\n".join(json.dumps(stage) for stage in _pod_stages()))
+    config.write_text("\n---\n".join(json.dumps(document) for document in [_PARALLEL, *_pod_stages()]))
     flags = {
         "kubeconfig": str(credentials.of(state).kubeconfig("kwok")),
         "config": str(config),
