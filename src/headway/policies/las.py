@@ -1,8 +1,9 @@
 """Least attained service, discretised as in Tiresias: no estimates needed.
 
-A job begins in the first queue and falls into the next when it has had so many replica-seconds. Queues come in order;
-inside a queue the running stay and the waiting come by arrival, so that jobs of like age do not take turns. Falling
-matters only while a job of the same or an earlier queue waits: then the plan asks to be called at that moment.
+A job begins in the first queue and falls into the next when it has had so many replica-seconds. Queues come in order.
+Inside a queue the running stay, so that jobs of like age do not take turns; of those the last started is the first to
+go. Then come the stopped, the last stopped first, and then new ones by arrival. Falling matters only while a job of the
+same or an earlier queue waits: then the plan asks to be called at that moment.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from headway.core.draft import Draft
 from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.preempt import run_best
-from headway.policies.rank import service
+from headway.policies.rank import Rows, service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""
+_MANY = 1 << 21
+"""More than there are jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ class Las:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        run_best(draft, lambda rows: self._queue(service(snapshot, rows)))
+        run_best(draft, lambda rows: self._queue(service(snapshot, rows)) * _MANY + _place_in_queue(snapshot, rows))
         self._wake_at_next_fall(draft)
         return draft.plan()
 
@@ -61,3 +65,15 @@ class Las:
         if falls.any():
             limits = np.array(self._limits())[queue[falls]]
             draft.wake(snapshot.now + float(((limits - had[falls]) / size[falls]).min()))
+
+
+def _place_in_queue(snapshot: Snapshot, rows: Rows) -> npt.NDArray[np.int64]:
+    """Where each would stand if all were in one queue: running, stopped, new."""
+    jobs = snapshot.jobs
+    running = np.flatnonzero(jobs.state[rows] == State.RUNNING)
+    stopped = np.flatnonzero((jobs.stops[rows] > 0) & (jobs.state[rows] == State.WAITING))
+    places = np.arange(len(rows)) + len(stopped)
+    places[running] = np.argsort(np.argsort(jobs.since[rows[running]], kind="stable"), kind="stable")
+    last_first = np.argsort(np.argsort(-jobs.since[rows[stopped]], kind="stable"), kind="stable")
+    places[stopped] = len(running) + last_first
+    return places
