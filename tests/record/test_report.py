@@ -28,6 +28,24 @@ BROWSER = next(
 )
 
 
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: `make browser` installs it")
+
+
+def look(page: Path, width: int, *, dark: bool) -> subprocess.CompletedProcess[str]:
+    assert BROWSER is not None
+    with tempfile.TemporaryDirectory() as profile:
+        return subprocess.run(
+            [
+                BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                "--disable-dev-shm-usage", f"--user-data-dir={profile}", f"--window-size={width},900",
+                f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--enable-logging=stderr",
+                "--virtual-time-budget=2000", "--dump-dom", f"file://{page}",
+            ],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+
 def command(monkeypatch: pytest.MonkeyPatch, *words: Any) -> None:
     monkeypatch.setattr(sys, "argv", ["headway", *map(str, words)])
     try:
@@ -98,7 +116,37 @@ def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:
     assert "shares" in json.loads(many.split('id="data">')[1].split("</script>")[0])["gantt"]["fifo"]
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: `make browser` installs it")
+USED = """
+<script>
+for (const button of document.querySelectorAll("button:not(.save)")) button.click();
+for (const place of document.querySelectorAll(".plot")) {
+  const drawn = place.querySelector("svg");
+  if (!drawn) continue;
+  const box = drawn.getBoundingClientRect();
+  for (const share of [0, 0.3, 0.6, 1]) for (const down of [0.1, 0.5, 0.9])
+    drawn.dispatchEvent(new PointerEvent("pointermove", {
+      bubbles: true, clientX: box.left + share * box.width, clientY: box.top + down * box.height }));
+  for (const key of ["ArrowLeft", "ArrowRight"]) place.dispatchEvent(new KeyboardEvent("keydown", { key }));
+}
+const tips = [...document.querySelectorAll(".tip")].filter((tip) => tip.textContent);
+document.documentElement.dataset.tips = String(tips.length);
+</script>
+"""
+
+
+@needs_browser
+def test_a_hand_on_everything(pages: dict[str, Path], tmp_path: Path) -> None:
+    """Every button pressed, every chart pointed at: no complaint, and the charts answer."""
+    used = tmp_path / "used.html"
+    used.write_text(pages["bars"].read_text().replace("</body>", f"{USED}</body>"))
+    done = look(used, 1200, dark=False)
+    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    tips = re.search(r'data-tips="(\d+)"', done.stdout)
+    assert tips is not None
+    assert int(tips.group(1)) >= 3, "the policies of the curves are hidden now; the strips and nodes answer"
+
+
+@needs_browser
 @pytest.mark.parametrize(
     ("name", "charts", "width", "dark"),
     [
@@ -107,18 +155,7 @@ def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:
     ],
 )  # fmt: skip
 def test_a_real_browser_draws_it(pages: dict[str, Path], name: str, charts: int, width: int, dark: bool) -> None:
-    assert BROWSER is not None
-    with tempfile.TemporaryDirectory() as profile:
-        done = subprocess.run(
-            [
-                BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-                "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                "--disable-dev-shm-usage", f"--user-data-dir={profile}", f"--window-size={width},900",
-                f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--enable-logging=stderr",
-                "--virtual-time-budget=2000", "--dump-dom", f"file://{pages[name]}",
-            ],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+    done = look(pages[name], width, dark=dark)
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not complaints
     assert done.returncode == 0
