@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, a_node, change, serving, status, stream
 
-from headway.kube.errors import Conflict, Forbidden, Gone, Invalid, NotFound, Unreachable
+from headway.kube.errors import Conflict, Denied, Forbidden, Gone, Invalid, NotFound, Unreachable, error_for
 from headway.kube.objects import NodeObject
 from headway.kube.watch import Changed, Deleted, Follower, Listed, Unwatched
 
@@ -47,7 +47,7 @@ def told(news: list) -> list:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(404, NotFound), (409, Conflict), (410, Gone), (403, Forbidden), (401, Forbidden), (422, Invalid),
+    [(404, NotFound), (409, Conflict), (410, Gone), (403, Denied), (401, Forbidden), (422, Invalid),
      (400, Invalid), (500, Unreachable), (503, Unreachable), (429, Unreachable)],
 )  # fmt: skip
 def test_refusals_have_types_and_the_servers_own_words(code, kind):
@@ -62,6 +62,11 @@ def test_refusals_have_types_and_the_servers_own_words(code, kind):
         assert refused.value.retry_after_seconds == (3 if kind is Unreachable else 0)
 
     asyncio.run(main())
+
+
+def test_what_we_may_not_is_told_from_what_the_cluster_does_not_admit():
+    assert isinstance(error_for(403, 'User "headway" cannot create resource "pods"'), Forbidden)
+    assert isinstance(error_for(403, "exceeded quota: team"), Denied)
 
 
 def test_silence_and_lost_connections_are_unreachable():

@@ -112,6 +112,8 @@ class Admission:
         intent = memory.intent if memory.intent.since else replace(memory.intent, since=submitted(found))
         written = intent if memory.intent.since else None
         record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
+        record.savers = set(memory.savers)
+        record.request = int(time.time() * 1000)  # not one that an earlier process asked
         record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
         if memory.step:
             record.progress = record.progress_written = Progress(memory.step, job.steps)

@@ -31,7 +31,7 @@ from headway.kube.nodes import NodeTable
 from headway.kube.objects import NodeObject, Pod
 from headway.kube.places import allocation_of
 from headway.kube.reconcile import reconcile
-from headway.kube.record import SHORTEST_PAUSE_SECONDS, Record
+from headway.kube.record import Record
 from headway.kube.remote import Performed, Remote, Ring
 from headway.kube.sending import named, status_for, work_of
 from headway.kube.setup import Setup
@@ -181,18 +181,15 @@ class KubeCluster:
         if isinstance(message.error, NotFound):
             record.withdrawn = True
         elif message.error is not None:
-            log.warning("job %s: its status cannot be written: %s", record.job.id, message.error)
             record.trouble(message.error, now)
-        else:
-            record.pause = SHORTEST_PAUSE_SECONDS
-            if message.work.status is not None:
-                record.written, record.progress_written = message.work.token  # type: ignore[misc]
+        elif message.work.status is not None:
+            record.written, record.progress_written = message.work.token  # type: ignore[misc]
         for outcome in message.outcomes:
             if outcome.pod is not None:
                 self._store.see_pod(outcome.pod)
-            if outcome.error is not None:
-                log.info("job %s: %s: %s", record.job.id, type(outcome.action).__name__, outcome.error)
             record.learn(outcome, now)
+        if message.error is None and not any(outcome.error for outcome in message.outcomes):
+            record.well()
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -250,13 +247,14 @@ class KubeCluster:
 
     def _send(self, record: Record, step: Step, now: float) -> None:
         if AskSave() in step.actions:
-            record.asked = self._server.save(record.job.id, record.request)
+            record.asked = record.can_be_saved_by(self._server.connected(record.job.id))
+            if record.asked:
+                self._server.save(record.job.id, record.request)
         status = None
         if not record.withdrawn and (record.written != record.intent or self._progress_due(record, now)):
             status = status_for(record, self.board, self.setup.began)
             record.progress_written_at = now
-        work = work_of(record, step, named(self.setup.making, self._table.gpu), status)
-        if work is not None:
+        if (work := work_of(record, step, named(self.setup.making, self._table.gpu), status)) is not None:
             record.busy = True
             self._remote.perform(work)
 

@@ -51,6 +51,10 @@ class Forbidden(Refused):
     pass
 
 
+class Denied(Refused):
+    pass
+
+
 class Invalid(Refused):
     pass
 
@@ -63,4 +67,6 @@ _BY_STATUS: dict[int, type[Refused]] = {
 def error_for(status: int, message: str, retry_after_seconds: float = 0.0) -> ApiError:
     if status in (408, 429) or status >= 500:
         return Unreachable(status, message, retry_after_seconds)
+    if status == 403 and "cannot" not in message:  # as in: User "x" cannot create resource "pods"
+        return Denied(status, message)
     return _BY_STATUS.get(status, Refused)(status, message)

@@ -17,25 +17,33 @@ def hear(record: Record, event: Event, board: Board, now: float, began: float) -
     if event.attempt != record.intent.attempt:
         return False
     match event:
-        case Connected():
-            record.dirty |= record.intent.state in SAVING
         case Reported(step=step, loss=loss, total_steps=total):
             return _report(record, event, Sample(record.job.id, now, step, loss, total), began)
         case Done(step=step):
             total = None if record.progress is None else record.progress.total
             return _report(record, event, Sample(record.job.id, now, step, None, total), began)
-        case Saved(request=request):
+        case Connected(can_save=can_save):
+            record.dirty |= record.intent.state in SAVING
+            record.savers |= {(event.role, event.index)} if can_save else set()
+        case Saved():
             row = board.row(record.job.id)
             if row is not None and board.state(row) not in OVER:
                 board.saved(row, board.trained_seconds(row, now))
-            if request == record.request and record.asked:
-                record.acknowledged.add((event.role, event.index))
-                record.dirty = True
-        case SaveFailed(request=request, why=why):
-            if request == record.request:
-                record.save_failed = why or "it gave no reason"
-                record.dirty = True
+            _answer(record, event)
+        case SaveFailed():
+            _answer(record, event)
     return False
+
+
+def _answer(record: Record, event: Saved | SaveFailed) -> None:
+    """Only what answers the present request; a checkpoint that a script makes by itself is not one for the gang."""
+    if event.request != record.request or not record.asked:
+        return
+    if isinstance(event, SaveFailed):
+        record.save_failed = event.why or "it gave no reason"
+    else:
+        record.acknowledged.add((event.role, event.index))
+    record.dirty = True
 
 
 def _report(record: Record, event: Reported | Done, sample: Sample, began: float) -> bool:

@@ -101,6 +101,7 @@ class _Status(msgspec.Struct):
     message: str = ""
     history: dict[str, float] = {}
     progress: dict[str, Any] | None = None
+    savers: list[tuple[str, int]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Remembered:
     intent: Intent
     history: dict[str, float] = field(default_factory=dict)
     step: int = 0
+    savers: frozenset[tuple[str, int]] = frozenset()
 
 
 def pack(intent: Intent) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def unpack(raw: bytes) -> Remembered:
         interruptions=status.interruptions, lost_at_step=status.lostAtStep, refusals=status.refusals,
         reason=status.reason, message=status.message,
     )  # fmt: skip
-    return Remembered(_sound(intent), status.history, step if isinstance(step, int) else 0)
+    return Remembered(_sound(intent), status.history, step if isinstance(step, int) else 0, frozenset(status.savers))
 
 
 def _sound(intent: Intent) -> Intent:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headway.core.job import Job
 from headway.core.snapshot import Sample
-from headway.kube.errors import ApiError, Forbidden, Invalid, NotFound, Refused
+from headway.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.intent import Intent
 from headway.kube.objects import Meta, Pod
 from headway.kube.remote import Outcome
 from headway.kube.replica import Replica, replica_of
 from headway.kube.status import Progress
 from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, Saves, View
+from headway.listen import Connected
 
+log = logging.getLogger("headway.kube")
 SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 15.0
 
@@ -41,6 +44,8 @@ class Record:
     not_before: float = 0.0
     """The API server could not be reached; not before this it is tried again."""
     pause: float = SHORTEST_PAUSE_SECONDS
+    troubled: bool = False
+    """It was said once; until it works again nothing more is said."""
     refusal: Refusal | None = None
     progress: Progress | None = None
     progress_written: Progress | None = None
@@ -55,6 +60,8 @@ class Record:
     """The attempt that last reported."""
     sample: Sample | None = None
     """Not yet in a snapshot."""
+    savers: set[tuple[str, int]] = field(default_factory=set)
+    """Replicas that said in this attempt that they can save: without one of them a checkpoint is not whole."""
     request: int = 0
     asked: int = 0
     acknowledged: set[tuple[str, int]] = field(default_factory=set)
@@ -88,17 +95,28 @@ class Record:
         self.request += 1
         self.asked, self.acknowledged, self.save_failed = 0, set(), ""
 
+    def can_be_saved_by(self, connected: Iterable[Connected]) -> int:
+        """How many are to be asked; none before all that can save are there, so that no part is missing."""
+        there = {(who.role, who.index) for who in connected if who.can_save and who.attempt == self.intent.attempt}
+        return len(there) if there >= self.savers else 0
+
     def turn(self, intent: Intent) -> None:
         """To another intent; what was refused and who spoke belongs to the one before."""
         if intent.attempt != self.intent.attempt:
-            self.speaker, self.size_changed = None, False
+            self.speaker, self.size_changed, self.savers = None, False, set()
         self.intent, self.refusal = intent, None
 
     def trouble(self, error: ApiError, now: float) -> None:
-        """Nobody knows whether it happened: look again after a while."""
+        """Nobody knows whether it happened: look again after a while that grows."""
+        if not self.troubled:
+            log.warning("job %s: trying again: %s", self.job.id, error)
+        self.troubled = True
         self.not_before = now + max(self.pause, error.retry_after_seconds)
         self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS)
         self.dirty = True
+
+    def well(self) -> None:
+        self.pause, self.troubled = SHORTEST_PAUSE_SECONDS, False
 
     def learn(self, outcome: Outcome, now: float) -> None:
         """What came of an action, beside what the pods themselves will tell."""
@@ -111,14 +129,12 @@ class Record:
             return
         if isinstance(action, Bind | Resize) and isinstance(error, NotFound):
             self.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
-        elif isinstance(error, Refused) and isinstance(action, Create | Bind | Resize):
+        elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | Resize):
+            self.trouble(error, now)
+        else:
             permanent = isinstance(error, Invalid) and isinstance(action, Create)
             told = f"{type(action).__name__.lower()} of pod {action.name} was refused: {error.message}"
             self.refusal = Refusal(told[:500], permanent)
-        elif isinstance(error, Forbidden):
-            self.trouble(error, now + LONGEST_PAUSE_SECONDS)
-        else:
-            self.trouble(error, now)
 
     def settled(self) -> bool:
         """Nothing more will ever be done about it."""

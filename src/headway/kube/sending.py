@@ -39,7 +39,7 @@ def status_for(record: Record, board: Board, began: float) -> dict[str, Any]:
     """All that another process would need to go on, and all that a person wants to see."""
     row = board.row(record.job.id) if record.on_board else None
     kept = {} if row is None else history(board, row, began)
-    return status_of(record.intent, kept, record.progress)
+    return status_of(record.intent, kept, record.progress, record.savers)
 
 
 def named(making: Making, gpu: str) -> Making:

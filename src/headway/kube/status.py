@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +42,13 @@ class Progress:
         }  # fmt: skip
 
 
-def status_of(intent: Intent, history: dict[str, float], progress: Progress | None) -> dict[str, Any]:
+def status_of(
+    intent: Intent, history: dict[str, float], progress: Progress | None, savers: Iterable[tuple[str, int]] = ()
+) -> dict[str, Any]:
     """The whole status, to be sent as a merge patch."""
     return {
         **pack(intent),
+        "savers": [list(saver) for saver in sorted(savers)],
         "history": history,
         "progress": None if progress is None else progress.pack(),
         "replicas": sum(len(share.nodes) for share in intent.allocation or ()),

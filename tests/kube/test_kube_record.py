@@ -1,0 +1,114 @@
+"""What goes on a job's record: progress of this attempt only, who must have saved, what the API server answered."""
+
+from __future__ import annotations
+
+from headway.core.board import Board
+from headway.core.job import Job, JobId, Role
+from headway.core.node import Nodes
+from headway.core.states import State
+from headway.kube.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.hearing import hear
+from headway.kube.intent import Intent
+from headway.kube.objects import Meta
+from headway.kube.record import Record
+from headway.kube.remote import Outcome
+from headway.kube.replica import Replica
+from headway.kube.view import Bind, Create, Delete
+from headway.listen import Connected, Done, Reported, Saved, SaveFailed
+
+J = JobId("j")
+
+
+def a_record(attempt: int = 1, state: State = State.RUNNING) -> Record:
+    job = Job(id=J, roles=(Role(name="ps"),), steps=100)
+    intent = Intent(state=state, attempt=attempt)
+    return Record(Meta(name="j", uid="u"), job, {}, intent, intent, dirty=False)
+
+
+def heard(record: Record, *events, now: float = 10.0) -> list[bool]:
+    return [hear(record, event, Board(Nodes.of(())), now, began=1000.0) for event in events]
+
+
+def test_one_replica_speaks_for_the_job():
+    record = a_record()
+    told = heard(record, Reported(J, "ps", 0, 1, 5, 0.5, None), Reported(J, "ps", 1, 1, 50, 0.1, None))
+    assert told == [True, False]
+    assert (record.step, record.progress.total, record.sample.at) == (5, 100, 10.0)
+
+
+def test_other_attempts_and_steps_backwards_are_not_heard():
+    record = a_record()
+    assert heard(record, Reported(J, "ps", 0, 0, 99, None, None)) == [False]
+    assert heard(record, *(Reported(J, "ps", 0, 1, step, None, None) for step in (7, 6, 8))) == [True, False, True]
+    assert record.step == 8
+    record.turn(Intent(state=State.RUNNING, attempt=2))
+    assert heard(record, Reported(J, "ps", 3, 2, 2, 0.3, None)) == [True], "a new attempt may begin further back"
+    assert (record.step, record.progress.first_step) == (2, 2)
+
+
+def test_the_last_word_counts_and_keeps_the_loss():
+    record = a_record()
+    heard(record, Reported(J, "ps", 0, 1, 5, 0.5, 100), Done(J, "ps", 0, 1, 100))
+    assert (record.step, record.progress.loss) == (100, 0.5)
+
+
+def test_nobody_is_asked_to_save_before_all_that_can_are_there():
+    record = a_record(state=State.MOVING)
+    shards = [Connected(J, "ps", index, 1, True, None) for index in range(2)]
+    deaf = Connected(J, "worker", 0, 1, False, None)
+    heard(record, *shards, deaf)
+    assert record.can_be_saved_by([]) == 0
+    assert record.can_be_saved_by([shards[0], deaf]) == 0, "the other shard would be missing"
+    assert record.can_be_saved_by([*shards, shards[0], deaf]) == 2
+    earlier = Connected(J, "ps", 1, 0, True, None)
+    assert record.can_be_saved_by([shards[0], earlier]) == 0
+
+
+def test_only_answers_to_the_present_request_count():
+    record = a_record(state=State.MOVING)
+    record.begin_save()
+    record.asked = 2
+    heard(record, Saved(J, "ps", 0, 1, record.request - 1, 5), Saved(J, "ps", 0, 1, None, 5))
+    assert not record.acknowledged
+    heard(record, Saved(J, "ps", 0, 1, record.request, 5), Saved(J, "ps", 0, 1, record.request, 5))
+    assert record.acknowledged == {("ps", 0)}
+    heard(record, SaveFailed(J, "ps", 1, 1, record.request, "disk full"))
+    assert record.save_failed == "disk full"
+    record.begin_save()
+    assert not record.acknowledged
+    assert not record.save_failed
+
+
+def test_what_an_answer_means():
+    create, delete = Create("p", "ps", 0, 1, "n", ()), Delete("p", "uid")
+    cases = [
+        (create, Denied(403, "quota"), "refused"),
+        (create, Invalid(422, "no image"), "refused for good"),
+        (create, Unreachable(0, "time-out"), "tried again"),
+        (create, Forbidden(403, "cannot"), "tried again"),
+        (delete, Invalid(422, "what?"), "tried again"),
+        (Bind("p", "uid", "n"), Conflict(409, "bound elsewhere"), "refused"),
+        (Bind("p", "uid", "n"), NotFound(404, "gone"), "lost"),
+    ]
+    for action, error, meaning in cases:
+        record = a_record()
+        record.replicas["uid"] = Replica(name="p", role="ps", index=0)
+        record.learn(Outcome(action, error=error), now=100.0)
+        refused = record.refusal is not None and ("refused for good" if record.refusal.permanent else "refused")
+        lost = "lost" if not record.replicas else ""
+        again = "tried again" if record.not_before > 100.0 else ""
+        assert (refused or lost or again) == meaning, action
+
+
+def test_trouble_is_said_once_and_pauses_grow(caplog):
+    record = a_record()
+    pauses = []
+    for _ in range(9):
+        record.trouble(Unreachable(0, "no answer"), 100.0)
+        pauses.append(record.not_before - 100.0)
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.25, 15.0)
+    assert len(caplog.records) == 1
+    record.well()
+    record.trouble(Unreachable(429, "slow down", 40.0), 100.0)
+    assert record.not_before == 140.0
