@@ -25,7 +25,7 @@ from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import RoleShape
 from headway.core.snapshot import Snapshot
-from headway.policies.place import fits_on
+from headway.policies.place import Rooms, fits_on
 from headway.policies.rank import Rows
 from headway.policies.scale import SOON
 
@@ -45,7 +45,7 @@ class KubeDefault:
         draft = Draft(snapshot)
         freed: FloatArray | None = None
         full: set[tuple[object, ...]] = set()
-        for row in _pending(snapshot).tolist():
+        for row in _some_pod_fits(draft, _pending(snapshot)).tolist():
             if not _any_fits(draft, row, full):
                 continue
             freed = _freed(snapshot) if freed is None else freed
@@ -81,6 +81,16 @@ def _pending(snapshot: Snapshot) -> Rows:
     rows = np.sort(np.concatenate([jobs.waiting(), half]))
     ordered: Rows = rows[np.argsort(-jobs.priority[rows], kind="stable")]
     return ordered
+
+
+def _some_pod_fits(draft: Draft, rows: Rows) -> Rows:
+    """The rows of a shape of which at least one pod finds a node: on a full cluster none, at little cost."""
+    jobs = draft.snapshot.jobs
+    rooms = Rooms(draft.snapshot.nodes, draft.free)
+    fits = np.zeros(len(jobs.shapes), np.bool_)
+    for number in np.flatnonzero(np.bincount(jobs.shape[rows], minlength=len(jobs.shapes))).tolist():
+        fits[number] = any(rooms.total(role) > 0 for role in jobs.shapes[number].roles)
+    return rows[fits[jobs.shape[rows]]]
 
 
 def _freed(snapshot: Snapshot) -> FloatArray:

@@ -51,12 +51,18 @@ def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
     snapshot = draft.snapshot
     budget = _budget(draft)
     sizes: dict[int, Counts] = {}
-    for row in rows:
+    too_much: set[tuple[int, int]] = set()
+    alike = list(zip(snapshot.jobs.shape[rows].tolist(), snapshot.jobs.can[rows].tolist(), strict=True))
+    for row, kind in zip(rows, alike, strict=True):
+        if kind in too_much and row not in snapshot.placements:
+            continue  # the budget only shrinks
         least, _ = bounds(snapshot, row)
         cost = demand(snapshot, row, least)
         if row in snapshot.placements or bool((cost <= budget).all()):
             sizes[row] = least
             budget = budget - cost
+        else:
+            too_much.add(kind)
     work = work_left(snapshot, list(sizes))
     whole = capacity(snapshot)
     steps = [step for row in sizes if (step := _best_step(snapshot, row, sizes[row], work[row], whole))]
