@@ -118,18 +118,22 @@ def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:
 
 USED = """
 <script>
+let tallest = 0;
 for (const button of document.querySelectorAll("button:not(.save)")) button.click();
 for (const place of document.querySelectorAll(".plot")) {
   const drawn = place.querySelector("svg");
   if (!drawn) continue;
   const box = drawn.getBoundingClientRect();
-  for (const share of [0, 0.3, 0.6, 1]) for (const down of [0.1, 0.5, 0.9])
+  for (const share of [0, 0.3, 0.6, 1]) for (const down of [0.1, 0.5, 0.9]) {
     drawn.dispatchEvent(new PointerEvent("pointermove", {
       bubbles: true, clientX: box.left + share * box.width, clientY: box.top + down * box.height }));
+    for (const tip of place.querySelectorAll(".tip")) tallest = Math.max(tallest, tip.offsetHeight);
+  }
   for (const key of ["ArrowLeft", "ArrowRight"]) place.dispatchEvent(new KeyboardEvent("keydown", { key }));
 }
 const tips = [...document.querySelectorAll(".tip")].filter((tip) => tip.textContent);
 document.documentElement.dataset.tips = String(tips.length);
+document.documentElement.dataset.tallest = String(tallest);
 </script>
 """
 
@@ -142,6 +146,9 @@ def test_a_hand_on_everything(pages: dict[str, Path], tmp_path: Path) -> None:
     done = look(used, 1200, dark=False)
     assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     tips = re.search(r'data-tips="(\d+)"', done.stdout)
+    tallest = re.search(r'data-tallest="(\d+)"', done.stdout)
+    assert tallest is not None
+    assert 0 < int(tallest.group(1)) < 200, "a tip is a few lines of text"
     assert tips is not None
     assert int(tips.group(1)) >= 3, "the policies of the curves are hidden now; the strips and nodes answer"
 

@@ -112,7 +112,7 @@ function axisY(root, y, ticks, form, left, right) {
 function hover(place, root, width, show) {
   const tip = html("div", { class: "tip", hidden: "" }, place);
   const line = svg("g", {}, root);
-  const at = (px) => {
+  const at = (px, py) => {
     line.replaceChildren();
     const said = show(px, line);
     if (!said) { tip.hidden = true; return; }
@@ -120,13 +120,14 @@ function hover(place, root, width, show) {
     tip.replaceChildren(...said);
     const ratio = place.clientWidth / width, half = tip.offsetWidth + 16;
     tip.style.left = `${Math.max(0, px * ratio + (px * ratio + half > place.clientWidth ? -half : 12))}px`;
-    tip.style.top = "8px";
+    const above = py * ratio - tip.offsetHeight - 14;
+    tip.style.top = `${Math.round(above >= 0 ? above : py * ratio + 18)}px`;
   };
   let position = width / 2;
   root.addEventListener("pointermove", (event) => {
     const box = root.getBoundingClientRect();
     position = ((event.clientX - box.left) / box.width) * width;
-    at(position, event);
+    at(position, ((event.clientY - box.top) / box.width) * width);
   });
   const away = () => { line.replaceChildren(); tip.hidden = true; };
   root.addEventListener("pointerleave", away);
@@ -135,7 +136,7 @@ function hover(place, root, width, show) {
     if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
     event.preventDefault();
     position = Math.min(width, Math.max(0, position + (event.key === "ArrowLeft" ? -1 : 1) * width / 60));
-    at(position);
+    at(position, 0);
   };
 }
 
@@ -327,7 +328,7 @@ function ganttTip(g, x, top, rowHeight, gap, left, right, root) {
     }
     const here = g.bars.filter((b) => b[0] === rowAt && b[3] <= at && at < b[4]);
     return said(`${g.rows[rowAt]} at ${duration(at)}`, here.length
-      ? here.map((b) => [g.jobs[b[5]], `${duration(b[3])} to ${duration(b[4])}${b[6] ? "" : ", not running"}`]) : [["", "idle"]]);
+      ? here.map((b) => [g.jobs[b[5]], `${b[6] ? "runs" : "held, not running,"} for ${duration(b[4] - b[3])} from ${duration(b[3])}`]) : [["", "idle"]]);
   };
 }
 
