@@ -156,3 +156,20 @@ def test_a_node_that_dies_takes_its_gang_down_and_it_starts_elsewhere(schedule):
     finally:
         schedule.lab.restart(victim)
         assert schedule.stop() == 0
+
+
+def test_an_api_server_that_goes_away_in_the_middle_of_a_start_is_waited_for(schedule):
+    gang = {"ps": {}, "helper": {"after": ["ps"], "replicas": 2, "least": 2, "most": 2}}
+    schedule.start()
+    schedule.submit("half", gang, ["--steps", "60"])
+    deadline = time.monotonic() + 30
+    while not schedule.pods("half"):
+        assert time.monotonic() < deadline, schedule.words()
+        time.sleep(0.02)
+    schedule.lab.kill("kube-apiserver")
+    time.sleep(2)
+    schedule.lab.restart("kube-apiserver")
+    schedule.wait("half", "Succeeded", seconds=90)
+    assert len(firsts(schedule.story("half"))) == 3, "nothing was started twice"
+    assert schedule.words().count("trying again") <= 6, "trouble is said once"
+    assert schedule.stop() == 0
