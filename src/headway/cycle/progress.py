@@ -21,6 +21,7 @@ from headway.core.states import OVER, State
 from headway.cycle.declared import declared_beliefs
 from headway.predict.doubt import patience
 from headway.predict.history import History
+from headway.predict.pace import Guess
 from headway.predict.scaling import plain_speed
 from headway.predict.speed import Fit, Setting, workers_per_node
 from headway.predict.track import Track, Where
@@ -87,9 +88,16 @@ class Progress:
             return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         setting = Setting.of(job, placement, snapshot.nodes)
+        asked = _asked(job, snapshot.nodes)
+        prior = self.history.prior(job, asked)
         if track is None:
-            return Track.beginning(sample, placement, setting, snapshot.now)
-        prior = self.history.prior(job, _asked(job, snapshot.nodes))
+            expected = self.history.step(job, asked)
+            if expected is not None and setting != asked:
+                model = Fit(prior.form, prior.coefficients)
+                expected = Guess(expected.seconds / model.relative(setting, asked), expected.spread).vaguer(
+                    prior.spread
+                )
+            return Track.beginning(sample, placement, setting, snapshot.now, expected)
         return track.moved(sample, Where(placement=placement, setting=setting, now=snapshot.now, prior=prior))
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:

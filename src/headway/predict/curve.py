@@ -147,12 +147,18 @@ def _fitted(family: str, steps: FloatArray, losses: FloatArray) -> Curve:
     first = max(float(u[0]), 1e-3)
     weight = np.repeat([1.0, 4.0, 16.0], -(-len(u) // 3))[-len(u) :]
     weight /= weight.sum()
-    g = shape(u[None, :], grid[:, None], first)
+    for _ in range(2):
+        square, drop, floor = _solved(shape(u[None, :], grid[:, None], first), losses, weight)
+        best = int(square.argmin())
+        inner, found = float(grid[best]), (float(floor[best]), float(drop[best]))
+        grid = np.geomspace(grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)], 17)
+    return Curve(family, *found, inner, scale, first, math.sqrt(float(square[best])))
+
+
+def _solved(g: FloatArray, losses: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """For each shape: squared error, drop and floor of the best line through (shape, loss), falling or flat."""
     mean_g, mean_y = g @ weight, float(losses @ weight)
     dg, dy = g - mean_g[:, None], losses - mean_y
     drop = np.maximum(0.0, (dg * dy) @ weight / np.maximum(1e-18, (dg * dg) @ weight))
     off = dy[None, :] - drop[:, None] * dg
-    square = (off * off) @ weight
-    best = int(square.argmin())
-    floor = mean_y - float(drop[best] * mean_g[best])
-    return Curve(family, floor, float(drop[best]), float(grid[best]), scale, first, math.sqrt(float(square[best])))
+    return (off * off) @ weight, drop, mean_y - drop * mean_g

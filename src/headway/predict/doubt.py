@@ -23,6 +23,8 @@ CLOCK_SECONDS = 5.0
 """Clocks may differ by this much."""
 OUT_OF_PROPORTION = 20.0
 """A job that was once measured does not become so many times faster from one report to the next."""
+MOST_STEPS = 1 << 53
+"""Beyond this a step is no number that anything could count to."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_REPORTS = 10.0
 PATIENCE_UNKNOWN_SECONDS = 600.0
@@ -58,7 +60,7 @@ def impossible(sample: Sample, last_at: float, now: float) -> Basis | None:
         return Basis.CLOCK
     if sample.step < 0:
         return Basis.BACKWARDS
-    return None
+    return Basis.ERRATIC if sample.step > MOST_STEPS else None
 
 
 def odd(sample: Sample, step: int, total: int | None, pace: Pace) -> Basis | None:

@@ -126,7 +126,7 @@ def _features(jobs: Sequence[Job], codes: dict[tuple[str, str], int], *, learn: 
     table: FloatArray = np.array([
         (
             code("user", job.user), code("queue", job.queue), code("model", job.model), float(job.replicas),
-            job.submit % 86_400.0, job.submit // 86_400.0 % 7.0, math.nan if job.steps is None else float(job.steps),
+            job.submit % 86_400.0, job.submit // 86_400.0 % 7.0, -1.0 if job.steps is None else float(job.steps),
         )
         for job in jobs
     ], float).reshape(len(jobs), 7)  # fmt: skip

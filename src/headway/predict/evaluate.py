@@ -17,6 +17,9 @@ WORST = 10.0
 """An error that is larger, or no answer at all, counts as this."""
 MOST_SHAPES_PER_MODEL = 6
 
+FEW = 0.12
+"""Spread of a length that a single like job has shown."""
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -107,8 +110,8 @@ def known_length(ways: Iterable[Way]) -> tuple[float, float] | None:
     if not lengths:
         return None
     middle = median(lengths)
-    away = 1.48 * median(abs(one - middle) for one in lengths) if len(lengths) > 2 else 0.3
-    return math.exp(middle), max(0.05, away)
+    away = 1.48 * median(abs(one - middle) for one in lengths)
+    return math.exp(middle), max(0.05, away, FEW / len(lengths))
 
 
 @dataclass(frozen=True, slots=True)

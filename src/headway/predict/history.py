@@ -65,7 +65,9 @@ class History:
         kind = self.kinds.get((job.model, form)) if job.model else None
         if kind is None or not kind.weight:
             return Prior(form=form, coefficients=plain_prior(form, asked), spread=PRIOR_SPREAD)
-        return Prior(form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / kind.weight))
+        return Prior(
+            form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / (1.0 + kind.weight))
+        )
 
     def knows(self, job: Job) -> bool:
         """Whether the prior is more than Amdahl's law."""

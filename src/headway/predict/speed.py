@@ -4,12 +4,13 @@ Every form is a sum of terms with coefficients that may not be negative, so that
 problem on relative errors. A fit starts from a prior (the job type's history, or Amdahl's law), whose scale is that of
 the measurements, and leaves it as measurements at other sizes come in. With w workers and p parameter servers:
 
-    gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w + c5·max(0, w-2)/w
+    gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w        all-reduce
     sync    c0/w + c1/(w·cpu) + c2 + c3·w/p + c4·w + c5·p                       after Optimus
     async   c0/w + c1/(w·cpu) + c2 + c3/p + c4·p/w                              after Optimus
 
 Compute (c0) is that of the asked-for accelerator and shrinks on a faster one; c1 is the part that more cpu speeds up,
-as in Amdahl's law, with cpu relative to what was asked. Exchange inside a node costs half of that across nodes.
+as in Amdahl's law, with cpu relative to what was asked; c2 is what no replica divides, such as the exchange that grows
+with each further replica of a gang. Exchange inside a node costs half of that across nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from headway.predict.scaling import PARALLEL, computes
 
 PARALLEL_CPU = 0.97
 INSIDE = 0.5
-PRIOR_SPREAD = 0.15
+PRIOR_SPREAD = 0.3
 """How far a term's share of a step may lie from the prior's before it surprises, as a share of the step."""
 MEASURED_SPREAD = 0.02
 """Less than this no measurement is believed to be off: a form is never exact."""
@@ -109,7 +110,7 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
     compute = (1.0 / (w * setting.accelerator), 1.0 / (w * max(1e-3, setting.cpu)), 1.0)
     if form is Form.GANG:
         crosses = layout.nodes > 1
-        return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w, max(0, w - 2) / w)
+        return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w)
     far = 1.0 - (1.0 - INSIDE) * layout.local
     if form is Form.SYNC:
         return (*compute, far * w / p, far * w, float(p))
@@ -120,7 +121,7 @@ def plain_prior(form: Form, asked: Setting) -> Coefficients:
     """Amdahl's law in replicas and in cpu: one second per step at the asked-for size."""
     w = max(1, asked.layout.workers)
     parallel = PARALLEL * w
-    rest = 3 if form is not Form.ASYNC else 2
+    rest = 3 if form is Form.SYNC else 2
     return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, *[0.0] * rest)
 
 
@@ -186,8 +187,9 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     sure = 1.0 / np.hypot([one.spread for one in seen], MEASURED_SPREAD)
     rows = x * (sure / y)[:, None]
     # A term's share of the step, measured where it weighs most, is what the prior has an opinion on. Terms that no
-    # measurement shows stay where the prior has them.
-    share = np.maximum((x / y[:, None]).max(axis=0), 1e-9) / prior_spread
+    # measurement shows stay where the prior has them, as unsure as if they weighed like a quarter of the computing.
+    most = (x / y[:, None]).max(axis=0)
+    share = np.maximum(most, 0.25 * most[0]) / prior_spread
     left = np.concatenate([rows, np.diag(share)])
     right = np.concatenate([sure, share * np.array(start)])
     found, _ = nnls(left, right)

@@ -23,6 +23,8 @@ PASSED_OVER_SECONDS = 30.0
 """A report is passed over where it comes before so much of the job's age, and of this many seconds, has gone by."""
 MOVED_SPREAD = 0.1
 """What a model may be off when it carries a measured speed from one setting to another."""
+MOST_LOSS = 1e100
+"""Losses beyond this have diverged and are passed over, as what is no number is."""
 CURVE_AGAIN = 1.1
 """Growth of the step after which a loss curve is fitted again."""
 SURE = 0.15
@@ -65,12 +67,15 @@ class Track:
     memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
 
     @classmethod
-    def beginning(cls, sample: Sample, placement: Placement, setting: Setting, now: float) -> Track | None:
+    def beginning(
+        cls, sample: Sample, placement: Placement, setting: Setting, now: float, expected: Guess | None = None
+    ) -> Track | None:
+        """From the first report on; None where it is impossible. `expected`: what like jobs took for a step."""
         if doubt.impossible(sample, -math.inf, now) is not None:
             return None
         track = cls(
             began=sample.at, at=sample.at, step=sample.step, total=_total(sample.total_steps, None),
-            placement=placement, setting=setting, pace=Pace.beginning(sample.at, sample.step),
+            placement=placement, setting=setting, pace=Pace.beginning(sample.at, sample.step, expected),
         )  # fmt: skip
         grower, losses = track.with_loss(sample)
         return replace(track, grower=grower, losses=losses)
@@ -141,7 +146,7 @@ class Track:
         one, other = model.seconds(self.setting), model.seconds(setting)
         if one <= 0 or other <= 0:
             return None
-        return Guess(here.seconds * other / one, here.spread).vaguer(MOVED_SPREAD + model.prior_spread / 2)
+        return Guess(here.seconds * other / one, here.spread).vaguer(MOVED_SPREAD + model.prior_spread / 4)
 
     def steps_to_converge(self) -> float | None:
         """The step at which its loss will no longer fall; None where its losses tell nothing."""
@@ -170,7 +175,7 @@ class Track:
 
     def with_loss(self, sample: Sample) -> tuple[Grower | None, tuple[tuple[float, float], ...]]:
         """Growth and loss points after this report. What is no number is no loss."""
-        if sample.loss is None or not math.isfinite(sample.loss):
+        if sample.loss is None or not abs(sample.loss) < MOST_LOSS:
             return self.grower, self.losses
         grower = self.grower or Grower.beginning(sample.at)
         last = self.losses[-1][0] if self.losses else -1.0
@@ -196,4 +201,4 @@ def _rounded(one: Observation) -> Observation:
 
 
 def _total(claimed: int | None, before: int | None) -> int | None:
-    return claimed if claimed is not None and claimed > 0 else before
+    return claimed if claimed is not None and 0 < claimed <= doubt.MOST_STEPS else before

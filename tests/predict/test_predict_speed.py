@@ -1,0 +1,136 @@
+"""Fits find the coefficients that made the measurements, start from a prior, and say how sure they are."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.predict.profiles import Layout
+from headway.predict.scaling import plain_speed
+from headway.predict.speed import (
+    Fit,
+    Form,
+    Observation,
+    Setting,
+    best_form,
+    fit,
+    plain_prior,
+    terms,
+    workers_per_node,
+)
+from make import a_job, a_role, some_nodes
+
+
+def _setting(workers, servers=0, nodes=1, cpu=1.0, accelerator=1.0):
+    return Setting(Layout(workers, servers, nodes, 1.0 / nodes), cpu, accelerator)
+
+
+GRID = {
+    Form.GANG: [_setting(w, 0, n, cpu) for w in (1, 2, 4, 8, 16) for n in (1, 2) if n <= w for cpu in (0.5, 1.0, 2.0)],
+    Form.SYNC: [_setting(w, p, 2, cpu) for w in (1, 2, 4, 8) for p in (1, 2, 4) for cpu in (0.5, 1.0)],
+    Form.ASYNC: [_setting(w, p, 2, cpu) for w in (1, 2, 4, 8) for p in (1, 2, 4) for cpu in (0.5, 1.0)],
+}
+TRUE = {
+    Form.GANG: (0.2, 0.5, 0.06, 0.05, 0.3),
+    Form.SYNC: (0.1, 0.4, 0.3, 0.4, 0.02, 0.01),
+    Form.ASYNC: (0.1, 0.4, 0.02, 0.2, 0.05),
+}
+
+
+def _seen(form, coefficients, noise, seed=0, settings_=None):
+    chance = random.Random(seed)
+    found = []
+    for setting in settings_ or GRID[form]:
+        true = sum(c * x for c, x in zip(coefficients, terms(form, setting), strict=True))
+        found.append(Observation(setting, true * (1 + chance.gauss(0.0, noise)), max(noise, 1e-3)))
+    return found
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_known_coefficients_are_found_again_from_noisy_measurements(form):
+    seen = _seen(form, TRUE[form], 0.02) * 4
+    found = fit(form, seen, plain_prior(form, _setting(4, 2)))
+    assert all(c >= 0 for c in found.coefficients)
+    for setting in [*GRID[form], _setting(6, 3, 2), _setting(12, 4, 2)]:
+        true = sum(c * x for c, x in zip(TRUE[form], terms(form, setting), strict=True))
+        assert found.seconds(setting) == pytest.approx(true, rel=0.06)
+    big = max(range(len(TRUE[form])), key=TRUE[form].__getitem__)
+    assert found.coefficients[big] == pytest.approx(TRUE[form][big], rel=0.25)
+
+
+def test_exact_measurements_give_the_exact_coefficients():
+    form = Form.GANG
+    found = fit(form, _seen(form, TRUE[form], 0.0) * 50, plain_prior(form, _setting(4)))
+    assert found.coefficients == pytest.approx(TRUE[form], rel=0.05, abs=0.004)
+
+
+def test_one_size_tells_the_scale_and_the_prior_the_shape():
+    job = a_job("a", gpus=4, least=1, most=8)
+    asked = Setting.sized(job, (4,))
+    found = fit(Form.GANG, [Observation(asked, 3.0, 0.01)], plain_prior(Form.GANG, asked))
+    assert found.seconds(asked) == pytest.approx(3.0)
+    for count in (1, 2, 8):
+        assert found.relative(Setting.sized(job, (count,)), asked) == pytest.approx(plain_speed(job, (count,)))
+
+
+def test_a_second_size_sharpens_the_fit():
+    prior = plain_prior(Form.GANG, _setting(4))
+    one = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01)], prior)
+    two = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01), Observation(_setting(8), 0.9, 0.01)], prior)
+    assert abs(two.seconds(_setting(8)) / 0.9 - 1) < 0.03 < abs(one.seconds(_setting(8)) / 0.9 - 1)
+    assert two.spread(_setting(8)) < one.spread(_setting(8))
+    assert two.spread(_setting(8)) < two.spread(_setting(32, 0, 4)), "what was not seen is less sure"
+
+
+def test_more_workers_on_one_server_may_slow_a_job_down_and_the_fit_says_so():
+    seen = [Observation(_setting(w, 1, 2), 0.3 / w + 0.05 + 0.4 * w, 0.02) for w in (1, 2, 4)]
+    found = fit(Form.SYNC, seen, plain_prior(Form.SYNC, _setting(2, 1, 2)))
+    assert found.seconds(_setting(8, 1, 2)) > found.seconds(_setting(4, 1, 2)) > found.seconds(_setting(1, 1, 2))
+
+
+def test_the_form_that_fits_is_chosen():
+    seen = _seen(Form.ASYNC, (0.1, 0.2, 0.0, 0.9, 0.0), 0.005)
+    priors = [plain_prior(form, _setting(4, 2)) for form in (Form.SYNC, Form.ASYNC)]
+    assert best_form((Form.SYNC, Form.ASYNC), seen, priors).form is Form.ASYNC
+    assert best_form((Form.SYNC, Form.ASYNC), seen[:2], priors).form is Form.SYNC
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    form=st.sampled_from(list(Form)),
+    points=st.lists(st.tuples(st.integers(1, 32), st.integers(1, 8), st.floats(1e-4, 1e4), st.floats(1e-4, 0.5)),
+                    min_size=1, max_size=12),
+)  # fmt: skip
+def test_any_measurements_give_finite_positive_seconds(form, points):
+    seen = [Observation(_setting(w, p), seconds, spread) for w, p, seconds, spread in points]
+    found = fit(form, seen, plain_prior(form, _setting(4, 2)))
+    for setting in (_setting(1, 1), _setting(64, 8, 8), *(one.setting for one in seen)):
+        assert 0 <= found.seconds(setting) < 1e9
+        assert np.isfinite(found.seconds(setting))
+        assert found.spread(setting) >= 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.floats(0.1, 2.0), st.floats(1.0, 3.0))
+def test_faster_machines_and_more_cpu_never_slow_a_job(workers, cpu, accelerator):
+    found = Fit(Form.GANG, TRUE[Form.GANG])
+    base = found.seconds(_setting(workers, cpu=cpu))
+    assert found.seconds(_setting(workers, cpu=cpu * 2)) <= base
+    assert found.seconds(_setting(workers, cpu=cpu, accelerator=accelerator)) <= base
+
+
+def test_a_setting_is_read_off_a_placement():
+    job = a_job("a", roles=[a_role("ps", 1, cpu=1), a_role("worker", 2, cpu=2)])
+    nodes = some_nodes(2, gpus=0, cpu=8)
+    setting = Setting.of(job, Placement(((0,), (0, 1)), (None, (1000,))), nodes)
+    assert (setting.layout.workers, setting.layout.servers, setting.layout.nodes) == (2, 1, 2)
+    assert setting.cpu == 0.5
+    assert workers_per_node(job, nodes) == 4
+    fast = Nodes.of([nodes.nodes[0], type(nodes.nodes[0])(name="v", capacity=(("cpu", 8000),), accelerator="V100")])
+    assert Setting.of(job, Placement(((1,), (1, 1))), fast).accelerator == 1.7
