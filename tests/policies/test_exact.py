@@ -51,6 +51,18 @@ def test_srtf_is_optimal_for_one_machine() -> None:
     assert completion(jobs, some_nodes(1, gpus=1), POLICIES["srtf"]()) == {"a": 1, "b": 3, "c": 6, "d": 10}
 
 
+def test_edf_meets_all_deadlines_that_one_machine_can_meet() -> None:
+    """On one GPU preempting by deadline is optimal: b stops a, c runs before a goes on, and all are in time."""
+    jobs = [
+        a_job("a", 1, seconds=4.0, deadline=10.0),
+        a_job("b", 1, submit=1.0, seconds=2.0, deadline=4.0),
+        a_job("c", 1, submit=2.0, seconds=3.0, deadline=9.0),
+    ]
+    nodes = some_nodes(1, gpus=1)
+    assert completion(jobs, nodes, POLICIES["edf"]()) == {"b": 3, "c": 6, "a": 9}
+    assert completion(jobs, nodes, POLICIES["fifo"]())["b"] == 6  # too late
+
+
 PUBLISHED = [
     ("common/philly_ee9e8c_480.csv", (32, 4), "fifo", 165956.254, 3315001),
     ("common/philly_ee9e8c_480.csv", (32, 4), "first-fit", 145619.785, 3299857),

@@ -63,6 +63,7 @@ def test_even_spread_over_fewest_nodes() -> None:
 
 
 def test_counting_leaves_out_shapes_without_room() -> None:
-    snapshot = a_snapshot(running(a_job("up", 3), [0, 0, 0]), a_job("a", 2), a_job("b", 1), nodes=some_nodes(1, gpus=4))
-    draft = Draft(snapshot)
-    assert [snapshot.jobs.job(int(row)).id for row in may_fit(draft, snapshot.jobs.waiting())] == ["b"]
+    waiting = [a_job(f"a{number}", 2) for number in range(40)]
+    snapshot = a_snapshot(running(a_job("up", 3), [0] * 3), *waiting, a_job("b", 1), nodes=some_nodes(1, gpus=4))
+    rows = may_fit(Draft(snapshot), snapshot.jobs.waiting())
+    assert [snapshot.jobs.job(int(row)).id for row in rows] == ["b"]

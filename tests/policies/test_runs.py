@@ -7,6 +7,7 @@ import random
 import pytest
 
 from headway.core.job import Job
+from headway.core.plan import Start, Stop
 from headway.core.states import State
 from headway.cycle.book import Oracle
 from headway.cycle.loop import Decided, run
@@ -39,6 +40,7 @@ def test_runs_to_the_end(name: str, costs: str) -> None:
     jobs = workload()
     sim = SimCluster(some_nodes(4, gpus=4, cpu=16), jobs, World(costs=COSTS[costs], samples=False))
     cycles, done = 0, 0
+    stopped: dict[str, float] = {}
 
     def observe(decided: Decided) -> None:
         nonlocal cycles, done
@@ -46,6 +48,11 @@ def test_runs_to_the_end(name: str, costs: str) -> None:
         done += sum(decided.snapshot.jobs.state_of(row) is State.FINISHED for row in decided.snapshot.changed)
         assert decided.refusals == ()
         assert cycles < 60 * len(jobs), "it decides over and over"
+        for decision in decided.plan.decisions:
+            if isinstance(decision, Stop):
+                stopped[decision.job] = decided.snapshot.now
+            if isinstance(decision, Start):
+                assert stopped.get(decision.job) != decided.snapshot.now, "stopped and started again at once"
 
     run(sim, POLICIES[name](), Oracle(sim.truth), observe)
     assert sim.board.unfinished == 0

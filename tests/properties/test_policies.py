@@ -19,7 +19,7 @@ from headway.core.table import MUTABLE, WRITE_ONCE
 from headway.policies.registry import POLICIES
 from strategies import snapshots
 
-EXAMPLES = int(os.environ.get("HEADWAY_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("HEADWAY_EXAMPLES", "30"))
 bounded = settings(
     max_examples=EXAMPLES, deadline=None, derandomize="HEADWAY_EXAMPLES" not in os.environ, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

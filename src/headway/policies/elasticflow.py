@@ -73,23 +73,18 @@ class ElasticFlow:
 
     def _make_room(self, draft: Draft, row: int, order: list[int], sizes: dict[int, Counts]) -> None:
         """For one admitted job: shrink what is above its share, then stop who has none. All or nothing."""
-        snapshot, trial = draft.snapshot, draft.copy()
-        if row not in sizes or _fits_soon(trial, row, sizes[row]):
+        snapshot = draft.snapshot
+        if row not in sizes or _soon(draft, row, sizes[row]) is not None:
             return
+        givers = []
         for other in reversed(order):
-            if other not in snapshot.placements or other == row or trial.decided(other) is not None:
-                continue
-            due = float(snapshot.jobs.touched[other]) + self.cool_down
-            if snapshot.now < due:
+            if other in snapshot.placements:
+                due = float(snapshot.jobs.touched[other]) + self.cool_down
                 draft.wake(due)
-                continue
-            if other not in sizes and int(snapshot.jobs.can[other]) & Can.STOP:
-                trial.stop(other)
-            elif other in sizes and may_scale(snapshot, other):
-                scale_towards(trial, other, sizes[other], up=False)
-            if trial.decided(other) is not None and _fits_soon(trial, row, sizes[row]):
-                draft.adopt(trial)
-                return
+                givers += [other] if snapshot.now >= due else []
+        trial = _room_by(draft, row, givers, sizes)
+        if trial is not None:
+            draft.adopt(trial)
 
     def _grow(self, draft: Draft, order: list[int], options: dict[int, Options]) -> None:
         """The running job that gains most per share becomes one step larger; the others at a later event."""
@@ -190,19 +185,24 @@ def _best_effort(snapshot: Snapshot, rows: list[int], admitted: set[int], option
 
 
 def _start_all(draft: Draft, order: list[int], sizes: dict[int, Counts]) -> list[int]:
-    """Starts waiting jobs in order; returns the admitted whose turn is now and that found no room."""
-    snapshot, unplaced = draft.snapshot, list[int]()
-    for row in order:
-        if row in snapshot.placements:
-            continue
-        if unplaced and row not in sizes:
-            break  # nobody takes the room that an admitted job waits for
-        placement = _placement(draft, row, sizes.get(row))
-        if placement is not None:
-            draft.start(row, placement)
-        elif row in sizes:
-            unplaced.append(row)
+    """Starts waiting jobs, those whose turn is now before the others; returns the former that found no room.
+
+    While there are such, nobody else takes the room that they wait for.
+    """
+    waiting = [row for row in order if row not in draft.snapshot.placements]
+    unplaced = [row for row in waiting if row in sizes and not _start(draft, row, sizes[row])]
+    if not unplaced:
+        for row in waiting:
+            if row not in sizes:
+                _start(draft, row, None)
     return unplaced
+
+
+def _start(draft: Draft, row: int, counts: Counts | None) -> bool:
+    placement = _placement(draft, row, counts)
+    if placement is not None:
+        draft.start(row, placement)
+    return placement is not None
 
 
 def _placement(draft: Draft, row: int, counts: Counts | None) -> Placement | None:
@@ -212,9 +212,26 @@ def _placement(draft: Draft, row: int, counts: Counts | None) -> Placement | Non
     return place_evenly(snapshot, draft.free, snapshot.jobs.shape_at(row), counts)
 
 
-def _fits_soon(draft: Draft, row: int, counts: Counts) -> bool:
+def _soon(draft: Draft, row: int, counts: Counts) -> Placement | None:
+    """Where it will fit when what is coming has come."""
     snapshot = draft.snapshot
-    return place_evenly(snapshot, draft.soon(), snapshot.jobs.shape_at(row), counts) is not None
+    return place_evenly(snapshot, draft.soon(), snapshot.jobs.shape_at(row), counts)
+
+
+def _room_by(draft: Draft, row: int, givers: list[int], sizes: dict[int, Counts]) -> Draft | None:
+    """The draft with room made by these, as few as will do; None where all together are not enough."""
+    snapshot, trial = draft.snapshot, draft.copy()
+    for count, giver in enumerate(givers, 1):
+        if giver not in sizes and int(snapshot.jobs.can[giver]) & Can.STOP:
+            trial.stop(giver)
+        elif giver in sizes and may_scale(snapshot, giver):
+            scale_towards(trial, giver, sizes[giver], up=False)
+        placement = _soon(trial, row, sizes[row]) if trial.decided(giver) is not None else None
+        if placement is not None:
+            there = placement.used_nodes()
+            needed = [other for other in givers[:count] if snapshot.placements[other].used_nodes() & there]
+            return trial if len(needed) == count else (_room_by(draft, row, needed, sizes) or trial)
+    return None
 
 
 def _covers(larger: Counts, smaller: Counts) -> bool:

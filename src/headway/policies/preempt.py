@@ -25,6 +25,8 @@ from headway.policies.place import place, place_asked, room
 from headway.policies.rank import Key, Rows, by_key, touchable
 
 _RUNNING = int(State.RUNNING)
+SOON = 1.0
+"""Seconds until the next waiting job may make room, where nothing happens before."""
 
 
 def run_best(draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0) -> None:
@@ -150,11 +152,15 @@ def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.boo
 
 
 def _one_by_one(draft: Draft, ranked: Rows) -> None:
-    """Waiting jobs in order, each making room behind it. A shape that found none need not be tried again."""
-    jobs = draft.snapshot.jobs
+    """Waiting jobs in order, up to the first for which room is made; the others look again when that is under way.
+
+    One at a time, because room made for several at once would be dealt out otherwise once it is free, and somebody
+    would have been stopped for nothing. A shape that found no room need not be tried again.
+    """
+    snapshot = draft.snapshot
+    jobs = snapshot.jobs
     running = jobs.state[ranked] == _RUNNING
     soon = draft.soon()
-    stopped: set[int] = set()
     places = np.flatnonzero(~running)
     while len(places):
         here = int(places[0])
@@ -162,16 +168,15 @@ def _one_by_one(draft: Draft, ranked: Rows) -> None:
         if _start_or_claim(draft, soon, row):
             places = places[1:]
             continue
-        behind = [int(other) for other in ranked[here + 1 :][running[here + 1 :]] if int(other) not in stopped]
-        victims = _victims(draft.snapshot, soon, row, behind[::-1])
+        behind = ranked[here + 1 :][running[here + 1 :]].tolist()
+        victims = _victims(snapshot, soon, row, behind[::-1])
         if victims:
-            stopped.update(victims)
             for victim in victims:
                 draft.stop(victim)
-            places = places[1:]
-        else:
-            waiting = ranked[places]
-            places = places[(jobs.shape[waiting] != jobs.shape[row]) | (jobs.can[waiting] != jobs.can[row])]
+            draft.wake(snapshot.now + SOON)
+            return
+        waiting = ranked[places]
+        places = places[(jobs.shape[waiting] != jobs.shape[row]) | (jobs.can[waiting] != jobs.can[row])]
 
 
 def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
@@ -189,10 +194,7 @@ def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
 
 
 def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) -> list[int]:
-    """As few of the jobs behind as make room, worst-ranked first; none where even all are not enough.
-
-    On success the room found is taken out of `soon`, and what the victims give beyond it put in.
-    """
+    """As few of the jobs behind as make room, worst-ranked first; none where even all are not enough."""
     if not behind or _placed_without(snapshot, soon, row, behind) is None:
         return []
     few, many = 0, len(behind)
@@ -213,8 +215,17 @@ def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) ->
         if (pot[:, list(held.used_nodes())] < 0).any():
             take(pot, held, shape, +1)
             victims.append(victim)
-    soon[:] = pot
-    return victims
+    return _needed(snapshot, soon, row, victims)
+
+
+def _needed(snapshot: Snapshot, soon: IntArray, row: int, victims: list[int]) -> list[int]:
+    """Without those that another place for the job spares, the best-ranked spared first."""
+    needed = victims
+    for victim in victims if len(victims) > 1 else []:
+        others = [other for other in needed if other != victim]
+        if others and _placed_without(snapshot, soon, row, others) is not None:
+            needed = others
+    return needed
 
 
 def _placed_without(
