@@ -16,6 +16,8 @@ from headway.core.snapshot import Snapshot
 from headway.policies.place import Rooms, empty, place, place_asked
 
 Rows = npt.NDArray[np.intp]
+FEW = 2
+"""So few are tried rather than counted."""
 Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
@@ -48,7 +50,7 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size:
     if head_blocks:
         return _start_until_blocked(draft, rows, size)
     jobs = snapshot.jobs
-    remaining = may_fit(draft, rows)
+    remaining = may_fit(draft, rows) if len(rows) > FEW else rows
     while len(remaining):
         row = int(remaining[0])
         placement = size(snapshot, draft.free, row)
@@ -78,7 +80,11 @@ def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
 def left_waiting(draft: Draft, rows: Rows) -> Rows:
     """The rows about which nothing was decided, in their order."""
     decided = draft.decided_rows()
-    return rows[~np.isin(rows, decided)] if decided else rows
+    if not decided or not len(rows):
+        return rows
+    waits = np.ones(draft.snapshot.jobs.count, np.bool_)
+    waits[decided] = False
+    return rows[waits[rows]]
 
 
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
