@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from headway.core.job import Can, Job
 from headway.core.node import Nodes
+from headway.core.states import State
 from headway.cycle.book import Oracle
 from headway.cycle.loop import run
 from headway.policies.registry import POLICIES
-from headway.record.lines import Head
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
 from headway.sim.cluster import SimCluster
+from headway.sim.faults import Faults
 from headway.sim.world import Costs, World
-from make import a_job, a_role, some_nodes
+from make import a_job, a_node, a_role, some_nodes
 
 
 class Watched(SimCluster):
@@ -49,9 +51,10 @@ def simulated(
     *,
     costs: Costs | None = None,
     log: Any = None,
+    world: World | None = None,
     **keep: bool,
 ) -> tuple[Tally, Watched]:
-    cluster = Watched(nodes, jobs, World(costs=costs or Costs(), samples=False))
+    cluster = Watched(nodes, jobs, world or World(costs=costs or Costs(), samples=False))
     tally = Tally(**keep)
     writer = LogWriter(log, Head("sim", policy, "oracle"), tally)
     book = Oracle(cluster.truth)
@@ -166,3 +169,37 @@ def test_areas_agree_with_what_was_truly_held(jobs: list[Job], policy: str, cost
         places = np.frombuffer(tally.holdings.places).reshape(-1, 3) if tally.holdings.places else np.zeros((0, 3))
         seconds = spans[places[:, 0].astype(int), 1] - spans[places[:, 0].astype(int), 0]
         assert float((seconds * places[:, 2]).sum()) == pytest.approx(held, abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), st.integers(0, 1000))
+def test_nodes_that_fail_and_come_back(jobs: list[Job], policy: str, seed: int) -> None:
+    faults = Faults(mean_seconds_between=60.0, mean_repair_seconds=8.0, refused_starts=0.1, stragglers=0.2)
+    world = World(costs=Costs(start=2.0), samples=False, faults=faults, seed=seed, checkpoint_seconds=7.0)
+    tally, cluster = simulated(jobs, some_nodes(3, gpus=2), policy, world=world)
+    result = tally.result()
+    assert result["held"].get("gpu", 0.0) == pytest.approx(cluster.areas()[0], abs=1e-6)
+    assert result["utilisation"].get("gpu", 0.0) <= 1.0 + 1e-6, "what is down has no capacity, from that moment on"
+
+
+def test_a_kind_of_resource_that_comes_later() -> None:
+    """A node with memory joins while a job that asks for GPUs only runs; another asks for both."""
+    one, other = a_job("a", gpus=2, seconds=20.0), a_job("b", roles=[a_role(gpu=1, memory=1024)], seconds=5.0)
+    tally = Tally()
+    first, both = some_nodes(1, gpus=2), [a_node("n0", gpus=2), a_node("n1", gpus=2, memory=2048)]
+
+    def change(serial: int, state: State, since: float, attained: float, nodes: list[int] | None = None) -> Change:
+        return Change(serial, int(state), since, attained, 0.0, None, None, 0.0, 0, nodes and [[nodes]], None)
+
+    for line in (
+        Head("kube", "fifo", "declared"), NodesLine(list(first.nodes), list(first.kinds)), JobLine(0, pack_job(one)),
+        CycleLine(0, 0.0, changed=[change(0, State.RUNNING, 0.0, 0.0, [0, 0])]),
+        NodesLine(both, ["gpu", "memory"]), JobLine(1, pack_job(other)),
+        CycleLine(1, 10.0, changed=[change(1, State.RUNNING, 10.0, 0.0, [1])]),
+        CycleLine(2, 15.0, changed=[change(1, State.FINISHED, 15.0, 5.0)]),
+        CycleLine(3, 20.0, changed=[change(0, State.FINISHED, 20.0, 20.0)]), End(20.0),
+    ):  # fmt: skip
+        tally(line)
+    result = tally.result()
+    assert result["held"] == {"gpu": 45.0, "memory": 5.0}
+    assert result["utilisation"] == {"gpu": 0.75, "memory": 0.25}

@@ -96,6 +96,11 @@ class Holdings:
         self._node_free = list(self._node_capacity)
         self._free, self._split = sum(self._node_capacity), 0
         for stay in self.stays.values():
+            if stay.amounts and len(stay.amounts) < len(nodes.kinds):
+                more = [0] * (len(nodes.kinds) - len(stay.amounts))
+                stay.demand = {node: [*amounts, *more] for node, amounts in stay.demand.items()}
+                stay.amounts = [*stay.amounts, *more]
+            stay.requests = self._vectors(stay.job)
             self._occupy(stay.demand, +1)
 
     def advance(self, now: float) -> None:
@@ -162,13 +167,16 @@ class Holdings:
         self._settle(stay, change)
         return stay
 
-    def arrive(self, serial: int, job: Job) -> Stay:
+    def arrive(self, serial: int, job: Job) -> None:
+        self.stays[serial] = Stay(job, self._vectors(job), max(self.now, job.submit))
+
+    def _vectors(self, job: Job) -> list[list[int]]:
+        """Per role: what one replica asks for, by kind. Kept, because jobs of a trace are alike."""
         requests = self._requests.get(job.roles)
         if requests is None:
             requests = [[dict(role.request).get(kind, 0) for kind in self.kinds] for role in job.roles]
             self._requests[job.roles] = requests
-        stay = self.stays[serial] = Stay(job, requests, max(self.now, job.submit))
-        return stay
+        return requests
 
     def use(self, serial: int, cores: float) -> None:
         self.used_known = self.used_known or cores > 0

@@ -80,6 +80,7 @@ class Tally:
         self.decisions: dict[str, int] = {}
         self.refused = 0
         self._keep = courses
+        self._fresh_nodes: Nodes | None = None
         self._open: dict[int, tuple[float, State, tuple[tuple[int, ...], ...]]] = {}
         self._serial_of: dict[str, int] = {}
 
@@ -93,8 +94,9 @@ class Tally:
                 if line.serial not in self.courses:
                     self.courses[line.serial] = Course(job, present=-1.0)
             case NodesLine():
-                self.nodes = Nodes.of(line.nodes, line.kinds)
-                self.holdings.set_nodes(self.nodes)
+                self._fresh_nodes = Nodes.of(line.nodes, line.kinds)
+                if self.nodes is None:
+                    self._take_nodes()
             case Head():
                 self.head = self.head or line
             case End():
@@ -106,8 +108,13 @@ class Tally:
         if self.cycles == 1:
             holdings.advance(now)
         for change in changed if len(changed) < 2 else sorted(changed, key=_since):
+            if self._fresh_nodes is not None and change.since >= now:
+                holdings.advance(now)
+                self._take_nodes()
             self._change(change)
         holdings.advance(now)
+        if self._fresh_nodes is not None:
+            self._take_nodes()
         self.now = now
         if line.used_cpu:
             for serial, cores in line.used_cpu:
@@ -119,6 +126,12 @@ class Tally:
             holdings.decided(self._serial_of[packed[1]], packed, now)
         if line.notes or line.refused or (self._keep and line.samples):
             self._remarks(line)
+
+    def _take_nodes(self) -> None:
+        """Nodes change at the moment of the cycle that follows their line, not before."""
+        assert self._fresh_nodes is not None
+        self.nodes, self._fresh_nodes = self._fresh_nodes, None
+        self.holdings.set_nodes(self.nodes)
 
     def _remarks(self, line: CycleLine) -> None:
         self.refused += len(line.refused)
