@@ -42,13 +42,13 @@ def _names(tally: Tally) -> list[str]:
 def _cell(tally: Tally, name: str) -> str:
     course = next((c for c in tally.courses.values() if c.job.id.rpartition("/")[2] == name), None)
     if course is None:
-        return "–"
+        return "-"
     first = min(other.job.submit for other in tally.courses.values())
     return f"{_second(course.started, first)}, {_end(course, first)}, {course.stops}"
 
 
 def _second(at: float | None, first: float) -> str:
-    return "–" if at is None else f"{at - first:.1f}"
+    return "-" if at is None else f"{at - first:.1f}"
 
 
 def _end(course: Course, first: float) -> str:
