@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "run",
     "simulate": "simulate",
     "compare": "compare",
+    "experiment": "experiment",
     "generate": "generate",
     "replay": "replay",
     "why": "why",

@@ -1,0 +1,95 @@
+"""`headway experiment`: a published claim, reproduced on a fixed grid."""
+
+from __future__ import annotations
+
+import json as json_
+import os
+import shlex
+import sys
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from headway.cli.options import Json, Report
+from headway.cli.progress import Bars
+from headway.cli.wiring import writable
+from headway.core.errors import UserError
+from headway.experiment.case import Experiment
+from headway.experiment.gather import result, run
+from headway.experiment.page import amount, page, value_of, verdict
+from headway.experiment.registry import EXPERIMENTS
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Which claim: combined, deadline-scarce or deadline-ample.")],
+    seeds: Annotated[str, typer.Option(help="Other seeds than the experiment's own: how many, or a list.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, cells and seeds: about a minute.")] = False,
+    report: Report = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
+    json: Json = False,
+) -> None:
+    """Reproduce a published claim: the whole grid with intervals, bounds, targets, and who got worse."""
+    if name not in EXPERIMENTS:
+        raise UserError(f"experiment {name}: there is no such experiment; choose one of {', '.join(EXPERIMENTS)}")
+    writable(report, "--report")
+    chosen = EXPERIMENTS[name]
+    size = chosen.quick if quick else chosen.full
+    size = replace(size, seeds=_seeds(seeds)) if seeds else size
+    with Bars([name], quiet=json) as bars:
+        found = run(
+            chosen, chosen.quick_cells if quick else chosen.cells, size, jobs or len(os.sched_getaffinity(0)),
+            lambda share: bars.set(0, share),
+        )  # fmt: skip
+    told = result(chosen, found, size)
+    if report is not None:
+        report.write_text(page(chosen, told, shlex.join(["headway", *sys.argv[1:]])), encoding="utf-8")
+    if json:
+        print(json_.dumps(told))
+        return
+    _show(chosen, told)
+    if report is not None:
+        print(f"report  {report}")
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--seeds {text}: give a number of seeds, or a list such as 1,5,9") from None
+    if "," not in text:
+        numbers = list(range(1, numbers[0] + 1))
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
+    return tuple(numbers)
+
+
+def _show(chosen: Experiment, told: dict[str, Any]) -> None:
+    console = Console()
+    for cell in told["cells"]:
+        table = _table(f"{cell['load']}, {cell['mix']}", ["policy", *(figure.title for figure in chosen.figures)])
+        for label, figures in cell["policies"].items():
+            table.add_row(label, *(value_of(figure, figures[figure.name])[0] for figure in chosen.figures))
+        bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
+                  for figure in chosen.figures]  # fmt: skip
+        table.add_row("bound", *bounds, style="dim")
+        console.print(table)
+    goals = _table(f"{told['title']}: what was to be reached", ["target", "to reach", "median", "cells", ""])
+    for target in told["targets"]:
+        goals.add_row(
+            target["what"], ("≥ " if target["at_least"] else "≤ ") + amount(target, "reach"), amount(target, "median"),
+            f"{target['cells_reached']} of {target['cells']}", verdict(target),
+        )  # fmt: skip
+    console.print(goals)
+    for line in told["analysis"]:
+        console.print(line, highlight=False, style="dim")
+
+
+def _table(title: str, columns: list[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left")
+    return table

@@ -1,0 +1,74 @@
+"""Bounds that hold for every policy: the cluster as one divisible machine, every job in its best place."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+
+from headway.core.job import Job
+from headway.core.node import Nodes
+from headway.experiment.case import Case
+from headway.record.bounds import Need, floor
+from headway.sim.speed import Speed
+
+
+def area_floor(case: Case) -> float:
+    """Seconds below which no policy's mean completion time can be."""
+    return floor(_needs(case), Nodes.of(case.nodes)).completion
+
+
+def most_met(case: Case) -> float:
+    """Share of deadlines that no policy can exceed.
+
+    Each job must be able to end in time alone in its fastest size; and in order of deadlines, the work of those that
+    count must fit before each deadline on one machine that had all jobs from the first submission on.
+    """
+    capacity = Nodes.of(case.nodes).capacity.sum(axis=1, dtype=np.float64)
+    first = min(job.submit for job in case.trace.jobs)
+    chosen, total = list[float](), 0.0
+    needs = zip(case.trace.jobs, _needs(case), strict=True)
+    for job, need in sorted(needs, key=lambda pair: pair[0].deadline or math.inf):
+        if job.deadline is None or job.submit + need.fastest > job.deadline + 1e-6:
+            continue
+        seconds = max(area / whole for area, whole in zip(need.areas, capacity, strict=True) if whole)
+        heapq.heappush(chosen, -seconds)
+        total += seconds
+        while total > job.deadline - first + 1e-6:
+            total += heapq.heappop(chosen)
+    asked = sum(job.deadline is not None for job in case.trace.jobs)
+    return len(chosen) / max(asked, 1)
+
+
+def fastest(job: Job, work: float, speed: Speed, nodes: Nodes) -> float:
+    """Seconds alone in its fastest size."""
+    return work / max(speed.at_size(job, counts, nodes) for counts in sizes(job))
+
+
+def sizes(job: Job) -> list[tuple[int, ...]]:
+    """All sizes of its elastic role; jobs here have one at most."""
+    counts = tuple(role.replicas for role in job.roles)
+    number = next((i for i, role in enumerate(job.roles) if role.most > role.least), None)
+    if number is None:
+        return [counts]
+    role = job.roles[number]
+    return [(*counts[:number], count, *counts[number + 1 :]) for count in range(role.least, role.most + 1)]
+
+
+def _needs(case: Case) -> list[Need]:
+    """In the trace's order."""
+    nodes, world = Nodes.of(case.nodes), case.world(case.trace, 0)
+    speed = world.speed if isinstance(world.speed, Speed) else Speed()
+    return [_need(job, world.work(job) or 0.0, speed, nodes) for job in case.trace.jobs]
+
+
+def _need(job: Job, work: float, speed: Speed, nodes: Nodes) -> Need:
+    areas, quickest = [math.inf] * len(nodes.kinds), math.inf
+    for counts in sizes(job):
+        seconds = work / max(speed.at_size(job, counts, nodes), 1e-9)
+        quickest = min(quickest, seconds)
+        for kind, name in enumerate(nodes.kinds):
+            held = sum(role.amount(name) * count for role, count in zip(job.roles, counts, strict=True))
+            areas[kind] = min(areas[kind], held * seconds)
+    return Need(job.submit, quickest, tuple(areas))

@@ -1,0 +1,101 @@
+"""An experiment as one self-contained page: what was claimed, what came of it, and the whole grid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+from headway.experiment.case import Experiment, Figure
+
+
+def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str:
+    style = resources.files("headway.record").joinpath("page", "report.css").read_text(encoding="utf-8")
+    seeds = f"{result['jobs']} jobs per run, seeds {', '.join(map(str, result['seeds']))}"
+    parts = [
+        f"<p>{escape(result['about'])}</p><p>{escape(result['setup'])}</p><p class='soft'>{escape(seeds)}</p>",
+        "<h2>What was to be reached</h2>" + _targets(result),
+        "<h2>The whole grid</h2>" + "".join(_cell(experiment, cell) for cell in result["cells"]),
+        "<h2>How to read it</h2>" + _notes(experiment, result),
+        f"<h2>To reproduce</h2><pre><code>{escape(command)}</code></pre>" + _figures(result),
+    ]
+    title = escape(result["title"])
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{style}</style></head><body><main><h1>{title}</h1>"
+        + "".join(f"<section>{part}</section>" for part in parts)
+        + "</main></body></html>\n"
+    )
+
+
+def value_of(figure: Figure, spread: Mapping[str, Any]) -> tuple[str, str]:
+    """A figure and its interval, in words."""
+    mean, ci = spread["mean"], spread["ci"]
+    if mean is None:
+        return "", ""
+    return figure.form.format(mean), f"{figure.form.format(ci[0])} to {figure.form.format(ci[1])}" if ci else ""
+
+
+def verdict(target: Mapping[str, Any]) -> str:
+    if target["median"] is None:
+        return "not measured"
+    return "reached" if target["reached"] else "not reached"
+
+
+def amount(target: Mapping[str, Any], name: str) -> str:
+    value = target[name]
+    return "" if value is None else str(target["form"]).format(value)
+
+
+def _targets(result: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            target["what"], ("at least " if target["at_least"] else "at most ") + amount(target, "reach"),
+            amount(target, "median"), f"{amount(target, 'worst')} to {amount(target, 'best')}",
+            f"{target['cells_reached']} of {target['cells']}", verdict(target),
+        ]
+        for target in result["targets"]
+    ]  # fmt: skip
+    return _table(["target", "to reach", "median cell", "worst to best cell", "cells that reach it", ""], rows)
+
+
+def _figures(result: Mapping[str, Any]) -> str:
+    text = escape(json.dumps(result, indent=1))
+    return f"<details><summary>All figures as JSON</summary><pre><code>{text}</code></pre></details>"
+
+
+def _cell(experiment: Experiment, cell: Mapping[str, Any]) -> str:
+    rows = []
+    for label, figures in cell["policies"].items():
+        told = [value_of(figure, figures[figure.name]) for figure in experiment.figures]
+        rows.append([label, *(f"{mean}\n{ci}" for mean, ci in told)])
+    bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
+              for figure in experiment.figures]  # fmt: skip
+    rows.append(["bound", *bounds])
+    return f"<h3>{escape(cell['load'])}, {escape(cell['mix'])}</h3>" + _table(
+        ["policy", *(figure.title for figure in experiment.figures)], rows
+    )
+
+
+def _notes(experiment: Experiment, result: Mapping[str, Any]) -> str:
+    told = [f"{figure.title}: {figure.about}" for figure in experiment.figures if figure.about]
+    told += [*result["analysis"], "Small print: 95 % interval, bootstrap over seeds. Median cell: of the targets'."]
+    return "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in told) + "</ul>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def cell(text: str) -> str:
+        first, _, small = text.partition("\n")
+        return f"<td>{escape(first)}{f'<small>{escape(small)}</small>' if small else ''}</td>"
+
+    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    body = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(cell(text) for text in row[1:])}</tr>' for row in rows
+    )
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+        f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

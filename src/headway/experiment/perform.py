@@ -1,0 +1,48 @@
+"""Runs of one cell with one seed: every policy on the same jobs, and the bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headway.core.node import Nodes
+from headway.cycle.book import Declared, Oracle
+from headway.cycle.loop import Book, run
+from headway.experiment.case import Case, Cell, Entry, Experiment, Figures, Size
+from headway.policies.registry import POLICIES
+from headway.record.lines import Head
+from headway.record.log import LogWriter
+from headway.record.metrics import Tally
+from headway.record.outcome import Outcome, outcome
+from headway.sim.cluster import SimCluster
+from headway.workload.trace import rigid
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One cell, one seed: figures by policy, and of the bound."""
+
+    cell: Cell
+    seed: int
+    figures: dict[str, Figures]
+    bound: Figures
+
+
+def measure(experiment: Experiment, cell: Cell, seed: int, size: Size) -> Measured:
+    case = experiment.make(cell, seed, size)
+    found = {entry.label: perform(case, entry, seed) for entry in experiment.entries}
+    baseline = found[experiment.baseline]
+    figures = {label: experiment.measure(case, one, baseline) for label, one in found.items()}
+    return Measured(cell, seed, figures, experiment.bound(case))
+
+
+def perform(case: Case, entry: Entry, seed: int) -> Outcome:
+    trace = rigid(case.trace) if entry.rigid else case.trace
+    # Whoever runs at the asked-for size is judged against the same jobs: only what may be chosen differs.
+    cluster = SimCluster(Nodes.of(case.nodes), trace.jobs, case.world(trace, seed))
+    tally = Tally()
+    writer = LogWriter(None, Head("sim", entry.label, case.estimates, {}, seed, 0.0, trace.name), tally)
+    book: Book = Oracle(cluster.truth, cluster.speed_at) if case.estimates == "oracle" else Declared()
+    policy = POLICIES[entry.policy](**entry.settings)
+    run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
+    writer.end(cluster.now, cluster.board.unfinished)
+    return replace(outcome(tally, case.trace.jobs, name=entry.label, seed=seed))

@@ -1,0 +1,11 @@
+"""The experiments by name. A plain dict: nothing registers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.experiment.case import Experiment
+from headway.experiment.combined import COMBINED_PRIORITY
+from headway.experiment.deadline import AMPLE, SCARCE
+
+EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in (COMBINED_PRIORITY, SCARCE, AMPLE)}

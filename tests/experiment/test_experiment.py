@@ -1,0 +1,107 @@
+"""Experiments: the grid is whole, figures are what they say, and the command tells mistakes in one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from headway.experiment.bound import most_met
+from headway.experiment.case import Case, Cell, Size, Target
+from headway.experiment.deadline import _world, native_load
+from headway.experiment.gather import result, run
+from headway.experiment.page import page
+from headway.experiment.perform import measure, perform
+from headway.experiment.registry import EXPERIMENTS
+from headway.workload.cluster import open_cluster
+from headway.workload.trace import Trace
+from make import a_job
+
+TINY = Size(12, (1, 2), quick=True)
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_a_grid_is_whole_and_the_same_when_run_again(name):
+    experiment = EXPERIMENTS[name]
+    cells = experiment.cells[:2]
+    found = run(experiment, cells, TINY, 1, lambda _: None)
+    told = result(experiment, found, TINY)
+    assert [(cell["load"], cell["mix"]) for cell in told["cells"]] == [(cell.load, cell.mix) for cell in cells]
+    for cell in told["cells"]:
+        assert set(cell["policies"]) == {entry.label for entry in experiment.entries}
+        for figures in cell["policies"].values():
+            assert set(figures) == {figure.name for figure in experiment.figures}
+    again = measure(experiment, cells[0], 1, TINY)
+    assert repr(again.figures) == repr(found[0].figures)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    text = page(experiment, told, "headway experiment")
+    assert all(f"{cell.load}, {cell.mix}" in text for cell in cells)
+    assert all(target["what"].split(",")[0] in text for target in told["targets"])
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_quick_cells_belong_to_the_grid(name):
+    experiment = EXPERIMENTS[name]
+    assert set(experiment.quick_cells) <= set(experiment.cells)
+    assert experiment.main in {entry.label for entry in experiment.entries}
+    assert experiment.baseline in {entry.label for entry in experiment.entries}
+
+
+def test_the_load_is_set_so_that_native_order_meets_the_share():
+    experiment = EXPERIMENTS["deadline-scarce"]
+    found = measure(experiment, Cell("native meets 50 %", "balanced"), 3, Size(30, (3,)))
+    assert found.figures["fifo"]["met"] == pytest.approx(0.5, abs=0.1)
+    assert found.figures["fifo"]["gained"] == 0.0
+    assert found.figures["deadline"]["met"] <= found.bound["met"] + 1e-9
+    assert native_load("balanced", 0.7, 30, 3) < native_load("balanced", 0.3, 30, 3)
+
+
+def test_ample_demand_never_exceeds_what_is_booked():
+    experiment = EXPERIMENTS["deadline-ample"]
+    case = experiment.make(Cell("50 % booked", "balanced"), 1, TINY)
+    for job in case.trace.jobs:
+        alive = [other for other in case.trace.jobs if other.submit <= job.submit < other.deadline]
+        widest = sum(role.most for other in alive for role in other.roles)
+        assert widest <= 64 or len(alive) == 1
+
+
+def test_the_bound_on_deadlines_holds_for_every_policy_and_is_reached_where_it_is_easy():
+    jobs = [a_job(f"j{i}", seconds=100.0, deadline=150.0) for i in range(3)]
+    case = Case(Trace(name="t", jobs=tuple(jobs)), tuple(open_cluster("1x1")), _world)
+    assert most_met(case) == pytest.approx(1 / 3)
+    impossible = replace(case, trace=Trace(name="t", jobs=(a_job("a", seconds=100.0, deadline=50.0),)))
+    assert most_met(impossible) == 0.0
+    for entry in EXPERIMENTS["deadline-scarce"].entries:
+        assert perform(case, entry, 0).result["deadlines"]["met"] <= 1
+
+
+def test_targets_are_reached_from_the_right_side():
+    assert Target("", lambda _: None, 26.0).reached(26.0)
+    assert not Target("", lambda _: None, 26.0).reached(25.9)
+    assert Target("", lambda _: None, 0.0, at_least=False).reached(0.0)
+    assert not Target("", lambda _: None, 0.0, at_least=False).reached(0.1)
+
+
+def test_a_cell_that_says_nothing_of_a_target_does_not_count():
+    experiment = EXPERIMENTS["deadline-scarce"]
+    found = [measure(experiment, Cell("native meets 70 %", "balanced"), 1, Size(30, (1,)))]
+    told = result(experiment, found, Size(30, (1,)))
+    assert told["targets"][0]["cells"] == 0
+    assert told["targets"][0]["median"] is None
+    assert not math.isnan(told["targets"][2]["median"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"), [(["nothing"], "no such experiment"), (["combined", "--seeds", "1,1"], "none twice")]
+)
+def test_mistakes_are_told_in_one_sentence(words, sentence):
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "experiment", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
