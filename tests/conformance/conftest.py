@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def headway(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The real command, in a folder of its own."""
 
-    def call(*words: str, code: int = 0, seconds: float = 280) -> subprocess.CompletedProcess[str]:
+    def call(*words: str, code: int = 0, seconds: float = 400) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "headway", *words], cwd=tmp_path, capture_output=True, text=True, timeout=seconds,
             check=False,

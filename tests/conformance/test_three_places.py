@@ -48,7 +48,7 @@ def test_jobs_start_in_the_same_order_in_virtual_time_and_here(headway, tmp_path
 
 
 @pytest.mark.train
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(450)
 def test_the_quickstart_trains_here(headway, tmp_path):
     result = json.loads(headway("run", str(QUICKSTART), "--json").stdout)
     assert result["finished"] == result["jobs"] == 6
@@ -68,10 +68,10 @@ def test_the_quickstart_trains_here(headway, tmp_path):
 
 
 @pytest.mark.train
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(650)
 def test_every_decision_on_real_training(headway, tmp_path):
     """One job grown, one resized while it trains, one moved, one preempted and resumed, each from its checkpoint."""
-    result = json.loads(headway("run", str(ADAPT), "--json", seconds=450).stdout)
+    result = json.loads(headway("run", str(ADAPT), "--json", seconds=600).stdout)
     assert result["finished"] == result["jobs"] == 3
     assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
     output = tmp_path / ".headway/adapt/output"
