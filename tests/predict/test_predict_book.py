@@ -94,6 +94,17 @@ def test_a_stopped_job_is_known_at_the_asked_for_size_and_does_not_burn():
     assert _estimate(book, replace(stopped, now=90.0))[0] == pytest.approx(left)
 
 
+def test_a_job_that_was_down_goes_on_at_its_speed_even_from_an_older_step():
+    job = a_job("a", seconds=5000.0)
+    book = _fed(_steady(), a_snapshot(running(job, (0,)), now=20.0))
+    again = a_snapshot(running(job, (0,), since=500.0, attained=20.0), now=510.0)
+    book = _fed([Sample(A, 501.0 + i, 150 + 10 * i, None, 1000) for i in range(3)], again, book)
+    left, basis, _ = _estimate(book, replace(again, now=503.0))
+    assert basis is Basis.STEPS
+    assert left == pytest.approx(83.0, rel=0.03)
+    assert not book.tracks[A].doubt.strikes
+
+
 def test_a_job_without_a_total_ends_when_its_loss_no_longer_falls():
     snapshot = a_snapshot(running(a_job("a"), (0,)), now=100.0)
     samples = [Sample(A, float(i), 10 * i, math.exp(-i / 100) + 0.1, None) for i in range(1, 101)]

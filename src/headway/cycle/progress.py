@@ -80,12 +80,15 @@ class Progress:
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _extended(self, track: Track | None, sample: Sample, snapshot: Snapshot) -> Track | None:
+        """A job that was down since its last report begins a new line, even where it was before."""
         row = snapshot.jobs.row_of.get(sample.job)
         placement = None if row is None else snapshot.placements.get(row)
         if row is None or placement is None:
             return track
         if track is not None and (track.placement is placement or track.placement == placement):
-            return track.fold(sample, snapshot.now)
+            since: float = snapshot.jobs.value(row, "since")
+            if since <= track.at or sample.at <= since:
+                return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         setting = Setting.of(job, placement, snapshot.nodes)
         asked = _asked(job, snapshot.nodes)
