@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
+from scheduling import HERE, run_headway
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -173,3 +175,28 @@ def test_an_api_server_that_goes_away_in_the_middle_of_a_start_is_waited_for(sch
     assert len(firsts(schedule.story("half"))) == 3, "nothing was started twice"
     assert schedule.words().count("trying again") <= 6, "trouble is said once"
     assert schedule.stop() == 0
+
+
+def test_a_jobs_file_goes_through_submit_and_shows_in_jobs(schedule):
+    trainer = ["python", str(HERE / "trainer.py"), "--steps"]
+    small = {"cpu": "100m", "memory": "64Mi"}
+    jobs = [
+        {"name": "first", "user": "ana", **small, "command": [*trainer, "10"]},
+        {"name": "second", "user": "ben", "submit": "1s", **small, "command": [*trainer, "10", "--fail-at", "5"]},
+    ]
+    file = schedule.folder / "jobs.yaml"
+    file.write_text(json.dumps({"jobs": jobs}))
+    here = ["--kubeconfig", str(schedule.lab.kubeconfig), "--namespace", schedule.namespace]
+    schedule.start()
+    submitted = run_headway("submit", str(file), "--wait", *here)
+    assert submitted.returncode == 1, submitted.stderr
+    assert "succeeded first" in submitted.stdout
+    assert "exit code 3" in submitted.stdout
+    listed = json.loads(run_headway("jobs", "--json", *here).stdout)["jobs"]
+    assert [(row["name"], row["phase"], row["step"]) for row in listed] == [
+        ("first", "Succeeded", 10), ("second", "Failed", 4),
+    ]  # fmt: skip
+    again = run_headway("submit", str(file), "--at-once", *here)
+    assert again.returncode == 2
+    assert "job 'first': field name" in again.stderr
+    assert "Traceback" not in again.stderr
