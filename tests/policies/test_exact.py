@@ -45,6 +45,11 @@ def test_four_jobs_on_four_gpus(name: str, ends: dict[str, float]) -> None:
     assert completion(FOUR_JOBS, some_nodes(2, gpus=2), policy) == ends
 
 
+@pytest.mark.parametrize("name", ["drf", "edf", "optimus"])
+def test_without_users_deadlines_or_elastic_jobs_the_others_are_first_fit(name: str) -> None:
+    assert completion(FOUR_JOBS, some_nodes(2, gpus=2), POLICIES[name]()) == dict(BY_HAND)["first-fit"]
+
+
 def test_srtf_is_optimal_for_one_machine() -> None:
     """One GPU: shortest remaining time first gives the least mean completion, here 1 + 3 + 6 + 10 by sorting."""
     jobs = [a_job(name, 1, seconds=seconds) for name, seconds in (("d", 4.0), ("b", 2.0), ("a", 1.0), ("c", 3.0))]
