@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from headway.cli.compared import CLAIRVOYANT, Compared, compared
-from headway.cli.options import Cluster, Estimates, Format, Json, Report, World
+from headway.cli.options import Cluster, Estimates, Format, Json, Queues, Report, World
 from headway.cli.pool import perform_all
 from headway.cli.reach import needs_of
 from headway.cli.scenario import Task, read_scenario
 from headway.cli.show import show_comparison
-from headway.cli.wiring import check_estimates, make_policy, writable
+from headway.cli.wiring import check_estimates, make_policy, queue_setting, writable
 from headway.core.errors import UserError
 from headway.policies.registry import POLICIES
 
@@ -28,6 +28,7 @@ def compare(
     settings: Annotated[
         list[str], typer.Option("--set", help="A setting of one policy, policy.name=value; may be given again.")
     ] = [],  # noqa: B006  typer copies it
+    queues: Queues = None,
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
@@ -41,7 +42,7 @@ def compare(
     check_estimates(estimates)
     writable(report, "--report")
     names = _names(policies)
-    chosen = _settings(names, settings)
+    chosen = _settings(names, settings, queue_setting(queues))
     numbers = _seeds(seeds)
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is none of the compared policies ({', '.join(names)})")
@@ -83,9 +84,9 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _settings(names: list[str], settings: list[str]) -> dict[str, tuple[str, ...]]:
+def _settings(names: list[str], settings: list[str], shared: list[str]) -> dict[str, tuple[str, ...]]:
     """By policy. The policies are made once here, so that a mistake is told before anything runs."""
-    chosen: dict[str, list[str]] = {name: [] for name in names}
+    chosen: dict[str, list[str]] = {name: list(shared) for name in names}
     for item in settings:
         owner = next((name for name in sorted(names, key=len, reverse=True) if item.startswith(f"{name}.")), None)
         if owner is None:

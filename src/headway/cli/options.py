@@ -9,6 +9,9 @@ import typer
 
 PolicyName = Annotated[str, typer.Option("--policy", help="A policy by name, or mine.py:function.")]
 Set = Annotated[list[str], typer.Option("--set", help="A policy's setting, name=value; may be given again.")]
+Queues = Annotated[
+    Path | None, typer.Option(help="A YAML file of queues: quota, what each may borrow and lends, weight.")
+]
 Cluster = Annotated[
     str,
     typer.Option(help="Nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file of nodes; else the trace's own."),

@@ -14,9 +14,9 @@ from typing import IO, Annotated
 import typer
 
 from headway.cli.live import Live
-from headway.cli.options import Cluster, Estimates, Json, PolicyName, Set
+from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
-from headway.cli.wiring import make_book, make_policy, parse_cluster
+from headway.cli.wiring import make_book, make_policy, parse_cluster, queue_setting
 from headway.core.errors import UserError
 from headway.core.node import Node, Nodes
 from headway.cycle.loop import Decided, Observer
@@ -37,6 +37,7 @@ def run(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Jobs files (YAML).")],
     policy: PolicyName = "adaptive",
     settings: Set = [],  # noqa: B006  typer copies it
+    queues: Queues = None,
     cluster: Cluster = "",
     estimates: Estimates = "progress",
     state: Annotated[
@@ -51,6 +52,7 @@ def run(
     workload, file = load_all(files), files[0]
     nodes = _nodes(file, workload, cluster)
     _check_programs(file, workload)
+    settings = [*settings, *queue_setting(queues)]
     chosen, book = make_policy(policy, settings), make_book(estimates)
     folder = (state or Path(".headway") / file.stem).resolve()
     lock = _lock(folder)

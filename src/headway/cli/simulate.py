@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Report, Seed, Set, World
+from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Queues, Report, Seed, Set, World
 from headway.cli.progress import Bars
 from headway.cli.scenario import Task, make_cluster, make_head, read_scenario, watched
 from headway.cli.show import show_result
-from headway.cli.wiring import check_estimates, make_book, make_policy, writable
+from headway.cli.wiring import check_estimates, make_book, make_policy, queue_setting, writable
 from headway.cycle.loop import run
 from headway.cycle.resume import resume
 from headway.record.log import LogWriter
@@ -24,6 +24,7 @@ def simulate(
     file: Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")],
     policy: PolicyName = "adaptive",
     settings: Set = [],  # noqa: B006  typer copies it
+    queues: Queues = None,
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
@@ -38,6 +39,7 @@ def simulate(
     With --log, a simulation that was cut off goes on where it was: plans already in the log are taken from there.
     """
     check_estimates(estimates)
+    settings = [*settings, *queue_setting(queues)]
     chosen = make_policy(policy, settings)
     writable(report, "--report")
     scenario = read_scenario(file, format_, cluster, world)

@@ -9,24 +9,39 @@ from typing import Any
 
 import msgspec
 
+from headway.cli.queues import read_queues
 from headway.core.errors import UserError
 from headway.core.estimates import Counts
 from headway.core.job import Job
 from headway.cycle.book import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
+from headway.policies.admit import with_queues
 from headway.policies.registry import POLICIES, settings_of
 from headway.predict.scaling import plain_speed
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.jobsfile import decode
 
-__all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "writable"]
+__all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "queue_setting", "writable"]
 
 SpeedAt = Callable[[Job, Counts], float]
+QUEUES = "queues="
 ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
-    """A policy by name, or a researcher's own as `file.py:function`."""
+    """A policy by name, or a researcher's own as `file.py:function`; behind queues where `queues=FILE` is set."""
+    files = [item.partition("=")[2] for item in settings if item.startswith(QUEUES)]
+    settings = [item for item in settings if not item.startswith(QUEUES)]
+    policy = _bare_policy(name, settings)
+    return with_queues(policy, read_queues(Path(files[-1]))) if files else policy
+
+
+def queue_setting(file: Path | None) -> list[str]:
+    """The option as a setting, so that it is written into the log like every other."""
+    return [] if file is None else [f"{QUEUES}{file}"]
+
+
+def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
     if ".py:" in name:
         return _own_policy(name, settings)
     if name not in POLICIES:

@@ -1,0 +1,175 @@
+"""Queues: what each team is guaranteed, how much more it may borrow, how much of its own it lends.
+
+The ledger knows by queue what is held, and answers whether a job may be added. Two things always hold of what it
+allows: no queue is above its quota plus what it may borrow; and what all hold together leaves every queue that part of
+its quota which it does not lend. Kinds that no quota names are nobody's business.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.job import Amounts
+from headway.core.node import BoolArray, FloatArray
+from headway.core.placement import Placement, holds
+from headway.core.snapshot import Snapshot
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    name: str
+    quota: Amounts = ()
+    """What it is guaranteed: borrowers are stopped for it."""
+    borrow: Amounts = ()
+    """The most that it may hold above its quota, by kind; kinds that are not named have no limit."""
+    lend: Amounts = ()
+    """The most of its quota that others may use while it does not, by kind; kinds that are not named: all of it."""
+    weight: float = 1.0
+    """Its part of what is there beyond quotas: a queue of weight 2 gets twice as much as one of weight 1."""
+
+
+class Ledger:
+    """By queue and kind. Queues that jobs name and the settings do not have no quota, no limit and weight 1."""
+
+    __slots__ = ("capacity", "held", "kept", "managed", "most", "queue_of", "quota", "weight")
+
+    def __init__(self, snapshot: Snapshot, queues: Sequence[Queue]) -> None:
+        nodes, names = snapshot.nodes, dict(snapshot.jobs.queues)
+        for queue in queues:
+            names.setdefault(queue.name, len(names))
+        shape = (len(names), len(nodes.kinds))
+        self.quota: FloatArray = np.zeros(shape)
+        self.most: FloatArray = np.full(shape, np.inf)
+        self.kept: FloatArray = np.zeros(shape)
+        """What nobody else may use."""
+        self.weight: FloatArray = np.ones(len(names))
+        for queue in queues:
+            self._read(queue, names[queue.name], nodes.kinds)
+        self.managed: BoolArray = np.any((self.quota > 0) | np.isfinite(self.most), axis=0)
+        if not self.managed.any():
+            self.managed = np.ones(len(nodes.kinds), np.bool_)
+        self.capacity: FloatArray = nodes.capacity[:, nodes.ready].sum(axis=1).astype(np.float64)
+        self.queue_of = snapshot.jobs.queue
+        self.held: FloatArray = np.zeros(shape)
+        for row in {*snapshot.placements, *snapshot.flights}:
+            self.held[self.queue_of[row]] += holding(snapshot, row)
+
+    def _read(self, queue: Queue, number: int, kinds: tuple[str, ...]) -> None:
+        quota, borrow, lend = dict(queue.quota), dict(queue.borrow), dict(queue.lend)
+        for kind, name in enumerate(kinds):
+            own = self.quota[number, kind] = float(quota.get(name, 0))
+            if name in lend:
+                self.kept[number, kind] = max(0.0, own - lend[name])
+            if name in borrow:
+                self.most[number, kind] = own + borrow[name]
+        self.weight[number] = max(queue.weight, 1e-9)
+
+    def copy(self) -> Ledger:
+        other: Ledger = object.__new__(Ledger)
+        for name in Ledger.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.held = self.held.copy()
+        return other
+
+    def add(self, queue: int, amounts: FloatArray) -> None:
+        self.held[queue] += amounts
+
+    def may_add(self, queue: int, amounts: FloatArray) -> bool:
+        """Whether it keeps both rules."""
+        asked = self.managed & (amounts > 0)
+        after = self.held[queue] + amounts
+        if (after[asked] > self.most[queue][asked] + _ROUNDING).any():
+            return False
+        if self.guaranteed(queue, amounts):
+            return True
+        total = np.maximum(self.held, self.kept).sum(axis=0) - np.maximum(self.held[queue], self.kept[queue])
+        return not bool(((total + np.maximum(after, self.kept[queue]))[asked] > self.capacity[asked] + _ROUNDING).any())
+
+    def may_reach(self, queue: int, amounts: FloatArray, roof: Ledger) -> bool:
+        """Whether the queue stays below what it holds under the roof."""
+        asked = self.managed & (amounts > 0)
+        return bool((self.held[queue][asked] + amounts[asked] <= roof.held[queue][asked] + _ROUNDING).all())
+
+    def guaranteed(self, queue: int, amounts: FloatArray) -> bool:
+        """Whether it stays within the queue's quota."""
+        asked = self.managed & (amounts > 0)
+        return bool(asked.any()) and bool(
+            (self.held[queue][asked] + amounts[asked] <= self.quota[queue][asked] + _ROUNDING).all()
+        )
+
+    def borrows(self, queue: int) -> bool:
+        return bool((self.held[queue][self.managed] > self.quota[queue][self.managed] + _ROUNDING).any())
+
+    def share(self, queue: int) -> float:
+        """The largest share of any kind that it holds above its quota, by its weight."""
+        above = np.maximum(self.held[queue] - self.quota[queue], 0.0)
+        shares = np.divide(above, self.capacity, out=np.zeros_like(above), where=self.capacity > 0)
+        return float(shares[self.managed].max(initial=0.0) / self.weight[queue])
+
+
+def holding(snapshot: Snapshot, row: int) -> FloatArray:
+    """By kind: what a job keeps from others, both ends of a move counted."""
+    flight = snapshot.flights.get(row)
+    source, shape = snapshot.placements.get(row), snapshot.jobs.shape_at(row)
+    total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
+    for placement in holds(snapshot.jobs.state_of(row), source, flight.towards if flight else None, shape):
+        total += amounts_of(snapshot, row, placement)
+    return total
+
+
+def amounts_of(snapshot: Snapshot, row: int, placement: Placement) -> FloatArray:
+    total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
+    for _, count, vector in placement.holdings(snapshot.jobs.shape_at(row)):
+        total += count * vector
+    return total
+
+
+def entitled(snapshot: Snapshot, ledger: Ledger) -> Ledger:
+    """What each queue may hold now: its quota for those who wait, then what is left, the smallest share first.
+
+    In a queue jobs count by priority, then arrival; one that may not lets others of its queue pass. Which jobs of a
+    queue use what it may hold is the policy's to decide.
+    """
+    trial, lines = ledger.copy(), _lines(snapshot)
+    for queue, line in lines.items():
+        for row in list(line):
+            amounts = least_amounts(snapshot, row)
+            if trial.guaranteed(queue, amounts) and trial.may_add(queue, amounts):
+                trial.add(queue, amounts)
+                line.remove(row)
+    turns = [(trial.share(queue), queue) for queue in lines]
+    heapq.heapify(turns)
+    while turns:
+        _, queue = heapq.heappop(turns)
+        while lines[queue]:
+            amounts = least_amounts(snapshot, lines[queue].pop(0))
+            if trial.may_add(queue, amounts):
+                trial.add(queue, amounts)
+                heapq.heappush(turns, (trial.share(queue), queue))
+                break
+    return trial
+
+
+def least_amounts(snapshot: Snapshot, row: int) -> FloatArray:
+    """By kind: what the smallest size that a plan may start it at holds."""
+    shape = snapshot.jobs.shape_at(row)
+    counts = shape.least if int(snapshot.jobs.can[row]) & 1 else shape.counts
+    total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
+    for role, count in zip(shape.roles, counts, strict=True):
+        total += role.vector * float(count)
+    return total
+
+
+def _lines(snapshot: Snapshot) -> dict[int, list[int]]:
+    """Waiting rows by queue, by priority and then arrival."""
+    jobs, lines = snapshot.jobs, dict[int, list[int]]()
+    waiting = jobs.waiting()
+    for row in waiting[np.argsort(-jobs.priority[waiting], kind="stable")].tolist():
+        lines.setdefault(int(jobs.queue[row]), []).append(row)
+    return lines
