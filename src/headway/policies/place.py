@@ -126,8 +126,7 @@ def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tu
 
 def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
     """Best fit: of the nodes that fit, the one with least free of what the role mostly asks for."""
-    kind = role.asks[-1][0] if role.asks else 0
-    scarce = np.where(fits, free[kind], LARGEST)
+    scarce = np.where(fits, free[_mostly(role)], LARGEST)
     best = int(scarce.argmin())
     return best if fits[best] else None
 
@@ -180,24 +179,30 @@ def _spread(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...])
         if int(takes.sum()) < remaining:
             return None
         alone = number in role.apart
-        wishes = 10.0 * (placed[list(role.near)].sum(axis=0) - placed[list(role.apart)].sum(axis=0))
+        suits = np.flatnonzero(takes)
+        takes, domain, scarce = takes[suits], nodes.domain[suits], left[_mostly(role), suits]
+        wishes = 10.0 * (placed[list(role.near)].sum(axis=0) - placed[list(role.apart)].sum(axis=0))[suits]
         where: list[int] = []
         while remaining:
-            node = _most_wished(left, role, takes > 0, wishes + 0.1 * in_domain[nodes.domain])
-            count = 1 if alone else min(int(takes[node]), remaining)
+            best = _most_wished(np.where(takes > 0, wishes + 0.1 * in_domain[domain], -np.inf), scarce)
+            node, count = int(suits[best]), 1 if alone else min(int(takes[best]), remaining)
             where.extend([node] * count)
             left[:, node] -= count * role.vector
-            takes[node] -= count
-            wishes[node] -= 10.0 * count if alone else 0.0
+            scarce[best] = left[_mostly(role), node]
+            takes[best] -= count
+            wishes[best] -= 10.0 * count if alone else 0.0
             placed[number, node] += count
-            in_domain[nodes.domain[node]] += count
+            in_domain[domain[best]] += count
             remaining -= count
         chosen[number] = tuple(where)
     return Placement(tuple(chosen))
 
 
-def _most_wished(free: IntArray, role: RoleShape, fits: BoolArray, wish: FloatArray) -> int:
-    best = np.where(fits, wish, -np.inf)
-    node = _tightest(free, best >= best.max() - 1e-9, role)
-    assert node is not None
-    return node
+def _most_wished(wishes: FloatArray, scarce: IntArray) -> int:
+    """The largest wish; of equals the one with least free."""
+    return int(np.where(wishes >= wishes.max() - 1e-9, scarce, LARGEST).argmin())
+
+
+def _mostly(role: RoleShape) -> int:
+    """The kind that best fit looks at."""
+    return role.asks[-1][0] if role.asks else 0
