@@ -162,12 +162,13 @@ def test_one_odd_report_is_forgiven_and_belief_returns_after_many():
 
 def test_a_silent_job_is_no_longer_believed_and_a_stopped_one_is_not_silent():
     job = a_job("a", seconds=5000.0)
-    snapshot = a_snapshot(running(job, (0,)), now=200.0)
+    snapshot = a_snapshot(running(job, (0,)), now=300.0)
     book = _fed(_steady(), snapshot)
-    assert _estimate(book, snapshot)[:2] == (4800.0, Basis.SILENT)
-    assert "180 s ago" in book.why(snapshot, 0)
+    assert _estimate(book, replace(snapshot, now=190.0))[1] is Basis.STEPS
+    assert _estimate(book, snapshot)[:2] == (4700.0, Basis.SILENT)
+    assert "280 s ago" in book.why(snapshot, 0)
     assert _estimate(book, a_snapshot(waiting(job, attained=20.0), now=999.0))[1] is Basis.STEPS
-    assert _estimate(book, a_snapshot(running(job, (0,), since=190.0, attained=20.0), now=200.0))[1] is Basis.STEPS
+    assert _estimate(book, a_snapshot(running(job, (0,), since=290.0, attained=20.0), now=300.0))[1] is Basis.STEPS
 
 
 @settings(max_examples=150, deadline=None)

@@ -25,7 +25,7 @@ OUT_OF_PROPORTION = 20.0
 """A job that was once measured does not become so many times faster from one report to the next."""
 MOST_STEPS = 1 << 53
 """Beyond this a step is no number that anything could count to."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 PATIENCE_REPORTS = 10.0
 PATIENCE_UNKNOWN_SECONDS = 600.0
 
@@ -72,9 +72,8 @@ def odd(sample: Sample, step: int, total: int | None, pace: Pace) -> Basis | Non
     claimed = sample.total_steps or total
     if claimed and sample.step > claimed * 1.02 + 1:
         return Basis.OVERRUN
-    guess = pace.guess() if pace.count >= 4 else None
-    if guess is not None:
-        expected = max(sample.at - pace.last, pace.gap) / guess.seconds
+    if sample.step - step > 10 and pace.count >= 4 and pace.both > 0:
+        expected = max(sample.at - pace.last, pace.gap) * pace.both / pace.seconds2
         if sample.step - step > OUT_OF_PROPORTION * expected + 10:
             return Basis.ERRATIC
     return None

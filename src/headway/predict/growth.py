@@ -57,7 +57,16 @@ class Grower:
             return self
         length = at - self.interval
         if length < max(INTERVAL_SECONDS, INTERVAL_SHARE * (at - self.began)) or not self.count:
-            return replace(self, total=self.total + loss, count=self.count + 1)
+            return Grower(
+                self.began,
+                self.interval,
+                self.since,
+                self.total + loss,
+                self.count + 1,
+                self.best,
+                self.most,
+                self.kind,
+            )
         mean = self.total / self.count
         fresh = replace(self, interval=at, total=loss, count=1, best=min(mean, self.best))
         if not math.isfinite(self.best):

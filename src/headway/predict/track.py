@@ -19,7 +19,7 @@ from headway.predict.speed import Coefficients, Fit, Form, Observation, Setting,
 
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01
-PASSED_OVER_SECONDS = 30.0
+PASSED_OVER_SECONDS = 60.0
 """A report is passed over where it comes before so much of the job's age, and of this many seconds, has gone by."""
 MOVED_SPREAD = 0.1
 """What a model may be off when it carries a measured speed from one setting to another."""
@@ -93,9 +93,11 @@ class Track:
         back = sample.step < self.step
         pace = self._anew(sample, self.pace.guess()) if back else self._paced(sample)
         grower, losses = self.with_loss(sample)
-        return replace(
-            self, at=max(self.at, sample.at), step=sample.step, total=_total(sample.total_steps, self.total), pace=pace,
+        return Track(  # written out: `replace` takes as long as all the rest
+            began=self.began, at=max(self.at, sample.at), step=sample.step, placement=self.placement,
+            total=_total(sample.total_steps, self.total), setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
+            memo=self.memo,
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -119,10 +121,13 @@ class Track:
 
     def guess(self) -> Guess | None:
         """Seconds per step where it is now."""
-        return self.pace.guess()
+        memo = self.memo
+        if memo.guess_of is not self.pace:
+            memo.guess_of, memo.guess = self.pace, self.pace.guess()
+        return memo.guess
 
     def observations(self) -> tuple[Observation, ...]:
-        now = self.pace.guess()
+        now = self.guess()
         if now is None or now.spread > SURE:
             return self.seen
         others = tuple(one for one in self.seen if one.setting != self.setting)
@@ -139,7 +144,7 @@ class Track:
 
     def seconds_at(self, setting: Setting, prior: Prior) -> Guess | None:
         """Seconds per step in a setting: measured where it is there, by the model elsewhere."""
-        here = self.pace.guess()
+        here = self.guess()
         if here is None or setting == self.setting:
             return here
         model = self.fitted(prior)
@@ -189,6 +194,8 @@ class Track:
 class Memo:
     """The last answers and what they were answers to: they depend on nothing else, so that asking changes nothing."""
 
+    guess_of: Pace | None = None
+    guess: Guess | None = None
     fit_of: object = None
     fit: Fit | None = None
     curve_of: object = None
