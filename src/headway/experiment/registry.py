@@ -7,5 +7,6 @@ from collections.abc import Mapping
 from headway.experiment.case import Experiment
 from headway.experiment.combined import COMBINED_PRIORITY
 from headway.experiment.deadline import AMPLE, SCARCE
+from headway.experiment.published import PEER
 
-EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in (COMBINED_PRIORITY, SCARCE, AMPLE)}
+EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in (COMBINED_PRIORITY, SCARCE, AMPLE, PEER)}
