@@ -75,7 +75,6 @@ class Clock:
     def __init__(self, events: int) -> None:
         self.events = 0
         self.cycles = 0
-        self.most_waiting = 0
         self.marks = [time.process_time()]
         self._step = max(1, events // 10)
 
