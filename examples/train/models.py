@@ -83,9 +83,7 @@ def cnn_loss(params: Params, batch: data.Batch) -> jax.Array:
     pictures, labels = batch
     x = pictures[..., None]
     for name in ("first", "second"):
-        x = jax.lax.conv_general_dilated(
-            x, params[name], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
+        x = jax.lax.conv_general_dilated(x, params[name], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         x = jax.nn.relu(x)
     return cross_entropy(x.reshape(len(labels), -1) @ params["out"] + params["out_bias"], labels)
 

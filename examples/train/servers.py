@@ -69,9 +69,7 @@ class Server:
         self.finished = bool(answer.get("finished"))
         return params
 
-    def _ask_once(
-        self, header: dict[str, object], arrays: frames.Arrays
-    ) -> tuple[dict[str, object], frames.Arrays]:
+    def _ask_once(self, header: dict[str, object], arrays: frames.Arrays) -> tuple[dict[str, object], frames.Arrays]:
         if self._connection is None:
             self._connection = socket.create_connection((self._host, self._port), timeout=ANSWER_SECONDS)
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -20,9 +20,7 @@ LINGER_SECONDS = 5.0
 class Shard:
     """Asynchronous: a gradient is applied when it comes, to parameters that may have moved on meanwhile."""
 
-    def __init__(
-        self, params: frames.Arrays, learning_rate: float, steps: int, checkpoint: Checkpoint
-    ) -> None:
+    def __init__(self, params: frames.Arrays, learning_rate: float, steps: int, checkpoint: Checkpoint) -> None:
         optimiser = optax.flatten(optax.adam(learning_rate))
 
         def apply(state: Any, gradients: Any) -> Any:
@@ -36,9 +34,7 @@ class Shard:
         self._workers = 0
         self.steps = steps
         self.loss: float | None = None
-        self.step, self._state = checkpoint.load(
-            jax.jit(lambda given: (given, optimiser.init(given)))(params)
-        )
+        self.step, self._state = checkpoint.load(jax.jit(lambda given: (given, optimiser.init(given)))(params))
 
     @property
     def finished(self) -> bool:
