@@ -7,6 +7,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from headway.lab.errors import LabError
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+KEPT_SECONDS = 10.0
+"""A connection that was idle for longer is made anew: the server may have closed it, and a write is not repeated."""
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -83,6 +86,8 @@ class Api:
     def _send(
         self, method: str, path: str, data: bytes | None, content_type: str
     ) -> tuple[http.client.HTTPResponse, bytes]:
+        if time.monotonic() - self._local.__dict__.get("used", 0.0) > KEPT_SECONDS:
+            self._drop()
         connection = self._local.__dict__.get("connection")
         if connection is None:
             connection = http.client.HTTPSConnection(self._host, context=self._context, timeout=30)
@@ -90,7 +95,9 @@ class Api:
             self._connections.add(connection)
         connection.request(method, path, data, {"Content-Type": content_type, "Accept": JSON})
         response = connection.getresponse()
-        return response, response.read()
+        content = response.read()
+        self._local.used = time.monotonic()
+        return response, content
 
 
 def client_context(authority: Path, pair: KeyPair) -> ssl.SSLContext:
