@@ -97,9 +97,7 @@ def test_a_resumed_run_ends_where_an_unbroken_one_does(processes, tmp_path):
 
 def test_a_parameter_server_outlives_a_killed_worker_and_all_finish(processes, tmp_path):
     port, steps = free_port(), 250
-    server = start(
-        processes, "distributed.py", "--steps", steps, ROLE="ps", PORT=port, CHECKPOINT=tmp_path, JOB="j"
-    )
+    server = start(processes, "distributed.py", "--steps", steps, ROLE="ps", PORT=port, CHECKPOINT=tmp_path, JOB="j")
     as_worker = {"ROLE": "worker", "HOSTS": json.dumps({"ps": [f"127.0.0.1:{port}"]})}
     workers = [start(processes, "distributed.py", "--steps", steps, INDEX=i, **as_worker) for i in range(2)]
     line_with(server, "workers 2")
@@ -107,9 +105,7 @@ def test_a_parameter_server_outlives_a_killed_worker_and_all_finish(processes, t
     workers[0].send_signal(signal.SIGKILL)
     assert f"step {steps} " in output_of(server)
     output_of(workers[1])
-    resumed = start(
-        processes, "distributed.py", "--steps", steps, ROLE="ps", PORT=port, CHECKPOINT=tmp_path, JOB="j"
-    )
+    resumed = start(processes, "distributed.py", "--steps", steps, ROLE="ps", PORT=port, CHECKPOINT=tmp_path, JOB="j")
     assert f"from step {steps} to {steps}" in output_of(resumed)
 
 

@@ -87,9 +87,7 @@ def not_json(constant: str) -> None:
 
 
 @pytest.fixture(params=["unix", "tcp"])
-def headway(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Listener]:
+def headway(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
     listener = Listener(tmp_path / "progress.sock" if request.param == "unix" else None)
     monkeypatch.setenv("HEADWAY_PROGRESS", listener.address)
     monkeypatch.setenv("HEADWAY_JOB", "night-run")

@@ -64,9 +64,7 @@ def test_an_exception_leaves_without_saying_done_but_with_the_last_report(headwa
 
 def test_numbers_that_json_cannot_write_and_values_that_are_none(headway):
     with progress.track() as p:
-        p.report(
-            1, loss=float("nan"), up=float("inf"), down=float("-inf"), text="no", thing=object(), big=10**400
-        )
+        p.report(1, loss=float("nan"), up=float("inf"), down=float("-inf"), text="no", thing=object(), big=10**400)
     headway.wait(lambda heard: heard and "done" in heard[-1])
     (report,) = headway.reports()
     assert report["loss"] == "nan"
@@ -125,9 +123,7 @@ def test_resize_tells_the_newest_size_and_waits_for_a_listener(headway, capsys):
     sizes = []
     with progress.track(total_steps=9) as p:
         headway.wait(lambda heard: heard)
-        headway.say(
-            {"resize": {"replicas": {"worker": 2}}}, {"resize": {"replicas": {"worker": 3}, "cpu": 1.5}}
-        )
+        headway.say({"resize": {"replicas": {"worker": 2}}}, {"resize": {"replicas": {"worker": 3}, "cpu": 1.5}})
         headway.say({"save": 1})
         headway.wait(lambda heard: "save_failed" in heard[-1])  # so what was said before has arrived
         p.report(1)

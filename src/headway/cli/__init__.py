@@ -7,6 +7,7 @@ import sys
 EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train", "sklearn": "predict"}
 """Packages that come with an extra, and which."""
 
+
 def main() -> None:
     """A user's mistake ends in one sentence and exit code 2; a traceback is always a bug of ours."""
     from headway.cli.app import app_for

@@ -48,9 +48,7 @@ def track(
 class Tracker:
     """Made by `track`. Does nothing outside the with-block, in a forked child, or when nobody listens."""
 
-    def __init__(
-        self, total_steps: int | None, save: Callable[[int], None] | None, interval_seconds: float
-    ) -> None:
+    def __init__(self, total_steps: int | None, save: Callable[[int], None] | None, interval_seconds: float) -> None:
         self._total_steps = total_steps
         self._save = save
         self._interval_seconds = interval_seconds
@@ -60,9 +58,7 @@ class Tracker:
         self._process = os.getpid()
         self._began = time.monotonic()
         self._step = 0
-        self._busy = (
-            threading.Lock()
-        )  # held while the script's functions run: they may report, and must not nest
+        self._busy = threading.Lock()  # held while the script's functions run: they may report, and must not nest
         self._noted: set[str] = set()
 
     def __enter__(self) -> Self:
