@@ -65,7 +65,8 @@ def test_trees_learn_what_names_tell():
         jobs.append(a_job(f"j{number}", gpus=size, user=user, submit=60.0 * number))
         seconds.append({"ann": 60.0, "bob": 600.0, "cid": 6000.0}[user] * size * chance.lognormvariate(0.0, 0.1))
     model = trees(jobs[:500], seconds[:500], seed=1)
-    predicted = model.predict(jobs[500:])
+    known = _learned(jobs[:500], seconds[:500])
+    predicted = model.predict(jobs[500:], known)
     assert np.median(np.abs(np.log(predicted / np.array(seconds[500:])))) < 0.15
-    assert (predicted == trees(jobs[:500], seconds[:500], seed=1).predict(jobs[500:])).all(), "the seed decides"
-    assert np.isfinite(model.predict([a_job("x", user="never seen")])).all()
+    assert (predicted == trees(jobs[:500], seconds[:500], seed=1).predict(jobs[500:], known)).all(), "the seed decides"
+    assert np.isfinite(model.predict([a_job("x", user="never seen")], Durations())).all()
