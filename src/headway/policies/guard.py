@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.node import FloatArray, IntArray
+from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.snapshot import Snapshot
 from headway.policies.backfill import reservation
-from headway.policies.fill import fits_empty
+from headway.policies.fill import fits_empty, left_waiting, may_fit
 from headway.policies.rank import Rows
 
 Placer = Callable[[Snapshot, IntArray, int], Placement | None]
@@ -47,23 +47,24 @@ def start_guarded(draft: Draft, ordered: Rows, longest_wait: float, placer: Plac
     hole: Hole | None = None
     if snapshot.estimates.known:
         hole = _serve_starved(draft, ordered, longest_wait, placer)
-    left = snapshot.estimates.left(snapshot.now) if hole is not None else None
-    failed: set[tuple[int, int, bool]] = set()
-    for row in ordered.tolist():
-        if draft.decided(row) is not None:
-            continue
-        ends_before = hole is not None and left is not None and bool(left[row] <= hole.seconds)
-        alike = (int(snapshot.jobs.shape[row]), int(snapshot.jobs.can[row]), ends_before)
-        if alike in failed:
-            continue
-        placement = _placed(draft, row, placer, hole, ends_before=ends_before)
-        if placement is None:
-            failed.add(alike)
-            continue
-        draft.start(row, placement)
-        if hole is not None:
-            take(hole.beside, placement, snapshot.jobs.shape_at(row))
-            np.maximum(hole.beside, 0, out=hole.beside)
+    remaining = left_waiting(draft, may_fit(draft, ordered))
+    ends_before: BoolArray = np.zeros(len(remaining), np.bool_)
+    if hole is not None:
+        ends_before = snapshot.estimates.left(snapshot.now)[remaining] <= hole.seconds
+    shape, can = snapshot.jobs.shape[remaining], snapshot.jobs.can[remaining]
+    while len(remaining):
+        row = int(remaining[0])
+        placement = _placed(draft, row, placer, hole, ends_before=bool(ends_before[0]))
+        keep = np.ones(len(remaining), np.bool_)
+        keep[0] = False
+        if placement is None:  # what is free only shrinks: whoever is alike need not be tried
+            keep &= (shape != shape[0]) | (can != can[0]) | (ends_before != ends_before[0])
+        else:
+            draft.start(row, placement)
+            if hole is not None:
+                take(hole.beside, placement, snapshot.jobs.shape_at(row))
+                np.maximum(hole.beside, 0, out=hole.beside)
+        remaining, ends_before, shape, can = remaining[keep], ends_before[keep], shape[keep], can[keep]
 
 
 def _serve_starved(draft: Draft, ordered: Rows, longest_wait: float, placer: Placer) -> Hole | None:
