@@ -10,12 +10,18 @@ from typing import Any
 
 from headway.experiment.case import Experiment, Figure
 
+THEME = """
+const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+document.documentElement.dataset.theme = dark ? "dark" : "light";
+"""
+
 
 def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str:
     style = resources.files("headway.record").joinpath("page", "report.css").read_text(encoding="utf-8")
-    seeds = f"{result['jobs']} jobs per run, seeds {', '.join(map(str, result['seeds']))}"
+    jobs = f"{result['jobs']} jobs per run" if result["jobs"] else "whole traces"
+    seeds = f"{jobs}, seeds {', '.join(map(str, result['seeds']))}"
     parts = [
-        f"<p>{escape(result['about'])}</p><p>{escape(result['setup'])}</p><p class='soft'>{escape(seeds)}</p>",
+        f"<p>{escape(result['about'])}</p><p>{escape(result['setup'])}</p>",
         "<h2>What was to be reached</h2>" + _targets(result),
         "<h2>The whole grid</h2>" + "".join(_cell(experiment, cell) for cell in result["cells"]),
         "<h2>How to read it</h2>" + _notes(experiment, result),
@@ -24,8 +30,9 @@ def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str
     title = escape(result["title"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{style}</style></head><body><main><h1>{title}</h1>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{title}</title><style>{style}</style><script>{THEME}</script></head>"
+        f'<body><header class="top"><div><h1>{title}</h1><div class="soft">{escape(seeds)}</div></div></header><main>'
         + "".join(f"<section>{part}</section>" for part in parts)
         + "</main></body></html>\n"
     )
