@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,6 @@ def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
     while any(_alive(pid) for pid in below):
         assert time.monotonic() < deadline, [pid for pid in below if _alive(pid)]
         time.sleep(0.05)
+    time.sleep(0.3)
+    name = f"headway-{zlib.crc32(bytes((scripts / 'state').resolve())):08x}"
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))

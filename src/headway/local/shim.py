@@ -36,7 +36,10 @@ def main() -> None:
     if os.getppid() != headway:
         return
     shim.start(spec, prctl)
-    sys.exit(shim.wait())
+    code = shim.wait()
+    if os.getppid() != headway:
+        _clear_away(spec)
+    sys.exit(code)
 
 
 class Shim:
@@ -97,6 +100,15 @@ class Shim:
             if pid == self.child:
                 code = os.waitstatus_to_exitcode(status)
                 code = 128 - code if code < 0 else code
+
+
+def _clear_away(spec: dict[str, Any]) -> None:
+    """Nobody else is left to remove the control group, or the run's, once the last shim has gone."""
+    for path in spec.get("join", []):
+        group = os.path.dirname(path)  # noqa: PTH120
+        for folder in (group, os.path.dirname(group)):  # noqa: PTH120
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)  # noqa: PTH106
 
 
 def _become(spec: dict[str, Any]) -> None:
