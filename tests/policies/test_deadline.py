@@ -237,3 +237,9 @@ def test_no_flapping_whatever_comes(seed):
     assert len(ends_of(cycles)) == len(jobs)
     starts = Counter(d.job for cycle in cycles for d in cycle.plan.decisions if isinstance(d, Start))
     assert max(starts.values()) <= 6
+
+
+def test_a_job_that_should_be_done_and_is_not_is_not_taken_for_done():
+    entry = running(a_job("a", 1, deadline=500.0), [0], since=0.0, attained=0.0)
+    snapshot = a_snapshot(entry, nodes=some_nodes(1), now=200.0, left={"a": 0.0})
+    assert needs(snapshot, [0], 0.0)[0].work == pytest.approx(20.0)

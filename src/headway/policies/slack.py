@@ -14,6 +14,8 @@ from headway.policies.sizes import bounds, capacity, demand, dominant_share, hel
 
 FINE = 12
 """Up to so many sizes of one role are all tried; beyond that, doublings and the sizes half-way between them."""
+OVERRUN = 0.1
+"""A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +70,8 @@ class Need:
 def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, Need]:
     """By row. Starting a job costs `restart` seconds."""
     whole, left, spread = capacity(snapshot), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
-    speed = snapshot.estimates.speed
+    speed, trained = snapshot.estimates.speed, snapshot.jobs.trained_seconds(snapshot.now)
+    left = np.where((left <= 0.0) & (trained > 0.0), OVERRUN * trained, left)
     made = {}
     for row in rows:
         now = held(snapshot, row)
