@@ -4,6 +4,14 @@ import json
 import subprocess
 import sys
 
+from headway.cli.rank import rank_lines, rank_of
+from headway.policies.admit import with_queues
+from headway.policies.combined import CombinedPriority
+from headway.policies.deadline import Deadline
+from headway.policies.fifo import first_fit
+from headway.policies.queues import Queue
+from make import a_job, a_snapshot, running, some_nodes
+
 FILE = """
 nodes: [{name: only, cpu: 1}]
 jobs:
@@ -41,3 +49,26 @@ def test_who_is_not_there_is_told(tmp_path):
     assert told.returncode == 2
     assert "first" in told.stderr
     assert _headway(tmp_path, "why", "nobody").returncode == 2
+
+
+def test_the_score_is_told_with_its_parts():
+    policy = with_queues(CombinedPriority(user_priority=(("ann", 10.0),)), [Queue(name="a")])
+    rank = rank_of(policy, a_snapshot(a_job("a", user="ann", priority=5), now=0.0), 0)
+    assert rank["score"]["user"] == 0.3
+    assert rank["score"]["total"] == sum(part for name, part in rank["score"].items() if name != "total")
+    assert "user 0.300 + job 0.150 + wait 0.000" in rank_lines(rank)[0]
+
+
+def test_whether_it_will_be_in_time_is_told_and_what_would_help():
+    late = a_job("late", 4, seconds=100.0, deadline=50.0)
+    rank = rank_of(Deadline(restart=0.0), a_snapshot(late, nodes=some_nodes(1, gpus=4)), 0)
+    assert rank["in_time"]["verdict"] == "no"
+    assert any("50 seconds later" in line for line in rank_lines(rank))
+    unknown = rank_of(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
+    assert unknown["in_time"]["verdict"] == "unknown"
+    assert json.dumps(unknown, allow_nan=False)
+
+
+def test_policies_without_a_rank_and_running_jobs_have_nothing_to_tell():
+    assert rank_of(first_fit, a_snapshot(a_job("a")), 0) == {}
+    assert rank_of(CombinedPriority(), a_snapshot(running(a_job("a"), [0])), 0) == {}

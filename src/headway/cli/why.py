@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from headway.cli.options import Json
+from headway.cli.rank import rank_lines, rank_of
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.core.plan import Plan
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
+from headway.cycle.loop import Policy
 from headway.predict.scaling import plain_speed
 from headway.record.replay import ReplayCluster
 
@@ -27,19 +28,22 @@ def why(
 ) -> None:
     """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
     path = log or _newest()
-    snapshot, plan = _last(path)
+    snapshot, policy = _last(path)
     if JobId(job) not in snapshot.jobs.row_of:
         known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
         raise UserError(f"{path}: there is no job {job!r}; it has {known}")
-    reason = explain(snapshot, plan, JobId(job))
+    reason = explain(snapshot, policy(snapshot), JobId(job))
+    rank = rank_of(policy, snapshot, snapshot.jobs.row_of[JobId(job)])
     if json:
-        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now}))
+        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, **rank}))
         return
     print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {reason.sentence}")
     if reason.blocked_by:
         print(f"  held by   {', '.join(reason.blocked_by)}")
     if reason.remedy:
         print(f"  helps     {reason.remedy}")
+    for line in rank_lines(rank):
+        print(line)
 
 
 def _newest() -> Path:
@@ -49,7 +53,7 @@ def _newest() -> Path:
     return logs[-1]
 
 
-def _last(path: Path) -> tuple[Snapshot, Plan]:
+def _last(path: Path) -> tuple[Snapshot, Policy]:
     cluster = ReplayCluster(path, plain_speed)
     last: Snapshot | None = None
     while (snapshot := cluster.next_snapshot()) is not None:
@@ -57,4 +61,4 @@ def _last(path: Path) -> tuple[Snapshot, Plan]:
     if last is None:
         raise UserError(f"{path}: the log has no cycle yet")
     head = cluster.heads[-1]
-    return last, make_policy(head.policy, head.settings.get("set", []))(last)
+    return last, make_policy(head.policy, head.settings.get("set", []))

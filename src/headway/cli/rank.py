@@ -1,0 +1,42 @@
+"""What a policy has to say of one job beside why it waits: its score with the parts, or whether it will be in time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.cycle.loop import Policy
+from headway.policies.admission import admission
+from headway.policies.admit import Queued
+from headway.policies.combined import CombinedPriority
+from headway.policies.deadline import Deadline
+
+
+def rank_of(policy: Policy, snapshot: Snapshot, row: int) -> dict[str, Any]:
+    """By name, ready for JSON; empty where the policy has nothing to say of this job."""
+    if isinstance(policy, Queued):
+        policy = policy.policy
+    if snapshot.jobs.state_of(row) is not State.WAITING:
+        return {}
+    if isinstance(policy, CombinedPriority):
+        score = policy.score(snapshot, row)
+        return {"score": {"total": score.total, **asdict(score)}}
+    if isinstance(policy, Deadline) and math.isfinite(snapshot.jobs.deadline[row]) and snapshot.estimates.known:
+        answer = asdict(admission(policy, snapshot, row))
+        return {"in_time": {**answer, "done_at": None if math.isnan(answer["done_at"]) else answer["done_at"]}}
+    return {}
+
+
+def rank_lines(rank: dict[str, Any]) -> list[str]:
+    lines = []
+    if score := rank.get("score"):
+        parts = " + ".join(f"{name} {part:.3f}" for name, part in score.items() if name != "total")
+        lines.append(f"  score     {score['total']:.3f} = {parts}")
+    if answer := rank.get("in_time"):
+        lines.append(f"  in time   {answer['verdict']}: {answer['sentence']}")
+        if answer["remedy"]:
+            lines.append(f"  needs     {answer['remedy']}")
+    return lines
