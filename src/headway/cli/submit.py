@@ -40,6 +40,10 @@ def submit(
         if job.id in seen:
             raise UserError(f"{path}: job {job.id!r}: field name: {seen[job.id]} has a job of this name too")
         seen[job.id] = path
+    if directory not in ("", ".") and not directory.startswith("/"):
+        raise UserError(
+            f"--directory {directory}: must be absolute, as containers see it, or `.` for the file's own folder"
+        )
     access = access_for(kubeconfig, context)
     where = namespace or access.namespace
     failed = asyncio.run(_submit(access, where, jobs, directory=directory, at_once=at_once, wait=wait))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import headway
 from headway.lab.image import BASE_IMAGE
 
 SYSTEM_PATHS = (
@@ -30,7 +31,8 @@ def pod_template(
     """A pod template whose one container sees the given host folders; add a command and resources to it."""
     prefixes = [_prefix(python), _prefix(python.resolve())]
     fixed = [Path(path) for path in SYSTEM_PATHS if Path(path).exists()]
-    mounts = _outermost([*fixed, *prefixes, *(path.absolute() for path in read_only)])
+    ours = Path(headway.__file__).resolve().parents[1]  # where an editable install has its source
+    mounts = _outermost([*fixed, *prefixes, ours, *(path.absolute() for path in read_only)])
     places = [(path, True) for path in mounts] + [(path.absolute(), False) for path in writable]
     volumes, volume_mounts = [], []
     for number, (path, is_read_only) in enumerate(places):
