@@ -125,6 +125,7 @@ def test_a_flood_of_reports_does_not_hurt_the_others(scripts):
 
 
 def test_nothing_is_left_when_a_run_is_closed(scripts):
+    before = set(descendants(os.getpid()))
     run = Run(scripts, [a_local_job("a", scripts, "count.py", "100000")])
 
     def policy(snapshot):
@@ -134,7 +135,7 @@ def test_nothing_is_left_when_a_run_is_closed(scripts):
 
     with pytest.raises(KeyboardInterrupt):
         run.go(policy)
-    assert not [pid for pid in descendants(os.getpid()) if _alive(pid)]
+    assert not [pid for pid in descendants(os.getpid()) if pid not in before and _alive(pid)]
     assert not [folder for parent in run.cluster.limits._parents for folder in [parent] if folder.exists()]
 
 
