@@ -22,8 +22,8 @@ from headway.lab.state import LabState, Part
 
 KUBELET_PORT, HEALTH_PORT = 10250, 10248
 """The usual ones: each node has an address of its own."""
-TOO_EARLY = "server is not initialized yet"
-"""What containerd answers between opening its socket and being ready."""
+TOO_EARLY = "validate CRI v1 runtime API"
+"""What a kubelet complains of until containerd has opened its socket and is ready behind it."""
 
 
 def socket_path(state: LabState, node: int) -> Path:
