@@ -17,6 +17,7 @@ from headway.core.states import State
 from headway.cycle.book import Oracle
 from headway.cycle.loop import run
 from headway.policies.registry import POLICIES
+from headway.record.holdings import Holdings
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
@@ -110,6 +111,23 @@ def test_fragmentation_by_hand() -> None:
     jobs = [a_job("a", seconds=10.0), a_job("b", gpus=4, seconds=10.0, submit=0.0)]
     result = simulated(jobs, some_nodes(2, gpus=2))[0].result()
     assert result["fragmentation"] == {"split": pytest.approx(1 / 3, abs=1e-6), "idle_while_waiting": 0.375}
+
+
+def test_what_is_held_on_a_failed_node_is_not_free_there() -> None:
+    """A node is told of as failed before its jobs are: until then it has neither free nor split capacity."""
+    holdings = Holdings()
+    holdings.set_nodes(some_nodes(2, gpus=4))
+    holdings.advance(0.0)
+    holdings.arrive(0, a_job("a", gpus=3))
+    holdings.decided(0, ["start", "a", [[[0, 0, 0]]]], 0.0)
+    holdings.advance(10.0)
+    assert (holdings.free_area, holdings.split_area) == (50.0, 10.0)
+    holdings.set_nodes(Nodes.of([a_node("n0", gpus=4, ready=False), a_node("n1", gpus=4)]))
+    holdings.advance(20.0)
+    assert (holdings.free_area, holdings.split_area) == (90.0, 10.0)
+    holdings.set_nodes(some_nodes(2, gpus=4))
+    holdings.advance(30.0)
+    assert (holdings.free_area, holdings.split_area) == (140.0, 20.0)
 
 
 def test_cpu_is_told_in_cores_and_memory_in_gib() -> None:

@@ -71,7 +71,7 @@ def test_measured_profiles_take_the_place_of_built_in_ones(tmp_path) -> None:
     assert profiles["cifar10"].throughput(Layout(2, 0, 2, 1.0)) == pytest.approx(2 / 0.8)
     assert profiles["cifar10"].curve == BUILT_IN["cifar10"].curve
     assert profiles["resnet-50"].throughput(Layout(2, 1, 2, 0.0)) == 15.4
-    assert profiles["gavel-lm"].throughput(Layout(2, 0, 1, 1.0)) == 6.0
+    assert profiles["gavel-lm"].throughput(Layout(2, 0, 1, 1.0)) == 3.0, "steps per second of the whole gang"
     assert profiles["bert"] is BUILT_IN["bert"]
 
 

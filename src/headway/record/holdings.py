@@ -257,10 +257,10 @@ class Holdings:
     def _occupy(self, demand: Demand, sign: int) -> None:
         main, free, capacity = self.main, self._node_free, self._node_capacity
         for node, amounts in demand.items():
-            amount = amounts[main]
-            if not amount:
+            amount, whole = amounts[main], capacity[node]
+            if not amount or not whole:  # nothing is free on a node that is not ready, whoever is still on it
                 continue
-            before, whole = free[node], capacity[node]
+            before = free[node]
             after = free[node] = before - sign * amount
             self._free += after - before
             self._split += (after if after < whole else 0) - (before if before < whole else 0)

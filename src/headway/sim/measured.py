@@ -103,7 +103,10 @@ _ALSO_ON_T4 = ("bert", "deepspeech2")
 
 
 def _gavel(folder: Path) -> Found:
-    """Consolidated and spread-out speeds on V100, under Gavel's own names in lower case without the batch size."""
+    """Steps per second of whole gangs on V100, consolidated and spread out, at the first batch size that is listed.
+
+    Under Gavel's own names in lower case, without the batch size.
+    """
     path = folder / "gavel" / "simulation_throughputs.json.gz"
     if not path.exists():
         return {}
@@ -117,7 +120,7 @@ def _gavel(folder: Path) -> Found:
                 if name and values["null"] > 0:
                     scale = int(name.group(3))
                     nodes = scale if spread else -(-scale // 4)
-                    speeds[f"gavel-{name.group(1).lower()}"].setdefault((scale, nodes), values["null"] * scale)
+                    speeds[f"gavel-{name.group(1).lower()}"].setdefault((scale, nodes), values["null"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not a table of throughputs: {error}") from error
     return {model: (points, False) for model, points in speeds.items()}
