@@ -13,6 +13,7 @@ from headway.core.board import Board
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, GPU
+from headway.predict.sharing import Claim, level
 from headway.sim.speed import ALONE, Company
 
 
@@ -96,25 +97,14 @@ class Tenants:
         return tuple(least)
 
     def _one(self, asked: int, limit: int, node: int, kind: int) -> float:
-        """A replica's part of the node, by repeated division of what others leave below their limit."""
+        """A replica's part of the node."""
         if limit <= asked:
             return float(asked)
-        claims = self._claims(node, kind)
-        spare = float(self._board.nodes.capacity[kind, node]) - sum(request * count for request, _, count in claims)
-        open_ = [(request, cap, count) for request, cap, count in claims if cap > request]
-        level = 0.0
-        for request, cap, _ in sorted(open_, key=lambda claim: (claim[1] - claim[0]) / max(1, claim[0])):
-            weight = sum(max(1, r) * n for r, c, n in open_ if (c - r) / max(1, r) > level)
-            step = (cap - request) / max(1, request) - level
-            if weight <= 0 or spare < step * weight:
-                break
-            spare, level = spare - step * weight, level + step
-        weight = sum(max(1, r) * n for r, c, n in open_ if (c - r) / max(1, r) > level)
-        level += max(0.0, spare) / weight if weight else 0.0
-        return min(float(limit), asked + level * max(1, asked))
+        reached = level(float(self._board.nodes.capacity[kind, node]), self._claims(node, kind))
+        return Claim(asked, limit).part(reached)
 
-    def _claims(self, node: int, kind: int) -> list[tuple[int, int, int]]:
-        """Of every role on the node: request, limit, number of replicas there."""
+    def _claims(self, node: int, kind: int) -> list[Claim]:
+        """Of every role on the node."""
         board, claims = self._board, []
         for row in self._on.get(node, ()):
             placement = board.placement(row)
@@ -125,5 +115,5 @@ class Tenants:
                 count = where.count(node)
                 if count:
                     asked = int(placement.vector(shape, number)[kind])
-                    claims.append((asked, max(asked, dict(role.limit).get(CPU, asked)), count))
+                    claims.append(Claim(asked, max(asked, dict(role.limit).get(CPU, asked)), count))
         return claims

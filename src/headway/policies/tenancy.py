@@ -1,0 +1,141 @@
+"""Who shares which node's cpu, what each would use there, and how much each has left: what moves are weighed by.
+
+A job's work is its time left times the cpu it has; where nobody is believed about that, a job is taken to have as much
+left as it has trained. What a job was measured to use below its part of the node is all that it wants.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.estimates import Basis, Growth
+from headway.core.job import Job
+from headway.core.placement import Placement
+from headway.core.plan import Move, Start, Stop
+from headway.core.quantity import CPU
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.predict.sharing import Claim, Tenant, level
+
+BELIEVED = (Basis.DECLARED, Basis.HISTORY, Basis.STEPS, Basis.CURVE)
+WANTS_LESS = 0.8
+"""A job that uses less than this share of what it could have wants no more than it uses."""
+LEAST_SECONDS = 60.0
+"""What is left at least of a job of which nothing is believed."""
+FAST = (Growth.UNKNOWN, Growth.PROGRESSING, Growth.WATCHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A job on one node."""
+
+    row: int
+    tenant: Tenant
+    growth: Growth
+    believed: bool
+    """Whether its time left rests on something."""
+    whole: bool
+    """All of its replicas are on this node."""
+
+    @property
+    def fast(self) -> bool:
+        return self.growth in FAST
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    kind: int
+    """The row of cpu among the nodes' resources."""
+    on: dict[int, list[Share]]
+    """By node: who computes there, or will after this plan."""
+
+    def fast(self, node: int) -> int:
+        return sum(share.fast for share in self.on.get(node, ()))
+
+    def wanted(self, node: int) -> float:
+        """Thousandths of a core that all on the node together would use."""
+        return sum(share.tenant.claim.limit * share.tenant.claim.count for share in self.on.get(node, ()))
+
+
+def tenancy(draft: Draft) -> Tenancy | None:
+    """As it will be after this plan; None where nodes have no cpu."""
+    snapshot = draft.snapshot
+    if CPU not in snapshot.nodes.kinds:
+        return None
+    kind = snapshot.nodes.kinds.index(CPU)
+    where = _where(draft)
+    left = snapshot.estimates.left(snapshot.now) if snapshot.estimates.known and where else np.zeros(0)
+    growth = snapshot.estimates.growth()[0] if snapshot.estimates.known and where else np.zeros(0, np.uint8)
+    found = Tenancy(kind, {})
+    for row, placement in where.items():
+        known = row < len(left) and snapshot.estimates.basis(row) in BELIEVED and math.isfinite(left[row])
+        seconds = float(left[row]) if known else _as_long_again(snapshot, row)
+        grows = Growth(int(growth[row])) if known else Growth.UNKNOWN
+        nodes = placement.used_nodes()
+        for node in sorted(nodes):
+            claim = _claim(snapshot, row, placement, node, kind)
+            if claim is not None:
+                share = Share(row, Tenant(claim, seconds), grows, known, len(nodes) == 1)
+                found.on.setdefault(node, []).append(share)
+    for node, shares in found.on.items():
+        found.on[node] = _measured(snapshot, shares, float(snapshot.nodes.capacity[kind, node]))
+    return found
+
+
+def _where(draft: Draft) -> dict[int, Placement]:
+    """By row: where jobs compute once this plan and what is in flight has come about."""
+    snapshot, where = draft.snapshot, dict[int, Placement]()
+    for row, placement in snapshot.placements.items():
+        if snapshot.jobs.state_of(row) is not State.STOPPING:
+            where[row] = placement
+    for row, flight in snapshot.flights.items():
+        if flight.towards is not None:
+            where[row] = flight.towards
+    for row in draft.decided_rows():
+        decision = draft.decided(row)
+        if isinstance(decision, Start | Move):
+            where[row] = decision.placement
+        elif isinstance(decision, Stop):
+            where.pop(row, None)
+    return where
+
+
+def _as_long_again(snapshot: Snapshot, row: int) -> float:
+    attained, since = snapshot.jobs.values(row, ("attained", "since"))
+    trains = snapshot.jobs.state_of(row) is State.RUNNING
+    return max(LEAST_SECONDS, float(attained) + (snapshot.now - since if trains else 0.0))
+
+
+def _claim(snapshot: Snapshot, row: int, placement: Placement, node: int, kind: int) -> Claim | None:
+    """All replicas on the node as one; None where they ask for no cpu."""
+    job, shape = snapshot.jobs.job(row), snapshot.jobs.shape_at(row)
+    request, limit = 0.0, 0.0
+    for number, nodes in enumerate(placement.nodes):
+        count = nodes.count(node)
+        if count:
+            asked = float(placement.vector(shape, number)[kind])
+            request += count * asked
+            limit += count * max(asked, _limit(job, number, asked))
+    return Claim(request, limit) if limit > 0 else None
+
+
+def _limit(job: Job, role: int, asked: float) -> float:
+    return float(dict(job.roles[role].limit).get(CPU, asked))
+
+
+def _measured(snapshot: Snapshot, shares: list[Share], capacity: float) -> list[Share]:
+    """With work in place of seconds, and limits where less is used than could be."""
+    reached = level(capacity, [share.tenant.claim for share in shares])
+    found = []
+    for share in shares:
+        claim = share.tenant.claim
+        part, used = claim.part(reached), snapshot.used_cpu.get(share.row)
+        if used is not None and share.whole and 0.0 < 1000.0 * used < WANTS_LESS * part:
+            part = 1000.0 * used
+            claim = Claim(min(claim.request, part), part)
+        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * part)))
+    return found

@@ -1,0 +1,81 @@
+"""How a node's cpu is shared by those on it, and when each of them will be done there.
+
+Requests are promised. What a node has beyond them is split among those whose limit lies above their request, in
+proportion to their requests, as a kernel splits it; who reaches his limit leaves the rest to the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Replicas alike on one node: what each is promised, and what it would use. Thousandths of a core."""
+
+    request: float
+    limit: float
+    count: int = 1
+
+    @property
+    def room(self) -> float:
+        """How many times its request lies between request and limit."""
+        return max(0.0, self.limit - self.request) / max(1.0, self.request)
+
+    def part(self, level: float) -> float:
+        """What one replica has where everybody open has so many times his request above it."""
+        return self.request + min(level, self.room) * max(1.0, self.request)
+
+
+def level(capacity: float, claims: Sequence[Claim]) -> float:
+    """How many times his request everybody gets above it who does not reach his limit before."""
+    spare = capacity - sum(claim.request * claim.count for claim in claims)
+    reached = 0.0
+    open_ = sorted((claim for claim in claims if claim.room > 0), key=lambda claim: claim.room)
+    weight = sum(max(1.0, claim.request) * claim.count for claim in open_)
+    for claim in open_:
+        step = claim.room - reached
+        if spare < step * weight:
+            break
+        spare, reached = spare - step * weight, claim.room
+        weight -= max(1.0, claim.request) * claim.count
+    else:
+        return reached
+    return reached + max(0.0, spare) / weight
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A job on a node: its claim there, and what it has left to compute there."""
+
+    claim: Claim
+    work: float
+    """Thousandths of a core times seconds, of one replica."""
+    begins: float = 0.0
+    """Seconds from now until it trains here."""
+
+
+def ends(capacity: float, tenants: Sequence[Tenant]) -> list[float]:
+    """Seconds from now until each is done, if nobody comes and speed is in proportion to cpu."""
+    left, done, now = [tenant.work for tenant in tenants], [math.inf] * len(tenants), 0.0
+    waits = sorted({tenant.begins for tenant in tenants if tenant.begins > 0.0})
+    open_ = [number for number, work in enumerate(left) if math.isfinite(work)]
+    endless = [tenant.claim for tenant, work in zip(tenants, left, strict=True) if math.isinf(work)]
+    while open_:
+        here = [number for number in open_ if tenants[number].begins <= now]
+        reached = level(capacity, [*endless, *(tenants[number].claim for number in here)])
+        rates = {number: tenants[number].claim.part(reached) for number in here}
+        upto = min((left[number] / rate for number, rate in rates.items() if rate > 0), default=math.inf)
+        following = next((at - now for at in waits if at > now), math.inf)
+        step = min(upto, following)
+        if math.isinf(step):
+            break
+        now += step
+        for number, rate in rates.items():
+            left[number] -= rate * step
+            if left[number] <= 1e-9 * max(1.0, tenants[number].work):
+                done[number] = now
+        open_ = [number for number in open_ if math.isinf(done[number])]
+    return done
