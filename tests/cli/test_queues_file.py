@@ -9,7 +9,9 @@ from headway.cli.wiring import make_policy, queue_setting
 from headway.core.errors import UserError
 from headway.policies.admit import Queued
 from headway.policies.combined import CombinedPriority
+from headway.policies.las import Las
 from headway.policies.queues import Queue
+from headway.policies.rounds import InRounds
 
 GOOD = """
 queues:
@@ -29,6 +31,11 @@ def test_a_file_of_queues(tmp_path):
     assert isinstance(make_policy("fifo", queue_setting(file)), Queued)
     assert not isinstance(make_policy("fifo", queue_setting(None)), Queued)
     assert make_policy("kube-default", queue_setting(file)).gangless
+    behind = make_policy("las", ["threshold=5", "round=60", *queue_setting(file)])
+    assert isinstance(behind, Queued)
+    assert behind.policy == InRounds(Las(threshold=5.0), 60.0)
+    with pytest.raises(UserError, match="--set round=soon: Expected `float`"):
+        make_policy("fifo", ["round=soon"])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from headway.cycle.book import Declared, Linear, Nothing, Oracle, Progress, Trut
 from headway.cycle.loop import Book, Policy
 from headway.policies.admit import with_queues
 from headway.policies.registry import POLICIES, settings_of
+from headway.policies.rounds import in_rounds
 from headway.predict.scaling import plain_speed
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.jobsfile import decode
@@ -25,15 +26,20 @@ __all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cl
 
 SpeedAt = Callable[[Job, Counts], float]
 QUEUES = "queues="
+ROUND = "round="
 ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
-    """A policy by name, or a researcher's own as `file.py:function`; behind queues where `queues=FILE` is set."""
-    files = [item.partition("=")[2] for item in settings if item.startswith(QUEUES)]
-    settings = [item for item in settings if not item.startswith(QUEUES)]
-    policy = _bare_policy(name, settings)
-    return with_queues(policy, read_queues(Path(files[-1]))) if files else policy
+    """A policy by name, or a researcher's own as `file.py:function`.
+
+    Whichever it is, `queues=FILE` puts it behind queues, and `round=SECONDS` has it decide in rounds.
+    """
+    files, rounds = ([item for item in settings if item.startswith(word)] for word in (QUEUES, ROUND))
+    policy = _bare_policy(name, [item for item in settings if item not in (*files, *rounds)])
+    if rounds:
+        policy = in_rounds(policy, _settings(name, rounds[-1:], {"round": 0.0})["round"])
+    return with_queues(policy, read_queues(Path(files[-1].partition("=")[2]))) if files else policy
 
 
 def queue_setting(file: Path | None) -> list[str]:

@@ -18,6 +18,8 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.policies.emptiest import place_emptiest
+from headway.policies.place import place
 from headway.policies.preempt import run_best
 from headway.policies.rank import Rows, service
 
@@ -33,10 +35,19 @@ class Las:
     """Replica-seconds after which a job leaves the first queue."""
     second: float = 0.0
     """Replica-seconds after which it leaves the second queue; 0 means that there are two queues."""
+    by_arrival: bool = False
+    """Inside a queue the earlier job comes first, whether it runs or not; who only filled a gap is stopped."""
+    emptiest: bool = False
+    """Replicas go to the emptiest nodes first; otherwise where they fit most tightly."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        run_best(draft, lambda rows: self._queue(service(snapshot, rows)) * _MANY + _place_in_queue(snapshot, rows))
+
+        def key(rows: Rows) -> npt.NDArray[np.int64]:
+            inside = rows.astype(np.int64) if self.by_arrival else _place_in_queue(snapshot, rows)
+            return self._queue(service(snapshot, rows)) * _MANY + inside
+
+        run_best(draft, key, placing=place_emptiest if self.emptiest else place)
         self._wake_at_next_fall(draft)
         return draft.plan()
 

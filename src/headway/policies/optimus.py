@@ -3,6 +3,9 @@
 The gain of one more replica is the estimated time it saves, divided by the share of the cluster that it takes. Sizes
 are worked out anew whenever something happens; a running job is changed at most once per interval, so that changes
 are worth their cost. Placement: fewest nodes, each role spread evenly (`even`). Needs estimates of time and of speed.
+
+With `restarts`, a change is a stop and a start: all whose size changes are stopped, and then all that wait are placed,
+the smallest first, on the emptiest nodes (`emptiest`).
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
+from headway.core.job import Can
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.policies.emptiest import place_emptiest
 from headway.policies.even import place_evenly
 from headway.policies.place import place_any_size
 from headway.policies.scale import may_scale, scale_towards
@@ -27,10 +32,15 @@ from headway.policies.sizes import bounds, capacity, demand, dominant_share, wor
 class Optimus:
     interval: float = 600.0
     """Seconds between two changes of a running job."""
+    restarts: bool = False
+    """Sizes change by stopping and starting anew instead of by scaling."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
         running, waiting = snapshot.jobs.running().tolist(), snapshot.jobs.waiting().tolist()
+        if self.restarts:
+            self._restart(draft, running, waiting)
+            return draft.plan()
         sizes = best_sizes(draft, [*running, *waiting])
         for row in waiting:
             _start(draft, row, sizes)
@@ -44,6 +54,27 @@ class Optimus:
             elif not (waits and scale_towards(draft, row, sizes[row], up=False)):
                 scale_towards(draft, row, sizes[row], up=True)
         return draft.plan()
+
+    def _restart(self, draft: Draft, running: list[int], waiting: list[int]) -> None:
+        """Stops those whose size changes; where there are none any more, starts those that wait."""
+        snapshot = draft.snapshot
+        sizes = best_sizes(draft, sorted([*running, *waiting]))
+        stopped = False
+        for row in running:
+            if sizes[row] == snapshot.placements[row].counts or not int(snapshot.jobs.can[row]) & Can.STOP:
+                continue
+            due = float(snapshot.jobs.touched[row]) + self.interval
+            if snapshot.now < due or snapshot.now == snapshot.jobs.touched[row]:
+                draft.wake(due)
+            else:
+                draft.stop(row)
+                stopped = True
+        if stopped:
+            return  # what they leave is not free yet
+        for row in sorted((row for row in waiting if row in sizes), key=lambda row: sum(sizes[row])):
+            placement = place_emptiest(snapshot, draft.free, snapshot.jobs.shape_at(row), sizes[row])
+            if placement is not None:
+                draft.start(row, placement)
 
 
 def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:

@@ -29,10 +29,12 @@ SOON = 1.0
 """Seconds until the next waiting job may make room, where nothing happens before."""
 
 
-def run_best(draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0) -> None:
+def run_best(
+    draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0, placing: Callable[..., Placement | None] = place
+) -> None:
     """Starts and stops jobs so that those with the least key run. `key` is asked only where there is a choice.
 
-    Where replicas are not alike, a running job counts as better by the margin.
+    Where replicas are not alike, a running job counts as better by the margin; where they are, `placing` places.
     """
     snapshot = draft.snapshot
     waiting = snapshot.jobs.waiting()
@@ -43,7 +45,10 @@ def run_best(draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0) -
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(room(snapshot.nodes, soon, role).sum())
         if _slots_add_up(snapshot, role, slots):
-            _by_counting(draft, waiting, key, slots, role)
+            for row in _by_counting(draft, waiting, key, slots, role):
+                placement = placing(snapshot, draft.free, snapshot.jobs.shape_at(row))
+                if placement is not None:
+                    draft.start(row, placement)
             return
     rows = touchable(snapshot, waiting)
     keys = key(rows)
@@ -78,13 +83,12 @@ def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
     return slots + held == capacity
 
 
-def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> None:
-    """Ranks only the running and those that come before one of them; the others share what is left over."""
+def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> list[int]:
+    """Who starts now. Ranks only the running and those that come before one of them; the others share the rest."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
     if int(jobs.width[waiting].sum()) <= slots:
-        _start(draft, waiting, slots, role)
-        return
+        return _have_room(draft, waiting, slots, role)
     rows = touchable(snapshot, waiting)
     keys, first_waiting = key(rows), len(rows) - len(waiting)
     keys = np.where(np.isnan(keys), np.inf, keys)
@@ -103,7 +107,7 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     if leftover:
         behind = ~passes
         starting = np.concatenate([starting, _least(rows[behind], keys[behind], jobs.width[rows[behind]], leftover)])
-    _start(draft, starting, slots, role)
+    return _have_room(draft, starting, slots, role)
 
 
 def _least(rows: Rows, keys: Key, widths: npt.NDArray[np.integer], capacity: int) -> Rows:
@@ -121,16 +125,14 @@ def _least(rows: Rows, keys: Key, widths: npt.NDArray[np.integer], capacity: int
     return rows[found]
 
 
-def _start(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> None:
+def _have_room(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> list[int]:
     """Those for which there is room now; the others when what is coming has come."""
     snapshot = draft.snapshot
     if not len(rows):
-        return
+        return []
     free = int(room(snapshot.nodes, draft.free, role).sum()) if snapshot.flights else slots
-    for row in rows[choose(snapshot.jobs.width[rows], free)].tolist():
-        placement = place(snapshot, draft.free, snapshot.jobs.shape_at(row))
-        if placement is not None:
-            draft.start(row, placement)
+    found: list[int] = rows[choose(snapshot.jobs.width[rows], free)].tolist()
+    return found
 
 
 def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,50 @@
+"""Deciding in rounds, around any policy: only at multiples of so many seconds, whatever happens in between.
+
+Many published schedulers and their simulators work so. What happens inside a round is seen at its end: who arrives
+waits for it, and what a job that ends leaves is free until then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headway.core.errors import UserError
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+
+Policy = Callable[[Snapshot], Plan]
+_ROUNDING = 1e-6
+"""Seconds; a round's end met but for rounding is met."""
+
+
+@dataclass(frozen=True, slots=True)
+class InRounds:
+    """A policy that is asked in rounds: itself a policy."""
+
+    policy: Policy
+    seconds: float
+
+    @property
+    def gangless(self) -> bool:
+        return bool(getattr(self.policy, "gangless", False))
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        now = snapshot.now
+        if abs(now - round(now / self.seconds) * self.seconds) > _ROUNDING:
+            return Plan((), self._end_of_round(now))
+        plan = self.policy(snapshot)
+        if math.isinf(plan.until):
+            return plan
+        return Plan(plan.decisions, self._end_of_round(max(plan.until, now + _ROUNDING)))
+
+    def _end_of_round(self, moment: float) -> float:
+        return math.ceil((moment - _ROUNDING / 2) / self.seconds) * self.seconds
+
+
+def in_rounds(policy: Policy, seconds: float) -> Policy:
+    """0 means at every event, as policies are asked otherwise."""
+    if not 0 <= seconds < math.inf:
+        raise UserError(f"a round of {seconds:g} seconds: it must be 0 or more")
+    return InRounds(policy, seconds) if seconds else policy
