@@ -44,15 +44,17 @@ class Contender:
 
     name: str
     pods: Callable[[Gang], list[dict[str, Any]]]
+    patience: float
+    """Seconds without a binding that count as standstill: longer than its longest back-off or planning."""
     pod_groups: bool = False
     kueue: bool = False
 
 
-CONTENDERS = (
-    Contender("native", plain),
-    Contender("native, PodGroup", in_pod_group, pod_groups=True),
-    Contender("kueue + native", in_kueue, kueue=True),
-)
+CONTENDERS = {
+    "native": Contender("native", plain, 15),
+    "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
+    "kueue": Contender("kueue + native", in_kueue, 30, kueue=True),
+}
 
 
 @dataclass(slots=True)
@@ -81,11 +83,10 @@ class Bench:
             await self.submit(client, contender, work)
             say("  created")
             self.release(contender)
-            await client.settle(30, total)
+            await client.settle(contender.patience, total)
             say(f"  {len(client.bound_at)} bound")
-            result = Result(contender.name, name, total, len(client.bound_at))
-            result.pods_per_second = rate(client)
-            self.results.append(result)
+            result = self.row(contender, name)
+            result.pods, result.bound, result.pods_per_second = total, len(client.bound_at), rate(client)
             await self.clear(client, contender, work)
 
     async def latency(self, contender: Contender, name: str, work: list[Gang], per_second: float) -> None:
@@ -99,9 +100,10 @@ class Bench:
                 await self.submit(client, contender, [gang])
                 created |= dict.fromkeys(gang.members, time.monotonic())
                 await asyncio.sleep(max(0, gang.size / per_second - (time.monotonic() - began)))
-            await client.settle(20, total)
+            await client.settle(contender.patience, total)
             waits = sorted(1000 * max(0, at - created[pod]) for pod, at in client.bound_at.items())
-            result = next(r for r in self.results if (r.contender, r.workload) == (contender.name, name))
+            say(f"  {len(waits)} bound")
+            result = self.row(contender, name)
             if len(waits) > 1:
                 cuts = statistics.quantiles(waits, n=100)
                 result.p50_ms, result.p99_ms = cuts[49], cuts[98]
@@ -115,7 +117,7 @@ class Bench:
             self.release(contender)
             left, finished, first_partial = list(work), 0, None
             while True:
-                await client.settle(self.options.quiet)
+                await client.settle(contender.patience)
                 whole = [gang for gang in left if all(pod in client.bound_at for pod in gang.members)]
                 partial = [g for g in left if g not in whole and any(p in client.bound_at for p in g.members)]
                 first_partial = len(partial) if first_partial is None else first_partial
@@ -137,15 +139,22 @@ class Bench:
         say(f"bare client: {len(names)} bindings")
         async with Client(self.lab) as client:
             self.lab.kill("kube-scheduler")
-            await self.submit(client, CONTENDERS[0], work)
+            await self.submit(client, CONTENDERS["native"], work)
             pairs = [(name, f"sim-{1 + number % nodes:05}") for number, name in enumerate(names)]
             await client.each(lambda pair: client.bind(*pair), pairs)
             await client.settle(10, len(names))
             result = Result("bare client (ceiling)", "single pods", len(names), len(client.bound_at))
             result.pods_per_second = rate(client)
             self.results.append(result)
-            await self.clear(client, CONTENDERS[0], work)
+            await self.clear(client, CONTENDERS["native"], work)
             self.lab.restart("kube-scheduler")
+
+    def row(self, contender: Contender, workload: str) -> Result:
+        for result in self.results:
+            if (result.contender, result.workload) == (contender.name, workload):
+                return result
+        self.results.append(Result(contender.name, workload))
+        return self.results[-1]
 
     async def submit(self, client: Client, contender: Contender, work: list[Gang]) -> None:
         if contender.pod_groups:
@@ -189,8 +198,8 @@ def pod_group(gang: Gang) -> dict[str, Any]:
 def make_queues(lab: Lab, gpus: int) -> None:
     """One Kueue queue with a quota of exactly the cluster's GPUs."""
     kind = {"apiVersion": "kueue.x-k8s.io/v1beta1"}
-    flavor = {"name": "any", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": gpus}]}
-    flavor["resources"].append({"name": "cpu", "nominalQuota": 10**6})
+    quotas = [{"name": "nvidia.com/gpu", "nominalQuota": gpus}, {"name": "cpu", "nominalQuota": 10**6}]
+    flavor = {"name": "any", "resources": quotas}
     groups = [{"coveredResources": ["nvidia.com/gpu", "cpu"], "flavors": [flavor]}]
     lab.api.post(f"{KUEUE_API}/resourceflavors", {**kind, "kind": "ResourceFlavor", "metadata": {"name": "any"}})
     spec = {"namespaceSelector": {}, "resourceGroups": groups}
@@ -206,8 +215,9 @@ async def measure(bench: Bench, gpus_per_node: int, contenders: list[Contender])
     if gpus >= options.pods:
         for contender in contenders:
             for name, make in WORKLOADS.items():
-                await bench.throughput(contender, name, make(options.pods))
                 await bench.latency(contender, name, make(options.pods // 8), options.rate)
+            for name, make in WORKLOADS.items():  # the queues of some are busy long after all pods are gone
+                await bench.throughput(contender, name, make(options.pods))
         if not any(contender.kueue for contender in contenders):
             await bench.ceiling(options.nodes, singles(options.pods))
     else:
@@ -251,17 +261,17 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=4000)
     parser.add_argument("--rate", type=float, default=50, help="pods per second while latency is measured")
-    parser.add_argument("--quiet", type=float, default=8, help="seconds without a binding that count as standstill")
     parser.add_argument("--only", choices=["speed", "contention"])
-    parser.add_argument("--kueue", choices=["too", "only", "no"], default="too")
+    parser.add_argument("--by", default=",".join(CONTENDERS), help="which contenders (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write the results here too")
     options = parser.parse_args()
-    without = [contender for contender in CONTENDERS if not contender.kueue]
-    with_kueue = [contender for contender in CONTENDERS if contender.kueue]
-    rounds = {"too": [without, with_kueue], "only": [with_kueue], "no": [without]}[options.kueue]
+    if unknown := set(options.by.split(",")) - set(CONTENDERS):
+        parser.error(f"--by: there is no {min(unknown)!r}, only {', '.join(CONTENDERS)}")
+    chosen = [CONTENDERS[name] for name in options.by.split(",")]
+    rounds = [[one for one in chosen if one.kueue is kueue] for kueue in (False, True)]
     results: list[Result] = []
     try:
-        for contenders in rounds:  # Kueue's webhooks see every pod, so the others run without it
+        for contenders in filter(None, rounds):  # Kueue's webhooks see every pod, so the others run without it
             if options.only != "contention":
                 run_on("8xA100,96cpu,768Gi", 8, contenders, options, results)
             if options.only != "speed":
