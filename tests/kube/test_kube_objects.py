@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.job import Can, Job, JobId, Role
+from headway.core.job import Can, Job, JobId, Role, Target
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.shape import shape_of
@@ -48,6 +48,7 @@ def a_job(draw):
     return Job(
         id=JobId("j"), roles=tuple(draw(roles(name)) for name in chosen), user=draw(st.text(max_size=3)),
         priority=draw(st.integers(-5, 5)), submit=100.0, deadline=draw(st.sampled_from([None, 160.0])),
+        target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
         steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
         can=Can(draw(st.integers(0, 31))), checkpoints=draw(st.booleans()),
     )  # fmt: skip
@@ -83,6 +84,8 @@ def test_the_finer_submit_time_counts_only_inside_its_second():
         ({"roles": {"w": {"after": ["v"]}}}, "'v'"),
         ({"roles": {"w": {}}, "can": ["fly"]}, "'fly'"),
         ({"roles": {"w": {"colour": "red"}}}, "colour"),
+        ({"roles": {"w": {}}, "target": {"metric": "loss"}}, "spec.target"),
+        ({"roles": {"w": {}}, "target": {"atLeast": 1, "atMost": 2}}, "spec.target"),
     ],
 )
 def test_a_bad_spec_is_one_sentence_that_names_the_field(spec, words):

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from headway.core.errors import UserError
+from headway.core.job import Target
 from headway.listen import Connected, Done, Gone, ProgressServer, Reported, Saved, SaveFailed
 from headway.listen.server import MESSAGES_PER_SECOND
 
@@ -143,6 +144,18 @@ def test_a_flood_is_slowed_and_others_are_heard(server):
     assert any(isinstance(event, Reported) and event.job == "calm" for event in heard)
     assert taken <= 4 * MESSAGES_PER_SECOND
     assert sent < 16_000_000  # the sender felt it: its socket filled up
+
+
+def test_named_values_are_heard_where_they_are_numbers(server):
+    values = {"accuracy": 0.9, "name": "x", "bad": "nan", "yes": True}
+    with _call(server) as link:
+        _say(link, _hello(), {"step": 3, "loss": 0.5, "values": values}, {"done": True, "step": 10})
+        heard = _until(server, Done)
+    report = next(event for event in heard if isinstance(event, Reported))
+    assert report.values == {"accuracy": 0.9}
+    assert report.metric(Target(metric="accuracy", value=1.0, higher=True)) == 0.9
+    assert report.metric(Target(value=0.1)) == 0.5
+    assert report.metric(Target(metric="bleu", value=1.0)) is report.metric(None) is None
 
 
 def test_of_many_reports_the_newest_is_kept(server):

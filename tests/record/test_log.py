@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.job import Can, Job, JobId, Role
+from headway.core.job import Can, Job, JobId, Role, Target
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Reserve, Resize, Scale, Start, Stop
-from headway.core.snapshot import Snapshot
+from headway.core.snapshot import Sample, Snapshot
 from headway.cycle.book import Declared, Nothing, Oracle, Progress
 from headway.cycle.loop import Decided, run
 from headway.policies.registry import POLICIES
-from headway.record.lines import Head, pack_decision, pack_job, unpack_decision, unpack_job
+from headway.record.lines import (
+    Head,
+    pack_decision,
+    pack_job,
+    pack_sample,
+    unpack_decision,
+    unpack_job,
+    unpack_sample,
+)
 from headway.record.log import LogError, LogWriter, read
 from headway.record.metrics import Tally
 from headway.record.replay import ReplayCluster
@@ -40,17 +49,14 @@ PLACE = Placement(((0, 1), (2,)), ((1, 2), None))
     ],
 )
 def test_decisions_survive_the_log(decision):
-    import msgspec
-
     assert unpack_decision(msgspec.json.decode(msgspec.json.encode(pack_decision(decision)))) == decision
 
 
 def test_jobs_survive_the_log():
-    import msgspec
-
     job = Job(
         id=JobId("a"), user="u", queue="q", priority=3, submit=1.5, deadline=9.0, steps=10, seconds=4.0,
         can=Can.STOP | Can.SIZE, checkpoints=False, model="m", directory="/x",
+        target=Target(metric="accuracy", value=0.9, higher=True),
         roles=(
             Role(name="ps", replicas=1, least=0, most=2, request=(("cpu", 5),), limit=(("cpu", 9),)),
             Role(name="worker", selector=(("k", "v"),), tolerates=("t",), accelerator="A", after=("ps",), near=("ps",),
@@ -135,6 +141,13 @@ def test_a_replay_sees_every_snapshot_and_decides_the_same(tmp_path_factory, spe
     assert len(replayed) == len(seen)
     for then, now in zip(seen, replayed, strict=True):
         assert _same(then, now), (then, now)
+
+
+@pytest.mark.parametrize("sample", [Sample(JobId("a"), 1.5, 3), Sample(JobId("a"), 1.5, 3, 0.5, 10, 0.25)])
+def test_samples_survive_the_log(sample):
+    packed = msgspec.json.decode(msgspec.json.encode(pack_sample(sample)))
+    assert unpack_sample(packed) == sample
+    assert len(packed) == (5 if sample.metric is None else 6)
 
 
 def test_another_policy_differs_and_is_told(tmp_path):

@@ -96,6 +96,7 @@ BAD = {
     "line": ("a.jsonl", '{"name": "a", "gpu": 1}\n{"name": "b"', "a.jsonl, line 2: Input data was truncated"),
     "line field": ("a.jsonl", '{"name": "a", "gpus": 1}\n', "a.jsonl, line 1: Object contains unknown field 'gpus'"),
     "line type": ("a.jsonl", '{"name": "a", "steps": "x"}\n', "a.jsonl, line 1: field steps: Expected 'int | null'"),
+    "target": ("a.jsonl", '{"name": "a", "gpu": 1, "target": {}}', "line 1: field target: name a metric and either"),
     "line role": (
         "a.jsonl",
         '{"name": "a", "roles": {"ps": {"near": ["w"]}}}',

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.core.errors import UserError
-from headway.core.job import Can, Job, JobId, Role
+from headway.core.job import Can, Job, JobId, Role, Target
 from headway.core.node import Node
 from headway.workload.open import open_workload
 from headway.workload.published import schemas
@@ -73,7 +73,8 @@ def test_several_roles_and_nodes_read_back(tmp_path):
         name="worker", replicas=2, least=1, most=4, request=(("fpga", 1), ("gpu", 1)), after=("ps",), apart=("ps",),
         selector=(("zone", "a"),), command=("python", "x.py"), env=(("A", "1"),), restarts_alone=True,
     )  # fmt: skip
-    job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False)
+    job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False,
+              target=Target(metric="accuracy", value=0.9, higher=True))  # fmt: skip
     nodes = (
         *(
             Node(name=f"big-{i}", capacity=(("cpu", 8000), ("gpu", 4)), domain="r1", labels=(("zone", "a"),))
@@ -91,6 +92,8 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     assert open_workload(tmp_path / "a.jsonl").jobs == (job,)
     with pytest.raises(UserError, match="one role per job"):
         write_workload(trace, tmp_path / "a.csv")
+    with pytest.raises(UserError, match="holds no target"):
+        write_workload(Trace(name="t", jobs=(replace(job, roles=(ps,)),)), tmp_path / "a.csv")
 
 
 def test_a_csv_may_be_short(tmp_path):

@@ -72,6 +72,20 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A job stops by itself when this metric reaches this value."""
+
+    metric: str = "loss"
+    """The name under which training reports it."""
+    value: float
+    higher: bool = False
+    """Whether more is better."""
+
+    def reached(self, value: float) -> bool:
+        return value >= self.value if self.higher else value <= self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A training job as submitted. Nothing here changes while it lives."""
 
@@ -85,7 +99,9 @@ class Job:
     deadline: float | None = None
     """Seconds on the cluster's clock by which it should be done."""
     steps: int | None = None
-    """Training steps in all, where the user knows them."""
+    """Training steps in all, where the user knows them; the most of them where there is a target."""
+    target: Target | None = None
+    """Where it stops, if it stops before its steps are done."""
     seconds: float | None = None
     """Training time at the asked-for size, as the user declares it."""
     can: Can = _EVERYTHING

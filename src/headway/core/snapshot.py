@@ -33,6 +33,8 @@ class Sample:
     step: int
     loss: float | None = None
     total_steps: int | None = None
+    metric: float | None = None
+    """What the job's target is about, where it has one and told it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ def hear(record: Record, event: Event, board: Board, now: float, began: float) -
         return False
     match event:
         case Reported(step=step, loss=loss, total_steps=total):
-            return _report(record, event, Sample(record.job.id, now, step, loss, total), began)
+            sample = Sample(record.job.id, now, step, loss, total, event.metric(record.job.target))
+            return _report(record, event, sample, began)
         case Done(step=step):
             total = None if record.progress is None else record.progress.total
             return _report(record, event, Sample(record.job.id, now, step, None, total), began)

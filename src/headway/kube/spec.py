@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Amounts, Can, Job, JobId, Role, start_order
+from headway.core.job import Amounts, Can, Job, JobId, Role, Target, start_order
 from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse, write
 from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 
@@ -48,6 +48,14 @@ class RoleSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, r
     env: dict[str, str] = {}
 
 
+class TargetSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """At least or at most so much of a metric that it reports: there it stops by itself."""
+
+    metric: str = "loss"
+    at_least: float | None = None
+    at_most: float | None = None
+
+
 class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     roles: dict[str, RoleSpec]
     user: str = ""
@@ -56,6 +64,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     deadline: float | None = None
     """Seconds after submission."""
     steps: int | None = None
+    target: TargetSpec | None = None
     seconds: float | None = None
     can: list[str] | None = None
     checkpoints: bool = True
@@ -96,8 +105,8 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
         id=job_id(meta.namespace, meta.name), roles=roles, user=spec.user, queue=spec.queue,
         priority=spec.priority, submit=submit,
         deadline=None if spec.deadline is None else submit + spec.deadline,
-        steps=spec.steps, seconds=spec.seconds, can=_can(spec.can), checkpoints=spec.checkpoints,
-        model=spec.model, directory=spec.directory,
+        steps=spec.steps, target=_target(spec.target), seconds=spec.seconds, can=_can(spec.can),
+        checkpoints=spec.checkpoints, model=spec.model, directory=spec.directory,
     )  # fmt: skip
 
 
@@ -130,6 +139,15 @@ def _role(name: str, spec: RoleSpec) -> Role:
     )  # fmt: skip
 
 
+def _target(spec: TargetSpec | None) -> Target | None:
+    if spec is None:
+        return None
+    value = spec.at_most if spec.at_least is None else spec.at_least
+    if value is None or (spec.at_least is not None and spec.at_most is not None):
+        raise SpecError("spec.target: name a metric and either atLeast or atMost")
+    return Target(metric=spec.metric, value=value, higher=spec.at_least is not None)
+
+
 def _amounts(where: str, given: dict[str, Number]) -> Amounts:
     try:
         return tuple(sorted((kind, parse(kind, value)) for kind, value in given.items()))
@@ -154,7 +172,7 @@ def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: 
         roles={role.name: _role_spec(role) for role in job.roles},
         user=job.user, queue=job.queue, priority=job.priority,
         deadline=None if job.deadline is None else job.deadline - job.submit,
-        steps=job.steps, seconds=job.seconds,
+        steps=job.steps, target=_target_spec(job.target), seconds=job.seconds,
         can=None if job.can == Can.everything() else [name for name, flag in _CAN.items() if flag in job.can],
         checkpoints=job.checkpoints, model=job.model, directory=directory,
     )  # fmt: skip
@@ -167,6 +185,12 @@ def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: 
         "metadata": metadata,
         "spec": msgspec.to_builtins(spec),
     }
+
+
+def _target_spec(target: Target | None) -> TargetSpec | None:
+    if target is None:
+        return None
+    return TargetSpec(target.metric, **{"at_least" if target.higher else "at_most": target.value})
 
 
 def _role_spec(role: Role) -> RoleSpec:

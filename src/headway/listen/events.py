@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from headway.core.job import JobId
+from headway.core.job import JobId, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,14 @@ class Reported(Speaker):
     step: int
     loss: float | None
     total_steps: int | None
+    values: Mapping[str, float] = field(default_factory=dict)
+    """What else it told, by name; finite numbers only."""
+
+    def metric(self, target: Target | None) -> float | None:
+        """What the job's target is about, if this report tells it."""
+        if target is None:
+            return None
+        return self.values.get(target.metric, self.loss if target.metric == "loss" else None)
 
 
 @dataclass(frozen=True, slots=True)

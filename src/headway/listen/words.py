@@ -14,6 +14,7 @@ from headway.core.job import JobId
 from headway.listen.events import Connected, Done, Event, Reported, Saved, SaveFailed, Speaker
 
 LARGEST_STEP = 10**15
+MOST_VALUES = 64
 
 
 class Nonsense(Exception):  # noqa: N818  it names what was heard
@@ -50,7 +51,8 @@ def understand(message: dict[str, Any], who: Connected) -> Event | None:
     if message.get("done"):
         return Done(*speaker, _whole(message.get("step", 0)))
     if "step" in message:
-        return Reported(*speaker, _whole(message["step"]), _finite(message.get("loss")), who.total_steps)
+        values = _values(message.get("values"))
+        return Reported(*speaker, _whole(message["step"]), _finite(message.get("loss")), who.total_steps, values)
     return None
 
 
@@ -74,6 +76,14 @@ def _finite(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _values(told: Any) -> dict[str, float]:
+    """A few named numbers; what is none is left out."""
+    if not isinstance(told, dict):
+        return {}
+    found = ((name, _finite(value)) for name, value in list(told.items())[:MOST_VALUES])
+    return {name: value for name, value in found if value is not None}
 
 
 def _steps(message: dict[str, Any]) -> int | None:

@@ -155,7 +155,8 @@ class LocalCluster:
                 if step > gang.step:
                     gang.interruptions = 0
                 gang.step, gang.total_steps = step, total or gang.total_steps
-                self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps))
+                metric = event.metric(gang.job.target)
+                self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps, metric))
                 self._heard = True
             case Saved(request=request):
                 if request == gang.asked:

@@ -18,10 +18,11 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Can, Job, JobId, Role
+from headway.core.job import Can, Job, JobId, Role, Target
 from headway.core.node import Node
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.snapshot import Sample
 
 VERSION = 1
 
@@ -111,6 +112,15 @@ def _placed(packed: list[Any]) -> Placement:
     return placement
 
 
+def pack_sample(sample: Sample) -> list[Any]:
+    packed = [sample.job, sample.at, sample.step, sample.loss, sample.total_steps]
+    return packed if sample.metric is None else [*packed, sample.metric]
+
+
+def unpack_sample(packed: list[Any]) -> Sample:
+    return Sample(JobId(packed[0]), *packed[1:])
+
+
 def pack_decision(decision: Decision) -> list[Any]:
     match decision:
         case Start(job, placement):
@@ -189,4 +199,6 @@ def unpack_job(packed: dict[str, Any]) -> Job:
     values["can"] = Can(values["can"])
     values["id"] = JobId(values["id"])
     values["roles"] = tuple(_unpack_role(role) for role in values["roles"])
+    if "target" in values:
+        values["target"] = msgspec.convert(values["target"], Target)
     return Job(**values)

@@ -28,6 +28,7 @@ from headway.record.lines import (
     pack_decision,
     pack_job,
     pack_placement,
+    pack_sample,
 )
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
@@ -81,7 +82,7 @@ class LogWriter:
         line.beliefs = self._beliefs(snapshot, line.changed)
         if snapshot.estimates.asked_speeds:
             line.speeds = self._new_speeds(snapshot)
-        line.samples = [[s.job, s.at, s.step, s.loss, s.total_steps] for s in snapshot.samples]
+        line.samples = [pack_sample(sample) for sample in snapshot.samples]
         if snapshot.used_cpu or self._used_cpu:
             line.used_cpu = self._usage(snapshot)
         line.notes = [[job, sentence] for job, sentence in snapshot.notes]

@@ -139,7 +139,7 @@ class Tally:
             if job in self._serial_of:
                 self.courses[self._serial_of[job]].note = sentence
         if self._keep:
-            for job, at, step, loss, _total in line.samples:
+            for job, at, step, loss, *_ in line.samples:
                 if loss is not None and job in self._serial_of:
                     self.courses[self._serial_of[job]].losses.append((at, step, loss))
 

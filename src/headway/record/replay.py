@@ -11,10 +11,10 @@ import numpy as np
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs, Estimates
-from headway.core.job import Job, JobId
+from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
-from headway.core.snapshot import Flight, Sample, Snapshot
+from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
 from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
@@ -27,6 +27,7 @@ from headway.record.lines import (
     unpack_job,
     unpack_placement,
     unpack_plan,
+    unpack_sample,
 )
 from headway.record.log import LogError, read
 
@@ -109,8 +110,8 @@ class ReplayCluster:
         board, rows = self._need_board(), self._rows
         for change in line.changed:
             restore(board, rows[change.serial], change)
-        for job, at, step, loss, total in line.samples:
-            board.sampled(Sample(JobId(job), at, step, loss, total))
+        for packed in line.samples:
+            board.sampled(unpack_sample(packed))
         for serial, cores in line.used_cpu:
             if serial in rows:
                 board.uses(rows[serial], cores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TypeVar
 import msgspec
 import yaml
 
-from headway.core.job import Amounts, Can, Job, JobId, Role, start_order
+from headway.core.job import Amounts, Can, Job, JobId, Role, Target, start_order
 from headway.core.node import Node
 from headway.core.quantity import parse
 from headway.workload.errors import WorkloadError
@@ -23,6 +24,7 @@ from headway.workload.schema import (
     NodeFields,
     RoleFields,
     SimulateFields,
+    TargetFields,
     amounts_of,
     seconds,
 )
@@ -146,11 +148,23 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
-        submit=submit, deadline=deadline, steps=fields.steps,
+        submit=submit, deadline=deadline, steps=fields.steps, target=_target(where, fields.target),
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
         can=_can(where, fields.can), checkpoints=fields.checkpoints, model=fields.model,
         directory=directory,
     )  # fmt: skip
+
+
+def _target(where: str, fields: TargetFields | None) -> Target | None:
+    if fields is None:
+        return None
+    if not fields.metric or (fields.at_least is None) == (fields.at_most is None):
+        raise WorkloadError(f"{where}: field target: name a metric and either at_least or at_most")
+    higher = fields.at_least is not None
+    value = fields.at_least if fields.at_least is not None else fields.at_most
+    if value is None or not math.isfinite(value):
+        raise WorkloadError(f"{where}: field target: {value} can never be reached")
+    return Target(metric=fields.metric, value=value, higher=higher)
 
 
 def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:

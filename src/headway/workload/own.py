@@ -130,6 +130,8 @@ def csv_row(job: Job, true_seconds: float | None) -> list[str]:
     """The job as a row in the order of `CSV_COLUMNS`."""
     if len(job.roles) != 1:
         raise WorkloadError(f"job {job.id!r}: a csv file holds one role per job; write .jsonl or .yaml instead")
+    if job.target is not None:
+        raise WorkloadError(f"job {job.id!r}: a csv file holds no target; write .jsonl or .yaml instead")
     role = job.roles[0]
     given = dict(_cells(job, role, true_seconds))
     return [given.get(name, "") for name in CSV_COLUMNS]

@@ -39,6 +39,14 @@ class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
     env: dict[str, str] = {}
 
 
+class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
+    """The job stops by itself when a metric that it reports is at least, or at most, so much."""
+
+    metric: str = "loss"
+    at_least: float | None = None
+    at_most: float | None = None
+
+
 class JobFields(RoleFields, forbid_unknown_fields=True):
     """A job. One with a single role may give the role's fields on the job itself."""
 
@@ -49,6 +57,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     submit: Number = 0
     deadline: Number | None = None
     steps: int | None = None
+    target: TargetFields | None = None
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True

@@ -76,6 +76,11 @@ def job_entry(job: Job) -> dict[str, Any]:
     for name in ("user", "queue", "priority", "steps", "model"):
         if getattr(job, name):
             entry[name] = getattr(job, name)
+    if job.target is not None:
+        entry["target"] = {
+            "metric": job.target.metric,
+            ("at_least" if job.target.higher else "at_most"): job.target.value,
+        }
     if job.can != Can.everything():
         entry["can"] = [flag.name.lower() for flag in Can if flag.name and flag in job.can]
     if not job.checkpoints:
