@@ -87,11 +87,12 @@ def place_any_by_role(snapshot: Snapshot, free: IntArray, row: int) -> Placement
     sizes = [shape.counts]
     if shape.elastic and int(snapshot.jobs.can[row]) & Can.SIZE:
         sizes += smaller_sizes(shape)
-    found = (_by_role(snapshot, free, shape, counts) for counts in sizes)
+    found = (place_by_role(snapshot, free, shape, counts) for counts in sizes)
     return next((placement for placement in found if placement is not None), None)
 
 
-def _by_role(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts) -> Placement | None:
+def place_by_role(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts) -> Placement | None:
+    """One size without affinity."""
     left, chosen = free.copy(), dict[int, tuple[int, ...]]()
     for number in shape.order:
         role = shape.roles[number]

@@ -15,6 +15,7 @@ from headway.policies.deadline import Deadline
 from headway.policies.dragon import Dragon
 from headway.policies.drf import drf
 from headway.policies.edf import edf
+from headway.policies.elastic import Elastic
 from headway.policies.elasticflow import ElasticFlow
 from headway.policies.fifo import fifo, first_fit
 from headway.policies.kube_default import KubeDefault
@@ -44,6 +45,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "adaptive": Adaptive,
     "combined-priority": CombinedPriority,
     "deadline": Deadline,
+    "elastic": Elastic,
 }
 """Name to a function that makes the policy from its settings."""
 

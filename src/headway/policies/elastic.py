@@ -1,0 +1,125 @@
+"""Elastic: gangs placed by affinity, and sized by what a replica gains here against what it is worth elsewhere.
+
+1. Waiting jobs start, the smallest area first, at the size that is worth most beside others who could use the room.
+2. For one that finds no room, running jobs shrink: whoever loses least, lonely workers first, as long as the newcomer
+   gains more than they lose, or has waited for so long that it gets its least whatever that costs.
+3. What does not help is given back: workers that make a job no faster, and cpu that it holds and does not use.
+4. What is left goes to running jobs where it gains most, never beyond the size at which they are fastest.
+
+Nobody is stopped. A job of which nothing usable is known is never scaled: it starts as it asked to and stays so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.core.draft import Draft
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.fill import left_waiting
+from headway.policies.grow import grow_into_idle
+from headway.policies.near import place_near
+from headway.policies.newcomers import smallest_first, start_newcomers
+from headway.policies.rank import Rows
+from headway.policies.release import release_cpu, release_useless
+from headway.policies.shrink import shrink_for
+from headway.policies.sizes import bounds
+from headway.policies.worth import Terms, Worth
+
+TRIED = 8
+"""Waiting jobs for which room is looked for in one plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elastic:
+    affinity: bool = True
+    """Gangs go on the fewest nodes, servers next to workers. Without it every role goes where it fits best."""
+    scaling: bool = True
+    """Sizes are the scheduler's to choose. Without it every job has what it asked for, all its life."""
+    favour: float = 1.0
+    """How much what is soon done is preferred, in the order of starts and in what a replica is worth: 0 not at all
+    (then jobs start by arrival), 1 by one over the seconds left."""
+    margin: float = 0.10
+    """Hysteresis: a newcomer must gain so much more than others lose by shrinking for it, and added replicas must bring
+    at least this share of what they would bring if speed grew in proportion."""
+    cool_down: float = 60.0
+    """Seconds for which a job is left as it is after a decision about it."""
+    restart: float = 30.0
+    """Seconds that a change is taken to cost; growing must save more."""
+    patience: float = 3600.0
+    """Seconds after which a waiting job comes first, and others shrink for its least size whatever that costs."""
+    headroom: float = 0.25
+    """Share that a replica keeps above the cpu it uses; infinite means that cpu is never cut."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        worth = Worth(snapshot, self.terms)
+        ordered = smallest_first(worth, snapshot.jobs.waiting(), self.patience)
+        if not self.scaling:
+            _start_as_asked(draft, ordered, worth)
+            return draft.plan()
+        start_newcomers(draft, ordered, worth)
+        left = left_waiting(draft, ordered)
+        busy = self._make_room(draft, left, worth)
+        running = snapshot.jobs.running().tolist()
+        release_useless(draft, running, worth)
+        if math.isfinite(self.headroom) and snapshot.used_cpu:
+            release_cpu(draft, running, worth, self.headroom)
+        if not busy:
+            grow_into_idle(draft, running, worth)
+        return draft.plan()
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(
+            cool_down=self.cool_down, restart=self.restart, margin=self.margin, favour=self.favour,
+            affinity=self.affinity,
+        )  # fmt: skip
+
+    def why(self, snapshot: Snapshot, row: int) -> str:
+        """Why this job keeps its size, in a sentence; empty where it may be scaled."""
+        if not self.scaling:
+            return "It keeps its size: scaling is switched off."
+        return Worth(snapshot, self.terms).why_not(row)
+
+    def _make_room(self, draft: Draft, left: Rows, worth: Worth) -> bool:
+        """For the first waiting job that is worth it, or is due; whether what is free must be left alone for now."""
+        snapshot, tried = draft.snapshot, set[int]()
+        soon = draft.soon() if len(left) else draft.free
+        for row in left.tolist():
+            if int(snapshot.jobs.shape[row]) in tried:
+                continue
+            if len(tried) == TRIED:
+                return False
+            tried.add(int(snapshot.jobs.shape[row]))
+            path, due = worth.path(row), float(snapshot.jobs.since[row]) + self.patience
+            if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms) is not None:
+                return True  # room is being made already
+            forced = snapshot.now >= due
+            draft.wake(due)
+            givers = snapshot.jobs.running().tolist()
+            if shrink_for(draft, row, path, givers, worth, forced=forced) is not None:
+                return True
+            if forced and bool(snapshot.flights or len(givers)) and _could_be_helped(worth, row, givers):
+                return True
+        return False
+
+
+def _could_be_helped(worth: Worth, row: int, givers: list[int]) -> bool:
+    """Whether there is anybody who could shrink once he has rested: then nobody grows meanwhile."""
+    snapshot = worth.snapshot
+    return any(snapshot.placements[giver].counts != bounds(snapshot, giver)[0] for giver in givers if giver != row)
+
+
+def _start_as_asked(draft: Draft, ordered: Rows, worth: Worth) -> None:
+    snapshot, failed = draft.snapshot, set[int]()
+    for row in ordered.tolist():
+        shape = snapshot.jobs.shape_at(row)
+        if int(snapshot.jobs.shape[row]) in failed:
+            continue
+        placement = place_near(snapshot, draft.free, shape, shape.counts, worth.terms)
+        if placement is not None:
+            draft.start(row, placement)
+        else:
+            failed.add(int(snapshot.jobs.shape[row]))

@@ -1,0 +1,230 @@
+"""What a size is worth: how soon a job would be done in it, here, beside others who could use the room.
+
+Worth is progress per second, more of it the less is left of a job: with `favour` 1 it is one over the seconds left, so
+that what is given to a job which is soon done counts most, and mean completion time falls fastest. Gains and losses are
+differences of worth per share of the cluster, so that one more worker here can be weighed against one less there.
+
+Speeds come from the estimates, which answer for numbers of replicas in their best place. A gang on more nodes than that
+is believed to be as fast, per worker, as the smallest gang that needs so many nodes anyway; one with servers, which
+divide a batch among their workers, as fast as that gang as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.core.draft import Draft
+from headway.core.estimates import Basis, Counts
+from headway.core.node import FloatArray
+from headway.core.placement import Placement
+from headway.core.snapshot import Snapshot
+from headway.policies.place import empty, place
+from headway.policies.sizes import UNKNOWN_SECONDS, bounds, capacity, demand, dominant_share, held, may_resize_gang
+from headway.predict.scaling import computes
+
+_ODD = (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC)
+LONGEST_PATH = 48
+FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
+OVERRUN = 0.1
+"""A job that should be done by now and is not: it is believed to need this share of what it has trained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms the size of jobs is changed."""
+
+    cool_down: float = 60.0
+    """Seconds for which a job is left as it is after a decision about it."""
+    restart: float = 30.0
+    """Seconds that a change is taken to cost: it must save more than that."""
+    margin: float = 0.10
+    """By how much a gain must exceed what others lose for it; added replicas must bring this share of what they would
+    bring if speed grew in proportion."""
+    favour: float = 1.0
+    """How much what is soon done is preferred: 0 not at all, 1 by one over the seconds left."""
+    affinity: bool = True
+    """Whether replicas go next to their own, on few nodes."""
+
+
+def rested(draft: Draft, row: int, terms: Terms) -> bool:
+    """Whether the job has been left alone for long enough; asks to be called when it will have been."""
+    due = float(draft.snapshot.jobs.touched[row]) + terms.cool_down
+    if draft.snapshot.now < due:
+        draft.wake(due)
+        return False
+    return True
+
+
+class Worth:
+    """Of the jobs of one snapshot, on given terms. Everything is worked out when first asked for."""
+
+    def __init__(self, snapshot: Snapshot, terms: Terms) -> None:
+        self.snapshot = snapshot
+        self.terms = terms
+        self._whole = capacity(snapshot)
+        self._left: FloatArray | None = None
+        self._work: dict[int, float] = {}
+        self._asked: dict[int, float] = {}
+        self._per_node: dict[int, int] = {}
+        self._shares: dict[tuple[int, Counts], float] = {}
+        self._paths: dict[int, list[Counts]] = {}
+
+    def why_not(self, row: int) -> str:
+        """Why this job keeps its size, in a sentence; empty where it may be scaled."""
+        if not may_resize_gang(self.snapshot, row):
+            return "It keeps its size: it is not elastic, or does not allow to be scaled."
+        if not self.snapshot.estimates.known:
+            return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
+        if self.snapshot.estimates.basis(row) in _ODD:
+            return "It keeps its size: its reports are not believed."
+        if math.isnan(self._seconds(row)):
+            return "It keeps its size: nobody knows how long it has left."
+        if not self._sane(row):
+            return "It keeps its size: the estimate of its speed is no usable number."
+        return ""
+
+    def known(self, row: int) -> bool:
+        return not self.why_not(row)
+
+    def work(self, row: int) -> float:
+        """Seconds left at the asked-for size; a guess where nobody knows."""
+        known = self._work.get(row)
+        if known is None:
+            seconds = self._seconds(row)
+            counts = held(self.snapshot, row)
+            if math.isnan(seconds):
+                known = UNKNOWN_SECONDS
+            else:
+                known = seconds if counts is None else seconds * self._raw(row, counts)
+            self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
+        return known
+
+    def speed(self, row: int, placement: Placement) -> float:
+        """Relative to the asked-for size in its best place; 0 where the estimate is no number."""
+        nodes = {node for role, where in zip(self._roles(row), placement.nodes, strict=True) if computes(role)
+                 for node in where}  # fmt: skip
+        return self.speed_on(row, placement.counts, len(nodes))
+
+    def speed_on(self, row: int, counts: Counts, nodes: int) -> float:
+        """With so many replicas, the workers of which lie on so many nodes."""
+        per_node = self._workers_per_node(row)
+        workers = sum(count for role, count in zip(self._roles(row), counts, strict=True) if computes(role))
+        if not per_node or nodes <= -(-workers // per_node) or not workers:
+            return self._raw(row, counts)
+        as_many = (nodes - 1) * per_node + 1
+        wider = tuple(-(-count * as_many // workers) for count in counts)
+        share = workers / as_many if workers == sum(counts) else 1.0
+        return min(self._raw(row, counts), self._raw(row, wider) * share)
+
+    def seconds(self, row: int, speed: float) -> float:
+        """Until it is done at this speed."""
+        return self.work(row) / speed if speed > 0 else math.inf
+
+    def of(self, row: int, speed: float) -> float:
+        """What running at this speed is worth."""
+        if speed <= 0:
+            return 0.0
+        favour = self.terms.favour
+        # Nobody is thought to be done sooner than a change takes: what is nearly over is worth none.
+        work = max(self.work(row), speed * max(self.terms.restart, 1.0))
+        return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
+
+    def share(self, row: int, counts: Counts) -> float:
+        """Of the cluster, the largest of any kind; never zero, so that it may be divided by."""
+        known = self._shares.get((row, counts))
+        if known is None:
+            known = dominant_share(demand(self.snapshot, row, counts), self._whole)
+            self._shares[row, counts] = known = max(known, 1e-9)
+        return known
+
+    def path(self, row: int) -> list[Counts]:
+        """Its sizes in their best place, from the least on, each faster than all before it.
+
+        Of a job that keeps its size that alone; or, where the empty cluster cannot hold what it asks for, its least.
+        """
+        known = self._paths.get(row)
+        if known is None:
+            known = self._paths[row] = self._path(row) if self.known(row) else [self._kept(row)]
+        return known
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kept(self, row: int) -> Counts:
+        snapshot, shape = self.snapshot, self.snapshot.jobs.shape_at(row)
+        fixed = held(snapshot, row) or shape.counts
+        if not may_resize_gang(snapshot, row) or row in snapshot.placements:
+            return fixed
+        return fixed if place(snapshot, empty(snapshot.nodes), shape) is not None else shape.least
+
+    def _path(self, row: int) -> list[Counts]:
+        least, most = bounds(self.snapshot, row)
+        path, speed = [least], self._raw(row, least)
+        while len(path) < LONGEST_PATH:
+            options = [(self._raw(row, counts), counts) for counts in larger_sizes(path[-1], most)]
+            gains = [((faster - speed) / (self.share(row, counts) - self.share(row, path[-1]) + 1e-9), faster, counts)
+                     for faster, counts in options if faster > speed * (1.0 + 1e-6)]  # fmt: skip
+            if not gains:
+                return path
+            _, speed, counts = max(gains)
+            path.append(counts)
+        return path
+
+    def _seconds(self, row: int) -> float:
+        snapshot = self.snapshot
+        if not snapshot.estimates.known:
+            return math.nan
+        if self._left is None:
+            self._left = snapshot.estimates.left(snapshot.now)
+        seconds = float(self._left[row])
+        if seconds <= 0.0 and row in snapshot.placements:
+            trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
+            return OVERRUN * (trained + max(0.0, snapshot.now - since))
+        return seconds if math.isfinite(seconds) else math.nan
+
+    def _sane(self, row: int) -> bool:
+        """Whether the estimate of its present (or asked-for) speed can be reckoned with."""
+        counts = held(self.snapshot, row) or self.snapshot.jobs.shape_at(row).counts
+        return 0.0 < self._raw(row, counts) < math.inf
+
+    def _raw(self, row: int, counts: Counts) -> float:
+        if not self.snapshot.estimates.known:
+            return 0.0
+        speed = self.snapshot.estimates.speed(row, counts)
+        return speed if math.isfinite(speed) and speed > 0 else 0.0
+
+    def _roles(self, row: int) -> list[str]:
+        return [role.name for role in self.snapshot.jobs.shape_at(row).roles]
+
+    def _asked_share(self, row: int) -> float:
+        known = self._asked.get(row)
+        if known is None:
+            counts = self.snapshot.jobs.shape_at(row).counts
+            known = self._asked[row] = self.share(row, counts)
+        return known
+
+    def _workers_per_node(self, row: int) -> int:
+        """How many workers the roomiest empty node takes; 0 where they ask for nothing."""
+        number = int(self.snapshot.jobs.shape[row])
+        known = self._per_node.get(number)
+        if known is None:
+            shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
+            role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
+            takes = [int(nodes.capacity[kind].max(initial=0)) // amount for kind, amount in role.asks]
+            known = self._per_node[number] = max(1, min(takes)) if takes else 0
+        return known
+
+
+def larger_sizes(counts: Counts, most: Counts) -> list[Counts]:
+    """Sizes with more replicas of one role, and those with more of every role that takes more."""
+    open_ = [role for role, (count, high) in enumerate(zip(counts, most, strict=True)) if count < high]
+    found = [(*counts[:role], counts[role] + more, *counts[role + 1 :])
+             for role in open_ for more in FURTHER if counts[role] + more <= most[role]]  # fmt: skip
+    if len(open_) > 1:
+        limits = list(enumerate(zip(counts, most, strict=True)))
+        found += [
+            tuple(min(count + more, high) if role in open_ else count for role, (count, high) in limits)
+            for more in FURTHER[:4]
+        ]
+    return found
