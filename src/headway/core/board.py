@@ -11,6 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from headway.core.columns import (
+    ATTAINED,
+    FIRST_START,
+    SERVICE,
+    SINCE,
+    SIZE,
+    STATE,
+    STOPS,
+    TOUCHED,
+    Record,
+)
+from headway.core.estimates import NO_ESTIMATES
 from headway.core.job import Job, JobId
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
@@ -52,35 +64,34 @@ class Board:
 
     def begin(self, row: int, state: State, towards: Placement | None, now: float, until: float) -> None:
         """Something was begun: the job is in flight, and holds what it needs at both ends."""
-        self._own()
-        shape = self.table.shapes[self.table.get("shape", row)]
+        if self._shared:
+            self._own()
         source = self._placements.get(row)
-        self._hold(row, holds(state, source, towards, shape))
+        self._hold(row, holds(state, source, towards, self.table.shape_at(row)))
         self._flights[row] = Flight(towards, now, until)
-        self._enter(row, state, now)
-        self.table.set("touched", row, now)
+        self._enter(row, state, now)[TOUCHED] = float(now)
 
     def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
         """What was begun has ended, or the job ended, or was lost: this is where it is now."""
-        self._own()
+        if self._shared:
+            self._own()
         self._hold(row, () if placement is None else (placement,))
         self._flights.pop(row, None)
-        if placement is not None and self.state(row) is State.MOVING and placement != self._placements.get(row):
-            self._count_stop(row)
+        moved = placement is not None and self.state(row) is State.MOVING and placement != self._placements.get(row)
         if placement is None:
             self._placements.pop(row, None)
             self._used_cpu.pop(row, None)
         else:
             self._placements[row] = placement
-        self._enter(row, state, now)
-        size = 0 if placement is None else placement.width()
-        if self.table.number("size", row) != size:
-            self.table.set("size", row, size)
+        record = self._enter(row, state, now)
+        record[SIZE] = 0 if placement is None else placement.width()
+        if moved:
+            record[STOPS] += 1
 
     def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
         """Puts a job where a log says it was, whatever it was before; its columns are the caller's to set."""
         self._own()
-        shape = self.table.shapes[self.table.get("shape", row)]
+        shape = self.table.shape_at(row)
         held = holds(state, placement, None if flight is None else flight.towards, shape)
         self._hold(row, held)
         for mapping, value in ((self._placements, placement), (self._flights, flight)):
@@ -127,7 +138,7 @@ class Board:
         self._free = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
         for row, held in self._held.items():
             for placement in held:
-                take(self._free, placement, self.table.shapes[self.table.get("shape", row)])
+                take(self._free, placement, self.table.shape_at(row))
 
     def aim(self, row: int, decision: Start | Scale | Resize | Move | Stop) -> tuple[State, Placement | None]:
         """The state that a decision brings a job into, and where the job will be when that has ended."""
@@ -142,7 +153,7 @@ class Board:
         if isinstance(decision, Scale):
             return State.SCALING, old.with_role(number, decision.nodes)
         amounts = {CPU: decision.cpu, MEMORY: decision.memory}
-        shape = self.table.shapes[int(self.table.get("shape", row))]
+        shape = self.table.shape_at(row)
         return State.RESIZING, resized(old, shape, number, self.nodes.kinds, amounts)
 
     # ── what a cluster asks ─────────────────────────────────────────────────────────────────────────────
@@ -151,7 +162,7 @@ class Board:
         return self.table.row_of.get(job_id)
 
     def state(self, row: int) -> State:
-        state: State = STATES[self.table.number("state", row)]
+        state: State = STATES[self.table.columns.records[row][STATE]]
         return state
 
     def job(self, row: int) -> Job:
@@ -173,8 +184,9 @@ class Board:
         return self._flights
 
     def trained_seconds(self, row: int, now: float) -> float:
-        attained: float = self.table.number("attained", row)
-        return attained + (now - self.table.number("since", row) if self.state(row) in TRAINING else 0.0)
+        record = self.table.columns.records[row]
+        attained: float = record[ATTAINED]
+        return attained + (now - record[SINCE] if record[STATE] in TRAINING else 0.0)
 
     @property
     def unfinished(self) -> int:
@@ -185,11 +197,11 @@ class Board:
         changed, samples = tuple(self._changed), tuple(self._samples)
         notes = tuple(self._notes)
         self._changed, self._samples, self._notes = {}, [], []
-        snapshot = Snapshot(
-            now=now, cycle=self._cycle, nodes=self.nodes, free=self._free, jobs=self.table.view(),
-            placements=self._placements, flights=self._flights, used_cpu=self._used_cpu,
-            samples=samples, changed=changed, notes=notes,
-        )  # fmt: skip
+        snapshot = Snapshot.of({
+            "now": now, "cycle": self._cycle, "nodes": self.nodes, "free": self._free, "jobs": self.table.view(),
+            "placements": self._placements, "flights": self._flights, "used_cpu": self._used_cpu,
+            "samples": samples, "changed": changed, "notes": notes, "estimates": NO_ESTIMATES,
+        })  # fmt: skip
         self._free.flags.writeable = False
         self._cycle += 1
         return snapshot
@@ -216,16 +228,16 @@ class Board:
     def _own(self) -> None:
         if self._shared:
             self._free = self._free.copy()
-            self._placements = dict(self._placements)
-            self._flights = dict(self._flights)
-            self._used_cpu = dict(self._used_cpu)
+            self._placements = self._placements.copy()
+            self._flights = self._flights.copy()
+            self._used_cpu = self._used_cpu.copy()
             self._shared = False
 
     def _hold(self, row: int, placements: tuple[Placement, ...]) -> None:
         held = self._held.get(row, ())
         if held == placements:
             return
-        shape = self.table.shapes[self.table.get("shape", row)]
+        shape = self.table.shape_at(row)
         for placement in held:
             take(self._free, placement, shape, +1)
         for placement in placements:
@@ -235,25 +247,24 @@ class Board:
         else:
             del self._held[row]
 
-    def _count_stop(self, row: int) -> None:
-        self.table.set("stops", row, self.table.get("stops", row) + 1)
-
-    def _enter(self, row: int, state: State, now: float) -> None:
-        table = self.table
-        old = self.state(row)
-        if (old, state) not in TRANSITIONS and old is not state:
-            raise IllegalTransition(f"job {table.jobs[row].id}: {old.name} cannot become {state.name}")
+    def _enter(self, row: int, state: State, now: float) -> Record:
+        """Books what the job did in its old state; returns its record, of which more may be written."""
+        record = self.table.record(row)
+        old = record[STATE]
+        if old != state and (old, state) not in TRANSITIONS:
+            raise IllegalTransition(f"job {self.job(row).id}: {STATES[old].name} cannot become {state.name}")
         if old in TRAINING:
-            seconds = now - table.number("since", row)
+            seconds = now - record[SINCE]
             if seconds:
-                table.set("attained", row, table.number("attained", row) + seconds)
-                table.set("service", row, table.number("service", row) + seconds * table.number("size", row))
-        if state is State.RUNNING and math.isnan(table.number("first_start", row)):
-            table.set("first_start", row, now)
-        if state is State.WAITING:
-            self._count_stop(row)
-        table.set("state", row, state)
-        table.set("since", row, now)
-        if state in OVER:
-            table.dead += 1
+                record[ATTAINED] += seconds
+                record[SERVICE] += seconds * record[SIZE]
+        if state is State.RUNNING:
+            if math.isnan(record[FIRST_START]):
+                record[FIRST_START] = float(now)
+        elif state is State.WAITING:
+            record[STOPS] += 1
+        elif state in OVER:
+            self.table.dead += 1
+        record[STATE], record[SINCE] = int(state), float(now)
         self._changed[row] = None
+        return record

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-import numpy as np
-
 from headway.core.job import Can, JobId
 from headway.core.node import IntArray
 from headway.core.placement import Placement, resized, take
@@ -18,7 +16,11 @@ from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Sc
 from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
-from headway.core.states import State
+from headway.core.states import STATES, State
+
+_STARTABLE, _RUNNING = int(State.WAITING), int(State.RUNNING)
+FEW = 6
+"""So few nodes are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Refusal:
 
 def check(snapshot: Snapshot, plan: Plan, *, gangless: bool = False) -> tuple[Refusal, ...]:
     """The decisions that break a rule, each with the reason; the others may be applied together."""
+    if not plan.decisions:
+        return ()
     checker = _Checker(snapshot, gangless)
     return tuple(Refusal(decision, why) for decision in plan.decisions if (why := checker.why_not(decision)))
 
@@ -48,32 +52,34 @@ class _Checker:
         if decision.job in self.seen:
             return "the plan decides twice about this job"
         self.seen.add(decision.job)
-        wanted = State.WAITING if isinstance(decision, Start | Reserve) else State.RUNNING
-        state = jobs.state_of(row)
-        if state is not wanted:
-            return f"the job is {state.name.lower()}, not {wanted.name.lower()}"
-        return self._rule(decision, row, Can(int(jobs.can[row])))
+        wanted = _STARTABLE if isinstance(decision, Start | Reserve) else _RUNNING
+        state = jobs.value(row, "state")
+        if state != wanted:
+            return f"the job is {STATES[state].name.lower()}, not {STATES[wanted].name.lower()}"
+        return self._rule(decision, row)
 
-    def _rule(self, decision: Decision, row: int, allowed: Can) -> str:
+    def _rule(self, decision: Decision, row: int) -> str:
         match decision:
             case Start(placement=placement):
-                return self._start(row, placement, allowed)
-            case Reserve(placement=placement):
-                return self._fits_shape(row, placement, allowed)
-            case Scale(role=role, nodes=nodes):
-                return ("" if self.gangless else _unless(Can.SCALE, allowed)) or self._scale(row, role, nodes)
-            case Resize():
-                return _unless(Can.RESIZE, allowed) or self._resize(row, decision)
-            case Move(placement=placement):
-                return _unless(Can.MOVE, allowed) or self._move(row, placement)
+                return self._fits_shape(row, placement) or self._take(row, placement)
             case Stop(because=because):
-                return "" if because is Because.CANCELLED else _unless(Can.STOP, allowed)
+                return "" if because is Because.CANCELLED else self._unless(Can.STOP, row)
+            case Reserve(placement=placement):
+                return self._fits_shape(row, placement)
+            case Scale(role=role, nodes=nodes):
+                return ("" if self.gangless else self._unless(Can.SCALE, row)) or self._scale(row, role, nodes)
+            case Resize():
+                return self._unless(Can.RESIZE, row) or self._resize(row, decision)
+            case Move(placement=placement):
+                return self._unless(Can.MOVE, row) or self._move(row, placement)
 
-    def _start(self, row: int, placement: Placement, allowed: Can) -> str:
-        return self._fits_shape(row, placement, allowed) or self._take(row, placement)
+    def _unless(self, needed: Can, row: int) -> str:
+        """Empty where the job allows it."""
+        allowed = self.snapshot.jobs.value(row, "can") & needed
+        return "" if allowed else f"the job does not allow to {(needed.name or '').lower()}"
 
     def _move(self, row: int, placement: Placement) -> str:
-        why = self._fits_shape(row, placement, Can.SIZE)
+        why = self._fits_shape(row, placement, any_size=True)
         if why:
             return why
         if placement.counts != self.snapshot.placements[row].counts:
@@ -109,56 +115,67 @@ class _Checker:
         change = Placement(empty).with_role(number, old.nodes[number]).with_request(number, growth)
         return self._take(row, change)
 
-    def _fits_shape(self, row: int, placement: Placement, allowed: Can) -> str:
+    def _fits_shape(self, row: int, placement: Placement, *, any_size: bool = False) -> str:
         shape = self.snapshot.jobs.shape_at(row)
         if shape.missing:
             return f"no node has {shape.missing}"
         if len(placement.nodes) != len(shape.roles):
             return "the placement has another number of roles than the job"
         for number, (role, nodes) in enumerate(zip(shape.roles, placement.nodes, strict=True)):
-            if Can.SIZE in allowed:
-                least, most = role.least, role.most
-            else:
+            if len(nodes) != role.replicas or not role.least <= role.replicas <= role.most:
                 least = most = role.replicas
-            if not (0 if self.gangless else least) <= len(nodes) <= most:
-                bounds = f"{least} to {most}" if least != most else str(least)
-                return f"gangs are whole: role {role.name!r} must have {bounds} replicas, not {len(nodes)}"
+                if any_size or self.snapshot.jobs.value(row, "can") & Can.SIZE:
+                    least, most = role.least, role.most
+                if not (0 if self.gangless else least) <= len(nodes) <= most:
+                    bounds = f"{least} to {most}" if least != most else str(least)
+                    return f"gangs are whole: role {role.name!r} must have {bounds} replicas, not {len(nodes)}"
             why = self._nodes_suit(shape, number, nodes)
             if why:
                 return why
         return ""
 
     def _nodes_suit(self, shape: Shape, number: int, nodes: tuple[int, ...]) -> str:
-        table = self.snapshot.nodes
-        mask = table.mask(shape.roles[number].constraint)
-        distinct = sorted(set(nodes))
-        if distinct and not 0 <= distinct[0] <= distinct[-1] < len(table):
-            return f"there is no node number {distinct[0] if distinct[0] < 0 else distinct[-1]}"
-        for node in distinct:
+        table, constraint = self.snapshot.nodes, shape.roles[number].constraint
+        if not nodes:
+            return ""
+        least, most = min(nodes), max(nodes)
+        if least < 0 or most >= len(table):
+            return f"there is no node number {least if least < 0 else most}"
+        if table.all_suit(constraint):
+            return ""
+        mask = table.mask(constraint)
+        for node in sorted(set(nodes)):
             if not mask[node]:
                 name = table.nodes[node]
-                return f"node {name.name} {shape.roles[number].constraint.refusal(name) or 'is not ready'}"
+                return f"node {name.name} {constraint.refusal(name) or 'is not ready'}"
         return ""
 
     def _take(self, row: int, placement: Placement) -> str:
         """Takes the placement from what is left; where that goes below zero, gives it back and says so."""
         shape = self.snapshot.jobs.shape_at(row)
         take(self.free, placement, shape)
-        touched = list(placement.used_nodes())
-        if not touched or bool((self.free[:, touched] >= 0).all()):
-            return ""
-        asked = np.zeros(len(self.snapshot.nodes.kinds), np.bool_)
-        for number, role in enumerate(placement.nodes):
-            if role:
-                asked |= placement.vector(shape, number) > 0
-        short = (self.free[:, touched] < 0) & asked[:, None]
-        if not short.any():
+        short = self._short(placement, shape)
+        if short is None:
             return ""
         take(self.free, placement, shape, +1)
-        kind, column = np.argwhere(short)[0]
-        node = self.snapshot.nodes.nodes[touched[column]]
-        return f"node {node.name} has not enough {self.snapshot.nodes.kinds[kind]} free"
+        kind, node = short
+        return f"node {self.snapshot.nodes.nodes[node].name} has not enough {self.snapshot.nodes.kinds[kind]} free"
 
-
-def _unless(needed: Can, allowed: Can) -> str:
-    return "" if needed in allowed else f"the job does not allow to {(needed.name or '').lower()}"
+    def _short(self, placement: Placement, shape: Shape) -> tuple[int, int] | None:
+        """A kind that the placement asks for and a node of it on which there is too little: the first of each."""
+        requests = placement.requests
+        asked: dict[int, None] = {}
+        for number, spots in enumerate(placement.spots):
+            if spots:
+                changed = None if requests is None else requests[number]
+                asks = shape.roles[number].asks if changed is None else enumerate(changed)
+                asked.update((kind, None) for kind, amount in asks if amount > 0)
+        nodes = list(placement.used_nodes())
+        for kind in sorted(asked):
+            free = self.free[kind]
+            if len(nodes) >= FEW and not (free[nodes] < 0).any():
+                continue
+            for node in nodes:
+                if free[node] < 0:
+                    return kind, node
+        return None

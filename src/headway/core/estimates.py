@@ -47,6 +47,7 @@ class Basis(enum.IntEnum):
     CLOCK = 7
     OVERRUN = 8
     ERRATIC = 9
+    TARGET = 10
 
 
 BASES: dict[Basis, str] = {
@@ -55,6 +56,7 @@ BASES: dict[Basis, str] = {
     Basis.HISTORY: "as like jobs took before",
     Basis.STEPS: "steps left at the speed it shows",
     Basis.CURVE: "steps until its loss no longer falls, at the speed it shows",
+    Basis.TARGET: "steps until its target by how its metric and like jobs went, at the speed it shows",
     Basis.SILENT: "its reports stopped, so that what it reported is no longer believed",
     Basis.BACKWARDS: "its steps go backwards without a restart, so that its reports are not believed",
     Basis.CLOCK: "its reports carry impossible times, so that they are not believed",
@@ -145,3 +147,7 @@ class Estimates:
             assert self._speed is not None, "no estimates were asked for: choose --estimates"
             known = self.asked_speeds[asked] = float(self._speed(row, counts))
         return known
+
+
+NO_ESTIMATES = Estimates()
+"""Before a book has written into a snapshot: nothing was asked, and nothing can be."""

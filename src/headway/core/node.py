@@ -38,6 +38,14 @@ class Constraint:
     selector: tuple[tuple[str, str], ...]
     tolerates: tuple[str, ...]
     accelerator: str
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Counted once: a constraint is looked up in every fit test."""
+        object.__setattr__(self, "_hash", hash((self.selector, self.tolerates, self.accelerator)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def of(cls, role: Role) -> Constraint:
@@ -70,6 +78,9 @@ class Nodes:
     domains: int
     """How many topology domains there are; `domain` numbers them."""
     _masks: dict[Constraint, BoolArray] = field(default_factory=dict, repr=False)
+    _all_suit: dict[Constraint, bool] = field(default_factory=dict, init=False, repr=False)
+    known: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+    """What was found out of these nodes alone, for whoever would ask again: such as which shapes fit at all."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
@@ -99,6 +110,13 @@ class Nodes:
             mask.flags.writeable = False
             self._masks[constraint] = mask
         return mask
+
+    def all_suit(self, constraint: Constraint) -> bool:
+        """Whether a role may run on every node: then fit tests need no mask."""
+        all_suit = self._all_suit.get(constraint)
+        if all_suit is None:
+            all_suit = self._all_suit[constraint] = bool(self.mask(constraint).all())
+        return all_suit
 
     def vector(self, amounts: Amounts) -> IntArray | None:
         """The amounts in the order of `kinds`; None where a kind is asked for that no node has."""

@@ -7,8 +7,8 @@ that is given a new placement keeps the replicas that may stay and starts or end
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from headway.core.shape import Shape
 from headway.core.states import State
 
 Vector = tuple[int, ...]
+Spots = tuple[tuple[int, int], ...]
+"""Nodes, each with the number of replicas there."""
+MANY = 64
+"""So many nodes of one role are written at once; fewer one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,16 @@ class Placement:
     """Per role, in the job's order: the node of each replica."""
     requests: tuple[Vector | None, ...] | None = None
     """Per role: what one replica holds after a resize; None where it holds what the job asked for."""
+    _spots: tuple[Spots, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def spots(self) -> tuple[Spots, ...]:
+        """Per role: the nodes that it uses, in the order of their first replicas. Counted once, asked for often."""
+        spots = self._spots
+        if spots is None:
+            spots = tuple(_counted(role) for role in self.nodes)
+            object.__setattr__(self, "_spots", spots)
+        return spots
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -53,24 +67,34 @@ class Placement:
         """Node, number of replicas there, what each holds."""
         for number, role in enumerate(self.nodes):
             vector = self.vector(shape, number)
-            for node, count in Counter(role).items():
+            for node, count in _counted(role):
                 yield node, count, vector
+
+
+def _counted(role: tuple[int, ...]) -> Spots:
+    if not role:
+        return ()
+    first = role[0]
+    if len(role) == 1 or role.count(first) == len(role):
+        return ((first, len(role)),)
+    return tuple(Counter(role).items())
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:
     """Subtracts what a placement holds from free capacity, in place (adds it with sign +1)."""
-    for number, role in enumerate(placement.nodes):
-        if not role:
+    requests = placement.requests
+    for number, spots in enumerate(placement.spots):
+        changed = None if requests is None else requests[number]
+        asks: Iterable[tuple[int, int]] = shape.roles[number].asks if changed is None else enumerate(changed)
+        if len(spots) > MANY:
+            nodes, counts = np.array(spots, np.int32).T
+            for kind, amount in asks:
+                free[kind, nodes] += (sign * amount) * counts
             continue
-        vector = placement.vector(shape, number)
-        if len(role) == 1 or role.count(role[0]) == len(role):
-            free[:, role[0]] += (sign * len(role)) * vector
-        elif len(role) <= 12:
-            for node, count in Counter(role).items():
-                free[:, node] += (sign * count) * vector
-        else:
-            nodes, counts = np.unique(np.array(role, np.intp), return_counts=True)
-            free[:, nodes] += (sign * vector)[:, None] * counts.astype(np.int32)
+        for kind, amount in asks:
+            row, signed = free[kind], sign * amount
+            for node, count in spots:
+                row[node] += signed * count
 
 
 def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement, ...]:

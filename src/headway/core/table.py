@@ -1,4 +1,4 @@
-"""Jobs as columns: the growing original that a cluster owns. What a snapshot sees of it is in `view`.
+"""Jobs as a table: the growing original that a cluster owns. What a snapshot sees of it is in `view`.
 
 Rows are in arrival order. Rows of finished jobs stay until more than half are dead, then the table is compacted and
 rows are renumbered (`Table.generation` tells).
@@ -11,26 +11,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.job import Can, Job, JobId, Role
+from headway.core.columns import MUTABLE, PLACE, PLAIN, WRITE_ONCE, Columns, Record
+from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.shape import Key, Shape, key, shape_of
-from headway.core.states import OVER
-from headway.core.view import MUTABLE, WRITE_ONCE, Jobs
+from headway.core.states import OVER, State
+from headway.core.view import Jobs
 
 __all__ = ["MUTABLE", "WRITE_ONCE", "Jobs", "Table"]
 
 MOST_ROLES = 4096
+_WAITING = int(State.WAITING)
 
 
 class Table:
-    """The columns that a cluster writes."""
+    """The rows that a cluster writes."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.count = 0
         self.dead = 0
         self.arrivals = 0
         self.generation = 0
-        self.jobs: list[Job] = []
         self.row_of: dict[JobId, int] = {}
         self.shapes: list[Shape] = []
         self.users: dict[str, int] = {}
@@ -40,11 +41,8 @@ class Table:
         self._shape_of_roles: dict[int, tuple[tuple[Role, ...], int]] = {}
         """By identity, which holds as long as the roles are kept beside it."""
         self._shape_jobs: list[Job] = []
-        self.columns: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(64, dtype) for name, dtype in (WRITE_ONCE | MUTABLE).items()
-        }
-        self.lent: set[str] = set()
-        """Columns of which somebody has a view."""
+        self.columns = Columns((self.users, self.queues))
+        self.jobs: list[Job] = self.columns.jobs
         self._latest: Jobs | None = None
         self._nodes = nodes
 
@@ -56,49 +54,40 @@ class Table:
         return view
 
     def get(self, name: str, row: int) -> Any:
-        return self.columns[name][row]
+        """One plain number."""
+        place = PLACE.get(name)
+        return self.columns.once(name, row) if place is None else self.columns.records[row][place]
 
-    def number(self, name: str, row: int) -> Any:
-        """The same as a plain number, which further arithmetic does faster than numpy's."""
-        return self.columns[name].item(row)
+    number = get
+
+    def shape_at(self, row: int) -> Shape:
+        return self.shapes[self.columns.shapes[row]]
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """The live column, for reading only."""
-        return self.columns[name][: self.count]
+        columns = self.columns
+        return (columns.mutable(name) if name in MUTABLE else columns.lend(name))[: self.count]
 
     def set(self, name: str, row: int, value: float) -> None:
-        column = self.columns[name]
-        if name in self.lent:
-            column = self.columns[name] = column.copy()
-            self.lent.discard(name)
-        if self._latest is not None:
-            kept = self._latest.overwritten
-            before = kept.get(name)
-            if before is None:
-                before = kept[name] = {}
-            if row not in before:
-                before[row] = column.item(row)
-        column[row] = value
+        place = PLACE[name]
+        self.record(row)[place] = PLAIN[place](value)
+
+    def record(self, row: int) -> Record:
+        """The row, to be written: what it was is kept for whoever has the latest view."""
+        columns, latest = self.columns, self._latest
+        record = columns.records[row]
+        if latest is not None and row not in latest.kept:
+            latest.kept[row] = record.copy()
+        columns.journal.append(row)
+        return record
 
     def append(self, job: Job, now: float) -> int:
         row = self.count
-        if row == len(self.columns["submit"]):
-            for name, column in self.columns.items():
-                self.columns[name] = np.concatenate([column, np.zeros(len(column), column.dtype)])
-            self.lent.clear()
-        values = {
-            "submit": job.submit, "shape": self._shape(job), "width": job.replicas, "priority": job.priority,
-            "user": self.users.setdefault(job.user, len(self.users)),
-            "queue": self.queues.setdefault(job.queue, len(self.queues)),
-            "deadline": np.inf if job.deadline is None else job.deadline,
-            "declared": np.nan if job.seconds is None else job.seconds,
-            "can": int(job.can & ~(Can.MOVE | Can.STOP)) if not job.checkpoints else int(job.can),
-            "serial": self.arrivals, "since": now, "touched": -np.inf, "first_start": np.nan,
-        }  # fmt: skip
-        # The other columns are zero behind the last row.
-        for name, value in values.items():
-            self.columns[name][row] = value
-        self.jobs.append(job)
+        self.users.setdefault(job.user, len(self.users))
+        self.queues.setdefault(job.queue, len(self.queues))
+        # In the order of MUTABLE: state, since, attained, service, size, touched, first_start, saved, stops.
+        record: Record = [_WAITING, float(now), 0.0, 0.0, 0, -np.inf, np.nan, 0.0, 0]
+        self.columns.append(job, self._shape(job), self.arrivals, record)
         self.row_of[job.id] = row
         self.count += 1
         self.arrivals += 1
@@ -134,14 +123,9 @@ class Table:
         """Drops dead rows when they are more than half; returns the rows kept, or None where nothing was done."""
         if self.dead < 64 or 2 * self.dead <= self.count:
             return None
-        kept = np.flatnonzero(~np.isin(self.columns["state"][: self.count], [int(state) for state in OVER]))
-        size = max(64, 2 * len(kept))
-        columns = {}
-        for name, column in self.columns.items():
-            columns[name] = np.zeros(size, column.dtype)
-            columns[name][: len(kept)] = column[kept]
-        self.columns, self.lent, self._latest = columns, set(), None
-        self.jobs = [self.jobs[row] for row in kept]
+        kept = np.flatnonzero(~np.isin(self.column("state"), [int(state) for state in OVER]))
+        self.columns = self.columns.kept(kept.tolist())
+        self.jobs, self._latest = self.columns.jobs, None
         self.row_of = {job.id: row for row, job in enumerate(self.jobs)}
         self.count, self.dead = len(kept), 0
         self.generation += 1

@@ -1,19 +1,20 @@
 """What a snapshot sees of the jobs: read-only columns over the table that a cluster writes.
 
-Columns that never change after arrival are shared by all snapshots; those that do are shared as well until somebody
-looks: a column that was looked at is copied on the next write, and of one that was not only the values that were
-written over are kept. A snapshot therefore costs what changed and what was asked of it, not what exists. All this is
-decided by what was handed out, never by counting references.
+A view shares the table's columns and records. Of rows that the table writes afterwards, the view is left what they
+were; a column is made whole only when somebody looks at it. A snapshot therefore costs what changed and what was asked
+of it, not what exists. All this is decided by what was handed out, never by counting references.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.columns import PLACE, Record
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.shape import Shape
@@ -22,36 +23,26 @@ from headway.core.states import STATES, State
 if TYPE_CHECKING:
     from headway.core.table import Table
 
-WRITE_ONCE: dict[str, Any] = {
-    "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
-    "user": np.int32, "queue": np.int32, "deadline": np.float64, "declared": np.float64,
-    "can": np.uint8, "serial": np.int64,
-}  # fmt: skip
-MUTABLE: dict[str, Any] = {
-    "state": np.uint8, "since": np.float64, "attained": np.float64, "service": np.float64,
-    "size": np.int32, "touched": np.float64, "first_start": np.float64, "saved": np.float64, "stops": np.int32,
-}  # fmt: skip
 _WAITING = int(State.WAITING)
 _TRAINING = (int(State.RUNNING), int(State.SCALING), int(State.RESIZING))
+_WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"
 
 
 class Jobs:
     """A read-only view of the first `count` rows. Columns are made on demand; asking twice costs nothing."""
 
-    __slots__ = (
-        "_columns", "count", "jobs", "lent", "newer", "overwritten", "queues", "row_of", "shapes", "users", "views",
-    )  # fmt: skip
+    __slots__ = ("_columns", "count", "jobs", "kept", "newer", "queues", "row_of", "shapes", "users", "views")
 
     def __init__(self, table: Table) -> None:
-        self._columns = table.columns
+        columns = table.columns
+        self._columns = columns
         """The table's own; a table that renumbers its rows takes others and leaves these as they are."""
-        self.lent = table.lent
-        self.overwritten: dict[str, dict[int, Any]] = {}
-        """By column and row: values as they were in this view, where the table has written since."""
+        self.kept: dict[int, Record] = {}
+        """By row: the record as it was in this view, where the table has written since."""
         self.newer: Jobs | None = None
         self.views: dict[str, npt.NDArray[Any]] = {}
         self.count = table.count
-        self.jobs = table.jobs
+        self.jobs = columns.jobs
         self.row_of = table.row_of
         self.shapes = table.shapes
         self.users = table.users
@@ -60,32 +51,38 @@ class Jobs:
     def column(self, name: str) -> npt.NDArray[Any]:
         view = self.views.get(name)
         if view is None:
-            if self._untouched(name):
-                view = self._columns[name][: self.count]
-                self.lent.add(name)
+            if name not in PLACE or (self.newer is None and not self.kept):
+                view = self._columns.lend(name)[: self.count]
             else:
                 view = self._as_it_was(name)
             view.flags.writeable = False
             self.views[name] = view
         return view
 
+    def record(self, row: int) -> Record:
+        """All mutable columns of one row, for reading, in the order of `MUTABLE`."""
+        view: Jobs | None = self
+        while view is not None:
+            record = view.kept.get(row)
+            if record is not None:
+                return record
+            view = view.newer
+        return self._columns.records[row]
+
     def value(self, row: int, name: str) -> Any:
         """One plain number, without making a view of the whole column."""
         view = self.views.get(name)
         if view is not None:
             return view.item(row)
-        return self._columns[name].item(row) if self._untouched(name) else self.column(name).item(row)
+        place = PLACE.get(name)
+        return self._columns.once(name, row) if place is None else self.record(row)[place]
 
     def values(self, row: int, names: Sequence[str]) -> list[Any]:
         """Several columns of one row, as plain numbers."""
-        if self.newer is None and not self.overwritten:
-            columns = self._columns
-            return [columns[name].item(row) for name in names]
         return [self.value(row, name) for name in names]
 
-    def _untouched(self, name: str) -> bool:
-        """Whether the table still holds this column as it was."""
-        return name in WRITE_ONCE or (self.newer is None and name not in self.overwritten)
+    def serial_of(self, row: int) -> int:
+        return self._columns.serials[row]
 
     def _as_it_was(self, name: str) -> npt.NDArray[Any]:
         """Goes back from the next newer view that has the column whole, or from the table."""
@@ -94,13 +91,21 @@ class Jobs:
         while view is not None and name not in view.views:
             passed.append(view)
             view = view.newer
-        whole = self._columns[name] if view is None else view.views[name]
+        whole = self._columns.mutable(name) if view is None else view.views[name]
         column: npt.NDArray[Any] = whole[: self.count].copy()
+        place = PLACE[name]
         for older in reversed(passed):
-            for row, value in older.overwritten.get(name, {}).items():
+            for row, record in older.kept.items():
                 if row < self.count:
-                    column[row] = value
+                    column[row] = record[place]
         return column
+
+    def with_state(self, state: npt.NDArray[np.uint8]) -> Jobs:
+        """The same jobs, in which some are in other states: for trying what would be."""
+        other = copy.copy(self)
+        other.views = {name: view for name, view in self.views.items() if name not in (_WAITING_ROWS, _RUNNING_ROWS)}
+        other.views["state"] = state
+        return other
 
     @property
     def submit(self) -> FloatArray:
@@ -195,7 +200,7 @@ class Jobs:
 
     def waiting(self) -> npt.NDArray[np.intp]:
         """Rows of waiting jobs, in arrival order."""
-        return np.flatnonzero(self.state == _WAITING)
+        return self._in_state(_WAITING, _WAITING_ROWS)
 
     def training(self) -> BoolArray:
         state = self.state
@@ -204,7 +209,14 @@ class Jobs:
 
     def running(self) -> npt.NDArray[np.intp]:
         """Rows of jobs that train and are not in flight: the ones a policy may touch."""
-        return np.flatnonzero(self.state == _TRAINING[0])
+        return self._in_state(_TRAINING[0], _RUNNING_ROWS)
+
+    def _in_state(self, state: int, name: str) -> npt.NDArray[np.intp]:
+        rows = self.views.get(name)
+        if rows is None:
+            rows = self.views[name] = (self.column("state") == state).nonzero()[0]
+            rows.flags.writeable = False
+        return rows
 
     def trained_seconds(self, now: float) -> FloatArray:
         seconds: FloatArray = self.attained + np.where(self.training(), now - self.since, 0.0)
@@ -218,5 +230,4 @@ class Jobs:
         return state
 
     def shape_at(self, row: int) -> Shape:
-        shape: Shape = self.shapes[self._columns["shape"].item(row)]
-        return shape
+        return self.shapes[self._columns.shapes[row]]

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,9 +69,7 @@ def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
     state = snapshot.jobs.state.copy()
     state[list(rows)] = int(State.CANCELLED)
     state.flags.writeable = False
-    jobs = copy.copy(snapshot.jobs)
-    jobs.views = {**snapshot.jobs.views, "state": state}
-    return replace(snapshot, jobs=jobs)
+    return replace(snapshot, jobs=snapshot.jobs.with_state(state))
 
 
 def within_limits(snapshot: Snapshot, plan: Plan, ledger: Ledger, roof: Ledger) -> tuple[Draft, list[int]]:

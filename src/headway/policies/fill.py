@@ -66,7 +66,7 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size:
 def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
     passed: list[int] = []
     for number in range(len(rows)):
-        row = int(rows[number])
+        row = rows.item(number)
         placement = size(draft.snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
@@ -89,6 +89,10 @@ def left_waiting(draft: Draft, rows: Rows) -> Rows:
 
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
     """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
-    shape = snapshot.jobs.shape_at(row)
-    least = shape.least if int(snapshot.jobs.can[row]) & Can.SIZE else shape.counts
-    return place(snapshot, empty(snapshot.nodes), shape, least) is not None
+    shape, known = snapshot.jobs.shape_at(row), snapshot.nodes.known
+    least = shape.least if shape.elastic and snapshot.jobs.value(row, "can") & Can.SIZE else shape.counts
+    asked = ("fits empty", shape, least)
+    fits = known.get(asked)
+    if fits is None:
+        fits = known[asked] = place(snapshot, empty(snapshot.nodes), shape, least) is not None
+    return fits is True

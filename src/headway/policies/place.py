@@ -75,10 +75,10 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
     for kind, amount in role.asks:
         each = free[kind] // amount if amount > 1 else free[kind]
         count = each if count is None else np.minimum(count, each)
-    mask = nodes.mask(role.constraint)
     if count is None:
-        return np.where(mask, max(role.most, 1), 0)  # asks for nothing: any number
-    return np.where(mask, np.maximum(count, 0), 0)
+        return np.where(nodes.mask(role.constraint), max(role.most, 1), 0)  # asks for nothing: any number
+    count = np.maximum(count, 0)
+    return count if nodes.all_suit(role.constraint) else np.where(nodes.mask(role.constraint), count, 0)
 
 
 class Rooms:
@@ -101,9 +101,11 @@ class Rooms:
 
 def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:
     """The nodes that take one replica of this role."""
-    fits = nodes.mask(role.constraint).copy()
+    fits: BoolArray | None = None if nodes.all_suit(role.constraint) and role.asks else nodes.mask(role.constraint)
     for kind, amount in role.asks:
-        fits &= free[kind] >= amount
+        enough = free[kind] >= amount
+        fits = enough if fits is None else fits & enough
+    assert fits is not None
     return fits
 
 
@@ -114,21 +116,21 @@ def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tu
         best = _tightest(free, fits_on(nodes, free, role), role)
         return None if best is None else (best,)
     takes = room(nodes, free, role)
-    whole = takes >= count
-    if whole.any():
-        best = _tightest(free, whole, role)
-        assert best is not None
+    best = _tightest(free, takes >= count, role)
+    if best is not None:
         return (best,) * count
-    if int(takes.sum()) < count:
+    if int(np.add.reduce(takes)) < count:
         return None
     return _fewest(nodes, takes, count)
 
 
 def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
     """Best fit: of the nodes that fit, the one with least free of what the role mostly asks for."""
-    scarce = np.where(fits, free[_mostly(role)], LARGEST)
-    best = int(scarce.argmin())
-    return best if fits[best] else None
+    where = fits.nonzero()[0]
+    if not len(where):
+        return None
+    best: int = where.item(free[_mostly(role)][where].argmin())
+    return best
 
 
 def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int, ...]:
