@@ -8,6 +8,7 @@ of it, not what exists. All this is decided by what was handed out, never by cou
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,12 @@ class Jobs:
 
     def serial_of(self, row: int) -> int:
         return self._columns.serials[row]
+
+    def row_of_serial(self, serial: int) -> int | None:
+        """None where the job has left the table, or has not come yet."""
+        serials = self._columns.serials
+        row = bisect_left(serials, serial, hi=self.count)
+        return row if row < self.count and serials[row] == serial else None
 
     def _as_it_was(self, name: str) -> npt.NDArray[Any]:
         """Goes back from the next newer view that has the column whole, or from the table."""

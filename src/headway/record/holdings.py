@@ -16,7 +16,7 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.quantity import CPU, GPU
 from headway.core.states import TRAINING, State
-from headway.record.lines import Change
+from headway.record.lines import MOST_ROLES, Change
 
 Packed = list[Any]
 """A placement as the log has it: nodes per role and, after a resize, amounts per role."""
@@ -77,7 +77,8 @@ class Holdings:
         self._free = self._split = self._holding = 0
         self._used: dict[int, float] = {}
         self._used_total = 0.0
-        self._requests: dict[object, list[list[int]]] = {}
+        self._requests: dict[int, tuple[object, list[list[int]]]] = {}
+        """By the identity of a job's roles, which are kept beside it: jobs of a trace share theirs."""
         self._began = False
 
     @property
@@ -137,7 +138,7 @@ class Holdings:
             self._hold(stay, self._demand(stay, towards), towards)
         elif kind == "scale" and stay.placement is not None:
             number = next(i for i, role in enumerate(stay.job.roles) if role.name == packed[2])
-            nodes = [*stay.placement[0][:number], packed[3], *stay.placement[0][number + 1 :]]
+            nodes = (*stay.placement[0][:number], packed[3], *stay.placement[0][number + 1 :])
             self._end_stay(serial, stay, now)
             towards = [nodes, *stay.placement[1:]]
             self._hold(stay, self._demand(stay, towards), towards)
@@ -172,10 +173,13 @@ class Holdings:
 
     def _vectors(self, job: Job) -> list[list[int]]:
         """Per role: what one replica asks for, by kind. Kept, because jobs of a trace are alike."""
-        requests = self._requests.get(job.roles)
-        if requests is None:
-            requests = [[dict(role.request).get(kind, 0) for kind in self.kinds] for role in job.roles]
-            self._requests[job.roles] = requests
+        known = self._requests.get(id(job.roles))
+        if known is not None and known[0] is job.roles:
+            return known[1]
+        if len(self._requests) >= MOST_ROLES:
+            self._requests.clear()
+        requests = [[dict(role.request).get(kind, 0) for kind in self.kinds] for role in job.roles]
+        self._requests[id(job.roles)] = (job.roles, requests)
         return requests
 
     def use(self, serial: int, cores: float) -> None:
@@ -252,7 +256,10 @@ class Holdings:
             self._occupy(demand, +1)
         self._holding += bool(demand) - bool(stay.demand)
         stay.demand = demand
-        stay.amounts = [sum(column) for column in zip(*demand.values(), strict=True)] if demand else []
+        if len(demand) > 1:
+            stay.amounts = [sum(column) for column in zip(*demand.values(), strict=True)]
+        else:
+            stay.amounts = next(iter(demand.values()), [])
 
     def _occupy(self, demand: Demand, sign: int) -> None:
         main, free, capacity = self.main, self._node_free, self._node_capacity
@@ -275,7 +282,8 @@ class Holdings:
             if len(nodes) == 1 and nodes[0] not in demand:
                 demand[nodes[0]] = vector
                 continue
-            for node, count in Counter(nodes).items():
+            alike = len(nodes) and nodes.count(nodes[0]) == len(nodes)
+            for node, count in ((nodes[0], len(nodes)),) if alike else Counter(nodes).items():
                 add = vector if count == 1 else [count * amount for amount in vector]
                 demand[node] = _plus(demand[node], add) if node in demand else add
         return demand

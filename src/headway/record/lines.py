@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Sc
 from headway.core.snapshot import Sample
 
 VERSION = 1
+MOST_ROLES = 4096
 
 
 class Head(msgspec.Struct, tag="head", tag_field="line"):
@@ -91,10 +93,10 @@ Line = Head | NodesLine | JobLine | CycleLine | End
 
 
 def pack_placement(placement: Placement | None) -> list[Any] | None:
+    """Nodes per role and, after a resize, amounts per role. Tuples are written as lists are."""
     if placement is None:
         return None
-    nodes = [list(role) for role in placement.nodes]
-    return [nodes] if placement.requests is None else [nodes, placement.requests]
+    return [placement.nodes] if placement.requests is None else [placement.nodes, placement.requests]
 
 
 def unpack_placement(packed: list[Any] | None) -> Placement | None:
@@ -126,7 +128,7 @@ def pack_decision(decision: Decision) -> list[Any]:
         case Start(job, placement):
             return ["start", job, pack_placement(placement)]
         case Scale(job, role, where):
-            return ["scale", job, role, list(where)]
+            return ["scale", job, role, where]
         case Resize(job, role, cpu, memory):
             return ["resize", job, role, cpu, memory]
         case Move(job, placement):
@@ -162,20 +164,39 @@ def unpack_plan(line: CycleLine) -> Plan:
 
 _JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.name not in ("roles", "can")}
 _ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
+_job_values = attrgetter(*_JOB_DEFAULTS)
+_known_roles: dict[int, tuple[tuple[Role, ...], list[dict[str, Any]]]] = {}
+"""By identity, which holds as long as the roles are kept beside it: a trace has few different roles and many jobs."""
 
 
-def pack_job(job: Job) -> dict[str, Any]:
+class PackedJob(dict[str, Any]):
+    """A job as the log has it, that still knows the job: who reads along need not build it again."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, values: dict[str, Any], origin: Job) -> None:
+        super().__init__(values)
+        self.origin = origin
+
+
+def pack_job(job: Job) -> PackedJob:
     """Only what differs from the defaults: a trace's job is a short line."""
-    packed = _differing(job, _JOB_DEFAULTS)
+    differing = zip(_JOB_DEFAULTS.items(), _job_values(job), strict=True)
+    packed = PackedJob({name: value for (name, default), value in differing if value != default}, job)
     packed["can"] = int(job.can)
-    packed["roles"] = [_pack_role(role) for role in job.roles]
+    packed["roles"] = _pack_roles(job.roles)
     return packed
 
 
-@lru_cache(maxsize=4096)
-def _pack_role(role: Role) -> dict[str, Any]:
-    """A trace has few different roles and many jobs."""
-    return _differing(role, _ROLE_DEFAULTS)
+def _pack_roles(roles: tuple[Role, ...]) -> list[dict[str, Any]]:
+    known = _known_roles.get(id(roles))
+    if known is not None and known[0] is roles:
+        return known[1]
+    if len(_known_roles) >= MOST_ROLES:
+        _known_roles.clear()
+    packed = [_differing(role, _ROLE_DEFAULTS) for role in roles]
+    _known_roles[id(roles)] = (roles, packed)
+    return packed
 
 
 def _unpack_role(packed: dict[str, Any]) -> Role:
@@ -195,6 +216,8 @@ def _differing(thing: object, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def unpack_job(packed: dict[str, Any]) -> Job:
+    if isinstance(packed, PackedJob):
+        return packed.origin
     values = dict(packed)
     values["can"] = Can(values["can"])
     values["id"] = JobId(values["id"])

@@ -71,27 +71,38 @@ class LogWriter:
         if snapshot.nodes is not self._nodes:
             self._nodes = snapshot.nodes
             self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
-        jobs = snapshot.jobs
         changed = [_change(snapshot, row) for row in snapshot.changed]
+        known = self._known
         fresh = [(change.serial, row) for change, row in zip(changed, snapshot.changed, strict=True)
-                 if change.serial > self._known]  # fmt: skip
+                 if change.serial > known]  # fmt: skip
         for serial, row in sorted(fresh):
             self._known = serial
-            self._write(JobLine(serial, pack_job(jobs.job(row))))
+            self._write(JobLine(serial, pack_job(snapshot.jobs.job(row))))
         line = CycleLine(snapshot.cycle, snapshot.now, changed)
-        line.beliefs = self._beliefs(snapshot, line.changed)
-        if snapshot.estimates.asked_speeds:
-            line.speeds = self._new_speeds(snapshot)
-        line.samples = [pack_sample(sample) for sample in snapshot.samples]
-        if snapshot.used_cpu or self._used_cpu:
-            line.used_cpu = self._usage(snapshot)
-        line.notes = [[job, sentence] for job, sentence in snapshot.notes]
-        line.plan = [pack_decision(decision) for decision in plan.decisions]
-        line.until = None if math.isinf(plan.until) else plan.until
-        line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
+        self._fill(line, snapshot, plan)
+        if refusals:
+            line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
         self._write(line)
         if self._durable:
             self._file.flush()
+
+    def _fill(self, line: CycleLine, snapshot: Snapshot, plan: Plan) -> None:
+        estimates = snapshot.estimates
+        self._stale.update((change.serial, None) for change in line.changed)
+        if estimates.asked or snapshot.samples:
+            line.beliefs = self._beliefs(snapshot)
+        if estimates.asked_speeds:
+            line.speeds = self._new_speeds(snapshot)
+        if snapshot.samples:
+            line.samples = [pack_sample(sample) for sample in snapshot.samples]
+        if snapshot.used_cpu or self._used_cpu:
+            line.used_cpu = self._usage(snapshot)
+        if snapshot.notes:
+            line.notes = [[job, sentence] for job, sentence in snapshot.notes]
+        if plan.decisions:
+            line.plan = [pack_decision(decision) for decision in plan.decisions]
+        if plan.until != math.inf:
+            line.until = plan.until
 
     def end(self, now: float, unfinished: int) -> None:
         self._write(End(now, unfinished))
@@ -118,22 +129,22 @@ class LogWriter:
                 fresh.append([asked[0], counts, speed])
         return fresh
 
-    def _beliefs(self, snapshot: Snapshot, changed: list[Change]) -> list[list[Any]]:
+    def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
         """Of every job whose beliefs may have changed since somebody last looked, if somebody looked now."""
-        for change in changed:
-            self._stale[change.serial] = None
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:
-                self._stale[snapshot.jobs.value(snapshot.jobs.row_of[sample.job], "serial")] = None
+                self._stale[snapshot.jobs.serial_of(snapshot.jobs.row_of[sample.job])] = None
         if not snapshot.estimates.asked:
             return []
         beliefs = snapshot.estimates.beliefs
-        rows, self._stale = _rows(snapshot, self._stale), {}
+        wanted, self._stale = sorted(self._stale), {}
         if beliefs.rich:
             return self._told.fresh(snapshot.jobs.serial, beliefs)
+        left, at, burning = beliefs.left, beliefs.at, beliefs.burning
         return [
-            [number, _number(beliefs.left[row]), float(beliefs.at[row]), bool(beliefs.burning[row])]
-            for number, row in rows.items()
+            [number, _number(left.item(row)), at.item(row), burning.item(row)]
+            for number in wanted
+            if (row := snapshot.jobs.row_of_serial(number)) is not None
         ]
 
     def _write(self, line: Line) -> None:
@@ -145,27 +156,15 @@ class LogWriter:
             self._file.write(self._encoder.encode(line) + b"\n")
 
 
-def _rows(snapshot: Snapshot, serials: dict[int, None]) -> dict[int, int]:
-    """Rows of these arrival numbers; jobs that have left the table are of no interest any more."""
-    column = snapshot.jobs.serial
-    wanted = sorted(serials)
-    places = column.searchsorted(wanted)
-    return {
-        number: int(row)
-        for number, row in zip(wanted, places, strict=True)
-        if row < len(column) and column[row] == number
-    }
-
-
-_COLUMNS = ("serial", "state", "since", "attained", "service", "touched", "first_start", "saved", "stops")
-
-
 def _change(snapshot: Snapshot, row: int) -> Change:
-    serial, state, since, attained, service, touched, first_start, saved, stops = snapshot.jobs.values(row, _COLUMNS)
-    flights = snapshot.flights
+    jobs, flights = snapshot.jobs, snapshot.flights
+    state, since, attained, service, _, touched, first_start, saved, stops = jobs.record(row)
+    placement = snapshot.placements.get(row)
     return Change(
-        serial, state, since, attained, service, _number(touched), _number(first_start), saved, stops,
-        pack_placement(snapshot.placements.get(row)), _pack_flight(flights.get(row)) if flights else None,
+        jobs.serial_of(row), state, since, attained, service,
+        None if touched == -math.inf else touched, None if math.isnan(first_start) else first_start, saved, stops,
+        None if placement is None else pack_placement(placement),
+        _pack_flight(flights.get(row)) if flights else None,
     )  # fmt: skip
 
 
