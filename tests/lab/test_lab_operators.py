@@ -16,13 +16,18 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
 IN_DEFAULT = "namespaces/default"
 
 
+BUILT_BY_MAKE = ("jobset", "training-operator")
+"""Kueue takes five minutes more to build, so it is tested where it is built already: `headway lab build` does that."""
+
+
 @pytest.fixture(scope="module")
 def lab():
-    """The three take minutes to build, so they are not built for this test: `headway lab build` does that."""
-    missing = programs.missing(OPERATORS)
-    if missing:
-        pytest.skip(f"{', '.join(program.name for program in missing)}: not built; run `headway lab build`")
-    lab = Lab.up(f"test-{os.getpid()}-op", simulated=node_groups(4), operators=list(OPERATORS), owned=True)
+    missing = {program.name for program in programs.missing(OPERATORS)}
+    if not missing.isdisjoint(BUILT_BY_MAKE):
+        say = pytest.fail if os.environ.get("CI") else pytest.skip
+        say(f"{', '.join(sorted(missing))}: not built; run `headway lab build`")
+    built = [name for name in OPERATORS if name not in missing]
+    lab = Lab.up(f"test-{os.getpid()}-op", simulated=node_groups(4), operators=built, owned=True)
     yield lab
     lab.down()
     assert not FIXED_CERTIFICATES.exists()
@@ -86,6 +91,8 @@ def make_kueue(lab: Lab, path: str, kind: str, name: str, spec: dict) -> None:
 
 
 def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab):
+    if programs.missing(["kueue"]):
+        pytest.skip("kueue: not built; run `headway lab build`")
     make_kueue(lab, "resourceflavors", "ResourceFlavor", "any", {})
     quota = {"name": "any", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 2}]}
     groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [quota]}]
