@@ -49,8 +49,9 @@ class Elastic:
     """Seconds that a change is taken to cost; growing must save more."""
     patience: float = 3600.0
     """Seconds after which a waiting job comes first, and others shrink for its least size whatever that costs."""
-    headroom: float = 0.25
-    """Share that a replica keeps above the cpu it uses; infinite means that cpu is never cut."""
+    headroom: float = 1.0
+    """Share that replicas keep above the cpu they use: 1 leaves them twice of it, for what they use is a mean, and they
+    use more in bursts. Infinite means that cpu is never cut."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)

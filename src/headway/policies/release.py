@@ -16,6 +16,8 @@ SMALLEST = 100
 """Thousandths of a core below which no replica is cut."""
 WORTHWHILE = 0.1
 """Share of a role's cpu that must be at stake."""
+SATURATED = 0.85
+"""A job that uses so much of what it was left with is given more."""
 
 
 def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
@@ -64,7 +66,7 @@ def _cpu_change(draft: Draft, row: int, used: float, headroom: float) -> tuple[i
     for role in sorted(held, key=lambda role: (-held[role], role)):
         now, asked = _holds(draft, row, role, CPU), draft.role(row, role).amount(CPU)
         wanted = max(SMALLEST, min(asked, round(now * used * (1.0 + headroom) / total)))
-        if now < asked and used >= total * (1.0 - headroom / 2.0):
+        if now < asked and used >= SATURATED * total:
             wanted = min(asked, 2 * now)  # it uses nearly all that it was left with: it may well want more
             if not _has_room(draft, placement, role, wanted - now):
                 continue

@@ -23,6 +23,7 @@ from headway.sim.faults import NO_FAULTS, Weather, health, refused, with_ready
 from headway.sim.reporting import Reporter
 from headway.sim.sharing import Tenants
 from headway.sim.speed import ALONE, Speed
+from headway.sim.usage import used_cores
 from headway.sim.work import Work
 from headway.sim.world import Costs, Reports, SimulationError, World
 
@@ -267,9 +268,8 @@ class SimCluster:
         assert placement is not None
         company = ALONE if self._tenants is None else self._tenants.company(row)
         rate = self.world.speed(job, placement, board.nodes, company)
-        if company.cpu is not None:
-            counts = (len(nodes) for nodes in placement.nodes)
-            board.uses(row, sum(cpu * count for cpu, count in zip(company.cpu, counts, strict=True)) / 1000)
+        if (cores := used_cores(self.world.speed, job, placement, board.nodes, company)) is not None:
+            board.uses(row, cores)
         if company.neighbours:
             rate *= 1.0 - self.world.sharing.neighbour_loss * company.neighbours
         if self._faulty:

@@ -47,6 +47,10 @@ class Speed:
     """By model. Empty: every job follows the plain forms, and a trace's durations are taken as they are."""
     accelerators: Mapping[str, float] = field(default_factory=dict)
     """Relative speeds by type, for models whose profile has none of their own. Empty: all types are alike."""
+    needs: Mapping[str, float] = field(default_factory=dict)
+    """By job: the share of the cpu it asks for that its replicas can use at all, the rest lies idle; else 1."""
+    metered: bool = False
+    """Whether the cpu that jobs truly use is measured: see `usage`."""
 
     def __call__(self, job: Job, placement: Placement, nodes: Nodes, company: Company = ALONE) -> float:
         if any(len(where) < role.least for role, where in zip(job.roles, placement.nodes, strict=True)):
@@ -80,11 +84,14 @@ class Speed:
             return 1.0
         factors = []
         for number, role in enumerate(job.roles):
-            asked = role.amount(CPU)
+            asked: float = role.amount(CPU)
             vector = None if placement.requests is None else placement.requests[number]
             has: float = asked if vector is None else vector[kinds.index(CPU)]
             if company.cpu is not None:
                 has = max(has, company.cpu[number])
+            if job.id in self.needs:
+                asked *= self.needs[job.id]
+                has = min(has, asked)
             if has != asked and computes(role.name) and asked:
                 ratio = asked / max(1, has)
                 factors.append(1.0 / ((1.0 - self.parallel_cpu) + self.parallel_cpu * ratio))

@@ -1,0 +1,52 @@
+"""How much cpu a job truly uses, beside what it holds.
+
+A replica that computes uses its cpu while it computes, up to what it can use at all; while it exchanges gradients it
+waits. Parameter servers work while the others exchange. What part of a step is which, the model's profile tells; a
+model without one computes all the time. A gang below its least does nothing. Where cpu above the requests is shared, a
+job is taken to use all it can get.
+"""
+
+from __future__ import annotations
+
+from headway.core.job import Job
+from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.core.quantity import CPU
+from headway.predict.profiles import AllReduce, Form, Layout, Servers
+from headway.predict.scaling import computes
+from headway.sim.speed import Company, Speed, SpeedOf
+
+
+def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, company: Company) -> float | None:
+    """Of all replicas together; None where it is not measured."""
+    if company.cpu is not None:
+        return sum(cpu * len(at) for cpu, at in zip(company.cpu, placement.nodes, strict=True)) / 1000
+    return _metered(speed, job, placement, nodes) if isinstance(speed, Speed) and speed.metered else None
+
+
+def _metered(speed: Speed, job: Job, placement: Placement, nodes: Nodes) -> float:
+    if CPU not in nodes.kinds or any(len(at) < role.least for role, at in zip(job.roles, placement.nodes, strict=True)):
+        return 0.0
+    profile, kind, used = speed.profiles.get(job.model), nodes.kinds.index(CPU), 0.0
+    busy = 1.0 if profile is None else computing(profile.form, Layout.of(job, placement))
+    for number, (role, where) in enumerate(zip(job.roles, placement.nodes, strict=True)):
+        vector = None if placement.requests is None else placement.requests[number]
+        has = role.amount(CPU) if vector is None else vector[kind]
+        if computes(role.name):
+            used += len(where) * busy * min(has, speed.needs.get(job.id, 1.0) * role.amount(CPU))
+        else:
+            used += len(where) * (1.0 - busy) * has
+    return used / 1000.0
+
+
+def computing(form: Form, layout: Layout) -> float:
+    """The share of a step in which workers compute."""
+    throughput = form(layout)
+    if throughput <= 0:
+        return 0.0
+    match form:
+        case Servers():
+            return min(1.0, (form.a * form.batch / layout.workers + form.b) * throughput / form.batch)
+        case AllReduce():
+            return min(1.0, form.compute * throughput / layout.workers)
+    return 1.0
