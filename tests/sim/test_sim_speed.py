@@ -73,8 +73,8 @@ def test_more_cpu_by_resize_or_by_what_neighbours_leave() -> None:
 def test_profiles_are_positive_and_prefer_one_node(model) -> None:
     profile = BUILT_IN[model]
     for workers in (1, 2, 4, 8, 16):
-        near = profile.throughput(Layout(workers, workers, 1, 1.0))
-        far = profile.throughput(Layout(workers, workers, workers, 1.0 / workers))
+        near = profile.throughput(Layout.on([0] * workers, [0] * workers))
+        far = profile.throughput(Layout.on(range(workers), range(workers)))
         assert 0 < far <= near + 1e-12
     assert 0 <= profile.error < 0.15
     losses = [profile.curve(share / 10) for share in range(11)]
@@ -84,9 +84,37 @@ def test_profiles_are_positive_and_prefer_one_node(model) -> None:
 def test_one_server_is_slower_with_more_workers_as_measured() -> None:
     """With one parameter server, more workers lower resnet-50's speed: 8.9 samples/s at eight, as measured."""
     form = BUILT_IN["resnet-50"].form
-    two, eight = (form(Layout(workers, 1, workers, 0.0)) for workers in (2, 8))
+    two, eight = (form(Layout.on(range(workers), [99])) for workers in (2, 8))
     assert eight == pytest.approx(8.9, rel=0.15)
     assert eight < two
+
+
+@pytest.mark.parametrize(
+    ("workers", "servers", "crossing", "local"),
+    [
+        ([0], [0], 0.0, 1.0),
+        ([1], [0], 1.0, 0.0),
+        ([1, 1], [0], 1.0, 0.0),
+        ([0, 1], [0], 0.5, 0.5),
+        ([0, 1], [0, 1], 1.0, 0.5),
+        ([1, 1], [0, 0], 2.0, 0.0),
+        ([1, 2, 3, 4], [0], 1.0, 0.0),
+        ([3, 4, 5, 6], [0, 1], 1.0, 0.0),
+        ([0, 1], [], 0.0, 1.0),
+    ],
+)
+def test_what_crosses_shares_the_link_of_its_node(workers, servers, crossing, local) -> None:
+    """As measured between two network namespaces: see docs/simulator.md."""
+    layout = Layout.on(workers, servers)
+    assert (layout.crossing, layout.local) == (crossing, local)
+
+
+def test_the_best_place_is_where_a_job_trains_as_fast_as_asked() -> None:
+    speed = Speed(profiles=BUILT_IN)
+    roles = (a_role("ps", replicas=2, cpu=1), a_role("worker", replicas=8, gpu=1))
+    job = a_job("a", roles=roles, model="vgg-16")
+    assert _at(job, [0, 1], [0] * 4 + [1] * 4, speed=speed) == pytest.approx(1.0)
+    assert _at(job, [2, 2], [0] * 4 + [1] * 4, speed=speed) < 0.9
 
 
 def test_a_profile_measures_against_the_asked_for_size() -> None:

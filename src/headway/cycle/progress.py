@@ -23,12 +23,15 @@ from headway.predict.doubt import patience
 from headway.predict.history import History
 from headway.predict.pace import Guess
 from headway.predict.scaling import plain_speed
+from headway.predict.shapes import Length
 from headway.predict.speed import Fit, Setting, workers_per_node
 from headway.predict.track import Track, Where
 
 _OVER = tuple(int(state) for state in OVER)
 CURVE_SPREAD = 0.6
 """When a loss stops falling is known no better than this."""
+MOST_SPREAD = 2.0
+"""Close to a target, or beyond where it was expected, nothing is known of what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,10 @@ class Progress:
                 return None
         at = track.at if training else snapshot.now
         total = track.total or job.steps
+        if job.target is not None:
+            way = track.steps_to_target(job.target, self.history.reached(job))
+            if way is not None:
+                return _to_target(way, track.step, total, guess, at)
         if total:
             return Belief(Basis.STEPS, max(0, total - track.step) * guess.seconds, at, guess.spread)
         end = track.steps_to_converge()
@@ -167,13 +174,16 @@ class Progress:
 
     def _like(self, snapshot: Snapshot, job: Job, odd: Basis | None, since: float, attained: float) -> Belief:
         """What is left by what like jobs took."""
-        step = self.history.step(job, _asked(job, snapshot.nodes)) if job.steps and not attained else None
-        if step is not None and job.steps:
-            return Belief(odd or Basis.HISTORY, job.steps * step.seconds, since, step.spread)
-        known = self.history.durations.predict(job)
-        if known is None:
+        known = self.history.reached(job).known()
+        steps = min(job.steps or math.inf, known[0]) if known is not None else job.steps
+        step = self.history.step(job, _asked(job, snapshot.nodes)) if steps and not attained else None
+        if step is not None and steps:
+            spread = step.spread if known is None else math.hypot(step.spread, known[1])
+            return Belief(odd or Basis.HISTORY, steps * step.seconds, since, spread)
+        took = self.history.durations.predict(job)
+        if took is None:
             return Belief(odd or Basis.NOTHING)
-        return Belief(odd or Basis.HISTORY, max(0.0, known[0] - attained), since, known[1])
+        return Belief(odd or Basis.HISTORY, max(0.0, took[0] - attained), since, took[1])
 
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
@@ -189,6 +199,14 @@ class Progress:
         if counts == track.placement.counts:
             setting = track.setting
         return track.fitted(prior).relative(setting, asked)
+
+
+def _to_target(way: Length, step: int, total: int | None, guess: Guess, at: float) -> Belief:
+    """What is left to the target, or to the last step where that comes before."""
+    end = min(way.median, total or math.inf)
+    left = max(0.0, end - step)
+    spread = way.spread * end / left if left > 0 else MOST_SPREAD
+    return Belief(Basis.TARGET, left * guess.seconds, at, min(MOST_SPREAD, math.hypot(guess.spread, spread)))
 
 
 def _asked(job: Job, nodes: Nodes) -> Setting:

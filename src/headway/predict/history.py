@@ -10,10 +10,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.core.job import Job
+from headway.core.job import Job, Target
 from headway.predict.duration import Durations
 from headway.predict.pace import Guess
 from headway.predict.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms
+from headway.predict.target import NOBODY, Reached
 from headway.predict.track import Prior, Track
 
 LEAST_JOBS = 2
@@ -58,6 +59,12 @@ class Kind:
 class History:
     kinds: Mapping[tuple[str, Form], Kind] = field(default_factory=dict)
     durations: Durations = Durations()
+    targets: Mapping[tuple[str, Target], Reached] = field(default_factory=dict)
+    """By model and target."""
+
+    def reached(self, job: Job) -> Reached:
+        """What jobs of the same model with the same target took to it."""
+        return NOBODY if job.target is None else self.targets.get((job.model, job.target), NOBODY)
 
     def prior(self, job: Job, asked: Setting) -> Prior:
         """Where to start from: the model's history where there is one, Amdahl's law otherwise."""
@@ -84,7 +91,7 @@ class History:
         """A job has finished well."""
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         if track is None or not job.model or track.doubt.strikes:
-            return History(self.kinds, durations)
+            return History(self.kinds, durations, self.targets)
         prior = self.prior(job, asked)
         key = (job.model, prior.form)
         kind = self.kinds.get(key, Kind())
@@ -96,7 +103,11 @@ class History:
             workers = asked.layout.workers
             seconds = kind.seconds.get(workers, Seconds()).add(at_asked.seconds)
             kind = Kind(kind.coefficients, kind.weight, {**kind.seconds, workers: seconds})
-        return History({**self.kinds, key: kind}, durations)
+        targets = self.targets
+        if job.target is not None:
+            there = self.reached(job).learn(track.metrics, track.step, job.target)
+            targets = {**targets, (job.model, job.target): there}
+        return History({**self.kinds, key: kind}, durations, targets)
 
 
 def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:

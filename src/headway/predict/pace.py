@@ -119,5 +119,8 @@ class Pace:
         if self.seconds2 <= 0 or self.both <= 0:
             return None
         slope = self.both / self.seconds2
-        spread = self._noise(slope) / (slope * math.sqrt(self.seconds2))
+        sure = slope * math.sqrt(self.seconds2)
+        if not (0.0 < sure < math.inf):  # times too close together for numbers
+            return None
+        spread = self._noise(slope) / sure
         return Guess(1.0 / slope, max(1e-4, spread))

@@ -8,8 +8,10 @@ with one batch divided among the workers. `Measured` looks up points instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 from headway.core.job import Job
@@ -27,6 +29,9 @@ class Layout:
     """Nodes that hold workers."""
     local: float
     """Share of worker and server pairs that share a node."""
+    crossing: float = 0.0
+    """What crosses the busiest node's link, both ways, relative to every replica on a node of its own. More than 1
+    where servers, or workers, share a link."""
 
     @classmethod
     def of(cls, job: Job, placement: Placement) -> Layout:
@@ -34,9 +39,23 @@ class Layout:
                    for node in where]  # fmt: skip
         servers = [node for role, where in zip(job.roles, placement.nodes, strict=True) if not computes(role.name)
                    for node in where]  # fmt: skip
-        pairs = len(workers) * len(servers)
-        local = sum(workers.count(node) for node in servers) / pairs if pairs else 1.0
-        return cls(len(workers), len(servers), len(set(workers)), local)
+        return cls.on(workers, servers)
+
+    @classmethod
+    def on(cls, workers: Sequence[int], servers: Sequence[int]) -> Layout:
+        """By the node of each. A link carries what its node's servers send away and what its workers fetch: measured,
+        the two hardly overlap.
+        """
+        workers_on, w, p = Counter(workers), len(workers), len(servers)
+        if not w or not p:
+            return cls(w, p, len(workers_on), 1.0)
+        servers_on = Counter(servers)
+        local = sum(count * workers_on[node] for node, count in servers_on.items())
+        busiest = max(
+            servers_on[node] * (w - workers_on[node]) + workers_on[node] * (p - servers_on[node])
+            for node in workers_on | servers_on
+        )
+        return cls(w, p, len(workers_on), local / (w * p), busiest / max(w, p))
 
     @classmethod
     def asked(cls, job: Job, per_node: int = 0) -> Layout:
@@ -48,8 +67,20 @@ class Layout:
         """So many replicas per role, in the best place."""
         workers = sum(count for role, count in zip(job.roles, counts, strict=True) if computes(role.name))
         servers = sum(counts) - workers
-        nodes = -(-workers // per_node) if per_node else 1
-        return cls(workers, servers, nodes, 1.0 / nodes if nodes > 1 else 1.0)
+        return _best(workers, servers, per_node or max(1, workers))
+
+    def distance(self, inside: float) -> float:
+        """What exchanging bytes takes, relative to every replica on a node of its own; inside a node it takes
+        `inside` of that.
+        """
+        return self.crossing + inside * self.local
+
+
+@cache
+def _best(workers: int, servers: int, per_node: int) -> Layout:
+    """Few nodes, and servers dealt out to them."""
+    nodes = max(1, -(-workers // per_node))
+    return Layout.on([number // per_node for number in range(workers)], [number % nodes for number in range(servers)])
 
 
 class Form(Protocol):
@@ -89,6 +120,7 @@ class Servers:
     """Seconds per step with p servers and w workers: a·batch/w + b + c·w/p + d·w + e·p.
 
     The exchange (c and d) was measured across nodes; between replicas that share a node it takes `inside` of that.
+    Bytes (c) that cross share their node's link.
     """
 
     a: float
@@ -103,9 +135,9 @@ class Servers:
         workers, servers = layout.workers, layout.servers or layout.workers
         if workers < 1:
             return 0.0
-        distance = 1.0 - (1.0 - self.inside) * layout.local
-        exchange = self.c * workers / servers + self.d * workers
-        return self.batch / (self.a * self.batch / workers + self.b + distance * exchange + self.e * servers)
+        exchange = self.c * workers / servers * layout.distance(self.inside)
+        exchange += self.d * workers * (1.0 - (1.0 - self.inside) * layout.local)
+        return self.batch / (self.a * self.batch / workers + self.b + exchange + self.e * servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +175,12 @@ class Curve:
 
     def __call__(self, share: float) -> float:
         return 1.0 / (self.b0 * share + self.b1) + self.b2
+
+    def share_to(self, loss: float) -> float:
+        """The share of training after which the loss is no more than this; infinite where it never is."""
+        if loss <= self.b2:
+            return math.inf
+        return max(0.0, (1.0 / (loss - self.b2) - self.b1) / self.b0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,10 +67,7 @@ class Setting:
     @classmethod
     def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Setting:
         """So many replicas per role in the best place; as asked otherwise."""
-        workers = sum(count for role, count in zip(job.roles, counts, strict=True) if computes(role.name))
-        servers = sum(counts) - workers
-        nodes = max(1, -(-workers // per_node)) if per_node else 1
-        return cls(Layout(workers, servers, nodes, 1.0 / nodes))
+        return cls(Layout.sized(job, counts, per_node))
 
 
 def workers_per_node(job: Job, nodes: Nodes) -> int:
@@ -113,7 +110,7 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
         return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w)
     far = 1.0 - (1.0 - INSIDE) * layout.local
     if form is Form.SYNC:
-        return (*compute, far * w / p, far * w, float(p))
+        return (*compute, layout.distance(INSIDE) * w / p, far * w, float(p))
     return (*compute, far / p, p / w)
 
 

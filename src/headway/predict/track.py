@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from headway.core.job import Target
 from headway.core.placement import Placement
 from headway.core.snapshot import Sample
 from headway.predict import curve, doubt
 from headway.predict.doubt import TRUST, Doubt
 from headway.predict.growth import Grower
 from headway.predict.pace import Guess, Pace
+from headway.predict.shapes import Length
 from headway.predict.speed import Coefficients, Fit, Form, Observation, Setting, fit
+from headway.predict.target import Reached, steps_to
 
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01
@@ -29,6 +32,10 @@ CURVE_AGAIN = 1.1
 """Growth of the step after which a loss curve is fitted again."""
 SURE = 0.15
 """A measurement that is vaguer than this says nothing of other settings."""
+
+
+Points = tuple[tuple[float, float], ...]
+"""Step and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +68,9 @@ class Track:
     pace: Pace
     seen: tuple[Observation, ...] = ()
     """By setting, those that the job has left."""
-    losses: tuple[tuple[float, float], ...] = ()
+    losses: Points = ()
+    metrics: Points = ()
+    """Of what the job's target is about."""
     grower: Grower | None = None
     doubt: Doubt = TRUST
     memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
@@ -78,7 +87,7 @@ class Track:
             placement=placement, setting=setting, pace=Pace.beginning(sample.at, sample.step, expected),
         )  # fmt: skip
         grower, losses = track.with_loss(sample)
-        return replace(track, grower=grower, losses=losses)
+        return replace(track, grower=grower, losses=losses, metrics=track.with_metric(sample))
 
     def fold(self, sample: Sample, now: float) -> Track:
         """A report from where the job was at the last one."""
@@ -97,7 +106,7 @@ class Track:
             began=self.began, at=max(self.at, sample.at), step=sample.step, placement=self.placement,
             total=_total(sample.total_steps, self.total), setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
-            memo=self.memo,
+            metrics=self.with_metric(sample), memo=self.memo,
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -116,7 +125,7 @@ class Track:
         return replace(
             self, at=sample.at, step=sample.step, total=_total(sample.total_steps, self.total), seen=seen,
             placement=where.placement, setting=where.setting, pace=self._anew(sample, expected),
-            grower=grower, losses=losses,
+            grower=grower, losses=losses, metrics=self.with_metric(sample),
         )  # fmt: skip
 
     def guess(self) -> Guess | None:
@@ -162,6 +171,15 @@ class Track:
             self.memo.curve_of, self.memo.steps = points, math.inf if found is None else found.steps_to_converge()
         return self.memo.steps if math.isfinite(self.memo.steps) else None
 
+    def steps_to_target(self, target: Target, like: Reached) -> Length | None:
+        """The whole way to the target in steps; None where neither its metric nor like jobs tell."""
+        upto = CURVE_AGAIN ** math.floor(math.log(max(1, self.step), CURVE_AGAIN))
+        points = tuple(point for point in self.metrics if point[0] <= upto)
+        asked = (target, like, points, upto)
+        if self.memo.length_of != asked:
+            self.memo.length_of, self.memo.length = asked, steps_to(target, points, int(upto), like)
+        return self.memo.length
+
     def _adds_nothing(self, sample: Sample) -> bool:
         gone = sample.at - self.at
         return (
@@ -178,7 +196,15 @@ class Track:
     def _anew(sample: Sample, prior: Guess | None) -> Pace:
         return Pace.beginning(sample.at, sample.step, None if prior is None else prior.vaguer(MOVED_SPREAD))
 
-    def with_loss(self, sample: Sample) -> tuple[Grower | None, tuple[tuple[float, float], ...]]:
+    def with_metric(self, sample: Sample) -> Points:
+        """As with losses: newest steps only, and numbers only."""
+        if sample.metric is None or not abs(sample.metric) < MOST_LOSS:
+            return self.metrics
+        if self.metrics and sample.step <= self.metrics[-1][0]:
+            return self.metrics
+        return curve.thinned((*self.metrics, (float(sample.step), sample.metric)))
+
+    def with_loss(self, sample: Sample) -> tuple[Grower | None, Points]:
         """Growth and loss points after this report. What is no number is no loss."""
         if sample.loss is None or not abs(sample.loss) < MOST_LOSS:
             return self.grower, self.losses
@@ -200,6 +226,8 @@ class Memo:
     fit: Fit | None = None
     curve_of: object = None
     steps: float = math.inf
+    length_of: object = None
+    length: Length | None = None
 
 
 def _rounded(one: Observation) -> Observation:

@@ -63,6 +63,7 @@ def _seconds(snapshot: Snapshot, world: World, row: int, known: float) -> float:
     work = world.work(job)
     if work is None:
         raise SimulationError(f"job {job.id!r}: field seconds is needed to simulate it, or an estimate of what is left")
+    work *= world.reach(job)
     attained, since = snapshot.jobs.values(row, ("attained", "since"))
     trained: float = attained + (snapshot.now - since if snapshot.jobs.state_of(row) in TRAINING else 0.0)
     return max(0.0, work - trained)

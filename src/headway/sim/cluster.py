@@ -86,10 +86,13 @@ class SimCluster:
     def truth(self, snapshot: Snapshot) -> Beliefs:
         """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
         count = snapshot.jobs.count
-        rate, training = self.work.rate[:count], snapshot.jobs.training()
-        left = self.work.left[:count].copy()
-        np.divide(left, rate, out=left, where=training & (rate > 0))
-        return Beliefs(left, self.work.at[:count].copy(), training & (rate > 0))
+        left, burning = self.work.left[:count].copy(), np.zeros(count, np.bool_)
+        rows = snapshot.jobs.training().nonzero()[0]
+        rate = self.work.rate[rows]
+        rows, rate = rows[rate > 0], rate[rate > 0]
+        left[rows] /= rate
+        burning[rows] = True
+        return Beliefs(left, self.work.at[:count].copy(), burning)
 
     def speed_at(self, job: Job, counts: tuple[int, ...]) -> float:
         """What an oracle knows of another size: true speed in the best place of this cluster."""
@@ -142,6 +145,8 @@ class SimCluster:
         if work is None and left is None:
             raise SimulationError(f"job {job.id!r}: field seconds is needed to simulate it")
         row = self.board.add(job, self.now)
+        if work and job.target is not None:
+            work *= self.world.reach(job)
         self.work.add(row, max(work or 0.0, left or 0.0), self.now, left)
         return row
 

@@ -11,7 +11,6 @@ from headway.core.snapshot import Sample
 from headway.core.states import TRAINING
 from headway.predict.profiles import Curve
 from headway.sim.faults import chance
-from headway.sim.speed import Speed
 from headway.sim.work import Work
 from headway.sim.world import World
 
@@ -39,9 +38,7 @@ class Reporter:
             job, total = board.job(row), work.total.item(row)
             if job.steps is None or total <= 0:
                 continue
-            share = 1.0 - work.left_at(row, now) / total
-            step = int(job.steps * share)
-            board.sampled(Sample(job.id, now, step, self._loss(job, share, step), job.steps))
+            board.sampled(self._sample(job, 1.0 - work.left_at(row, now) / total, now))
             self._last[row] = now
 
     def renumber(self, kept: list[int]) -> None:
@@ -49,12 +46,20 @@ class Reporter:
         self._last[: len(rows)] = self._last[rows]
         self._last[len(rows) :] = -np.inf
 
+    def _sample(self, job: Job, share: float, now: float) -> Sample:
+        """A job that stops at a target knows the most steps, not their number."""
+        assert job.steps is not None
+        if job.target is None:
+            step = int(job.steps * share)
+            return Sample(job.id, now, step, self._loss(job, share, step), job.steps)
+        share *= self._world.reach(job)
+        step = int(job.steps * share)
+        loss = self._loss(job, share, step)
+        return Sample(job.id, now, step, loss, None, loss if job.target.metric == "loss" else None)
+
     def _loss(self, job: Job, share: float, step: int) -> float:
         world = self._world
-        curve = _PLAIN
-        if isinstance(world.speed, Speed) and job.model in world.speed.profiles:
-            curve = world.speed.profiles[job.model].curve
-        loss = curve(share)
+        loss = (world.curve(job) or _PLAIN)(share)
         if world.reports.noise:
             loss *= 1.0 + chance(world.seed, "loss", job.id, step).gauss(0.0, world.reports.noise)
         return loss

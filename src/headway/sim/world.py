@@ -9,6 +9,7 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
+from headway.predict.profiles import Curve
 from headway.sim.faults import NO_FAULTS, Faults
 from headway.sim.sharing import NO_SHARING, Sharing
 from headway.sim.speed import Speed, SpeedOf
@@ -71,3 +72,16 @@ class World:
     """Jobs that can save do so after every so many seconds of training; 0 means only when they are told to."""
     seed: int = 0
     """Of everything that is left to chance. Same seed, same log, byte for byte."""
+
+    def curve(self, job: Job) -> Curve | None:
+        """How its loss falls, where its model has a profile."""
+        profile = self.speed.profiles.get(job.model) if isinstance(self.speed, Speed) else None
+        return None if profile is None else profile.curve
+
+    def reach(self, job: Job) -> float:
+        """The share of all its training after which it stops at its target: all of it, unless its curve says less."""
+        target = job.target
+        if target is None or target.higher or target.metric != "loss":
+            return 1.0
+        curve = self.curve(job)
+        return 1.0 if curve is None else min(1.0, curve.share_to(target.value))
