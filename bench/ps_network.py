@@ -208,8 +208,8 @@ def measure(names: tuple[str, str], sizes: Sizes, rates: tuple[int, ...], steps:
                 kind = (len(where.servers), len(where.workers))
                 measured, losses = train(names, where, (hidden, batch), steps)
                 foretold = foretell(where, together[kind], model_bytes, network, inside)
-                rows.append(Row(model_bytes / 1e6, batch, megabits, *kind, where.name, together[kind], measured, foretold,
-                                losses))  # fmt: skip
+                setting = (model_bytes / 1e6, batch, megabits, *kind, where.name)
+                rows.append(Row(*setting, together[kind], measured, foretold, losses))
                 print(f"{len(rows)} of {len(sizes) * len(rates) * len(CROSSING)}", end="\r", file=sys.stderr)
     return rows
 
@@ -228,9 +228,8 @@ def show(rows: list[Row]) -> None:
     for where in CROSSING:
         kind = (len(where.servers), len(where.workers))
         found = sorted(row.ratio for row in rows if (row.servers, row.workers, row.where) == (*kind, where.name))
-        print(
-            f"| {kind[0]}, {kind[1]} | {where.name} | {statistics.median(found):.2f} | {found[0]:.2f} to {found[-1]:.2f} |"
-        )
+        middle = f"{statistics.median(found):.2f} | {found[0]:.2f} to {found[-1]:.2f}"
+        print(f"| {kind[0]}, {kind[1]} | {where.name} | {middle} |")
     off = sorted(abs(row.ratio - 1) for row in rows)
     falls = sum(row.losses[1] < row.losses[0] for row in rows)
     print(f"\nerror: median {statistics.median(off):.1%}, mean {statistics.mean(off):.1%}, largest {off[-1]:.1%}; "
