@@ -120,6 +120,15 @@ class Estimates:
         left: FloatArray = np.maximum(beliefs.left - np.where(beliefs.burning, now - beliefs.at, 0.0), 0.0)
         return left
 
+    def left_of(self, rows: npt.NDArray[np.intp], now: float) -> FloatArray:
+        """The same of these rows alone, aligned with them."""
+        beliefs = self.beliefs
+        left: FloatArray = beliefs.left[rows]
+        burns = beliefs.burning[rows].nonzero()[0]
+        if len(burns):
+            left[burns] -= now - beliefs.at[rows[burns]]
+        return np.maximum(left, 0.0, out=left)
+
     def spread(self) -> FloatArray:
         """By row: standard deviation of time left as a share of it; not a number where it is not known."""
         spread = self.beliefs.spread

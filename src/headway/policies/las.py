@@ -21,12 +21,14 @@ from headway.core.states import State
 from headway.policies.emptiest import place_emptiest
 from headway.policies.place import place
 from headway.policies.preempt import run_best
-from headway.policies.rank import Rows, service
+from headway.policies.rank import Key, Rows, service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""
-_MANY = 1 << 21
-"""More than there are jobs."""
+_KIND = 4e8
+"""More than there are jobs, and more than the seconds of a run."""
+_QUEUE = 3 * _KIND
+_RUNNING = int(State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +45,9 @@ class Las:
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
 
-        def key(rows: Rows) -> npt.NDArray[np.int64]:
-            inside = rows.astype(np.int64) if self.by_arrival else _place_in_queue(snapshot, rows)
-            return self._queue(service(snapshot, rows)) * _MANY + inside
+        def key(rows: Rows) -> Key:
+            inside = snapshot.jobs.serial[rows] if self.by_arrival else _place_in_queue(snapshot, rows)
+            return self._queue(service(snapshot, rows)) * _QUEUE + inside
 
         run_best(draft, key, placing=place_emptiest if self.emptiest else place)
         self._wake_at_next_fall(draft)
@@ -62,15 +64,18 @@ class Las:
 
     def _wake_at_next_fall(self, draft: Draft) -> None:
         snapshot = draft.snapshot
+        jobs = snapshot.jobs
         starting = [row for row in draft.decided_rows() if isinstance(draft.decided(row), Start)]
-        waiting = snapshot.jobs.waiting()
+        waiting = jobs.waiting()
         if len(waiting) == len(starting):
             return
-        waits = np.setdiff1d(waiting, starting, assume_unique=True) if starting else waiting
-        first = self._queue(snapshot.jobs.service[waits].min(keepdims=True))[0]
-        up = np.concatenate([snapshot.jobs.running(), np.array(starting, np.intp)])
-        had, size = service(snapshot, up), np.maximum(snapshot.jobs.size[up], 1)
-        size[len(up) - len(starting) :] = snapshot.jobs.width[starting]
+        had = jobs.service[waiting]
+        if starting:
+            had[waiting.searchsorted(starting)] = np.inf
+        first = self._queue(had.min(keepdims=True))[0]
+        up = np.concatenate([jobs.running(), np.array(starting, np.intp)])
+        had, size = service(snapshot, up), np.maximum(jobs.size[up], 1)
+        size[len(up) - len(starting) :] = jobs.width[starting]
         queue = self._queue(had)
         falls = (queue < len(self._limits())) & (queue >= first)
         if falls.any():
@@ -78,13 +83,14 @@ class Las:
             draft.wake(snapshot.now + float(((limits - had[falls]) / size[falls]).min()))
 
 
-def _place_in_queue(snapshot: Snapshot, rows: Rows) -> npt.NDArray[np.int64]:
-    """Where each would stand if all were in one queue: running, stopped, new."""
+def _place_in_queue(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Where each stands in its queue: the running by when they started, then the stopped, the last first, then new
+    ones by arrival.
+    """
     jobs = snapshot.jobs
-    running = np.flatnonzero(jobs.state[rows] == State.RUNNING)
-    stopped = np.flatnonzero((jobs.stops[rows] > 0) & (jobs.state[rows] == State.WAITING))
-    places = np.arange(len(rows)) + len(stopped)
-    places[running] = np.argsort(np.argsort(jobs.since[rows[running]], kind="stable"), kind="stable")
-    last_first = np.argsort(np.argsort(-jobs.since[rows[stopped]], kind="stable"), kind="stable")
-    places[stopped] = len(running) + last_first
+    places: FloatArray = jobs.serial[rows].astype(np.float64) + 2 * _KIND
+    running = jobs.state[rows] == _RUNNING
+    places[running] = jobs.since[rows[running]]
+    stopped = ((jobs.stops[rows] > 0) & ~running).nonzero()[0]
+    places[stopped] = 2 * _KIND - 1.0 - jobs.since[rows[stopped]]
     return places

@@ -10,21 +10,27 @@ once. What a stop frees is given away in a later snapshot, when it is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.draft import Draft
-from headway.core.node import IntArray
+from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
-from headway.core.shape import RoleShape
+from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.place import place, place_asked, room
-from headway.policies.rank import Key, Rows, by_key, touchable
+from headway.policies.rank import Key, Rows, by_key, stoppable, touchable
 
 _RUNNING = int(State.RUNNING)
+FEW = 24
+"""So few are counted one by one."""
+LITTLE = 16
+"""So little room is filled by looking for the least."""
+TRIES = 6
 SOON = 1.0
 """Seconds until the next waiting job may make room, where nothing happens before."""
 
@@ -32,7 +38,8 @@ SOON = 1.0
 def run_best(
     draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0, placing: Callable[..., Placement | None] = place
 ) -> None:
-    """Starts and stops jobs so that those with the least key run. `key` is asked only where there is a choice.
+    """Starts and stops jobs so that those with the least key run. `key` is asked only where there is a choice, and
+    what it says of a job must not depend on who else is asked about.
 
     Where replicas are not alike, a running job counts as better by the margin; where they are, `placing` places.
     """
@@ -61,8 +68,19 @@ def run_best(
 
 def _only_role(snapshot: Snapshot) -> RoleShape | None:
     """The role that all jobs have, if every replica in the snapshot could take the place of every other."""
+    shapes, known = snapshot.jobs.shapes, snapshot.nodes.known
+    before = known.get("only role")
+    if isinstance(before, tuple) and before[0] is shapes:
+        role: RoleShape | None = before[1]
+        return role
+    role = _role_of_all(shapes)
+    known["only role"] = (shapes, role)
+    return role
+
+
+def _role_of_all(shapes: Sequence[Shape]) -> RoleShape | None:
     first: RoleShape | None = None
-    for shape in snapshot.jobs.shapes:
+    for shape in shapes:
         if len(shape.roles) != 1 or shape.elastic or shape.missing:
             return None
         role = shape.roles[0]
@@ -75,54 +93,73 @@ def _only_role(snapshot: Snapshot) -> RoleShape | None:
 
 def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
     """Whether everybody holds what he asked for: not so after a resize."""
-    jobs = snapshot.jobs
-    capacity = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
-    held = int(jobs.size[jobs.state == _RUNNING].sum())
+    jobs, known = snapshot.jobs, snapshot.nodes.known
+    asked = ("slots", role.asks, role.constraint)
+    capacity = known.get(asked)
+    if capacity is None:
+        capacity = known[asked] = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
+    held = int(jobs.size[jobs.running()].sum())
     for flight in snapshot.flights.values():
         held += flight.towards.width() if flight.towards is not None else 0
     return slots + held == capacity
 
 
 def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> list[int]:
-    """Who starts now. Ranks only the running and those that come before one of them; the others share the rest."""
+    """Who starts now. Ranked are only waiting jobs that come before a running one, and running ones that come behind a
+    waiting one: the other running ones stay, and the other waiting ones share what is left over.
+    """
     snapshot = draft.snapshot
-    jobs = snapshot.jobs
-    if int(jobs.width[waiting].sum()) <= slots:
+    width = snapshot.jobs.width
+    if len(waiting) <= slots and int(width[waiting].sum()) <= slots:
         return _have_room(draft, waiting, slots, role)
-    rows = touchable(snapshot, waiting)
-    keys, first_waiting = key(rows), len(rows) - len(waiting)
-    keys = np.where(np.isnan(keys), np.inf, keys)
-    passes = keys < keys[:first_waiting].max(initial=-np.inf)
-    passes[:first_waiting] = True
-    leftover, starting = slots, waiting[:0]
-    if passes[first_waiting:].any():
-        ranked = by_key(rows[passes], keys[passes])
-        running = jobs.state[ranked] == _RUNNING
-        widths = np.where(running, jobs.size[ranked], jobs.width[ranked])
-        chosen = choose(widths, slots + int(widths[running].sum()))
-        leftover += int(widths[running].sum()) - int(widths[chosen].sum())
-        starting = ranked[chosen & ~running]
-        for row in ranked[running & ~chosen].tolist():
+    running, keys = stoppable(snapshot), key(waiting)
+    running_keys = key(running)
+    running_keys = np.where(np.isnan(running_keys), np.inf, running_keys)
+    passes = (keys < running_keys.max(initial=-np.inf)).nonzero()[0]
+    leftover, starting = slots, list[int]()
+    if len(passes):
+        behind = (running_keys > keys[passes].min()).nonzero()[0]
+        up, new = running[behind], waiting[passes]
+        rows = np.concatenate([up, new])
+        order = by_key(np.arange(len(rows)), np.concatenate([running_keys[behind], keys[passes]]))
+        widths = np.concatenate([snapshot.jobs.size[up], width[new]])[order]
+        chosen = choose(widths, slots + int(snapshot.jobs.size[up].sum()))
+        leftover = slots + int(snapshot.jobs.size[up].sum()) - int(widths[chosen].sum())
+        starting = rows[order[chosen & (order >= len(up))]].tolist()
+        for row in rows[order[~chosen & (order < len(up))]].tolist():
             draft.stop(row)
     if leftover:
-        behind = ~passes
-        starting = np.concatenate([starting, _least(rows[behind], keys[behind], jobs.width[rows[behind]], leftover)])
-    return _have_room(draft, starting, slots, role)
+        starting += _least(waiting, keys, passes, (width, leftover))
+    return _have_room(draft, np.array(starting, np.intp), slots, role)
 
 
-def _least(rows: Rows, keys: Key, widths: npt.NDArray[np.integer], capacity: int) -> Rows:
-    """In order of their keys whatever fits. Little room is filled by looking for the least, without sorting all."""
-    fits = np.flatnonzero(widths <= capacity)
-    if capacity > 16:
-        ranked = by_key(fits, keys[fits])
-        return rows[ranked[choose(widths[ranked], capacity)]]
-    found: list[int] = []
-    while len(fits):
-        best = int(fits[keys[fits].argmin()])
-        found.append(best)
-        capacity -= int(widths[best])
-        fits = fits[(fits != best) & (widths[fits] <= capacity)]
-    return rows[found]
+def _least(waiting: Rows, keys: Key, passed: Rows, space: tuple[IntArray, int]) -> list[int]:
+    """Of the others, in order of their keys, whatever fits. Little room is filled by looking for the least, without
+    sorting all; where too many of those are too wide, the narrow ones are picked out first.
+    """
+    width, capacity = space
+    left: FloatArray = keys.astype(np.float64)
+    left[passed] = np.inf
+    gone, found = passed.tolist(), list[int]()
+    for _ in range(TRIES if capacity <= LITTLE else 0):
+        best = int(left.argmin())
+        if not math.isfinite(left.item(best)):
+            break
+        gone.append(best)
+        left[best] = np.inf
+        row = waiting.item(best)
+        if width.item(row) <= capacity:
+            found.append(row)
+            capacity -= width.item(row)
+            if not capacity:
+                return found
+    fits = width[waiting] <= capacity
+    fits[gone] = False
+    narrow = fits.nonzero()[0]
+    if len(narrow):
+        ranked = waiting[by_key(narrow, keys[narrow])]
+        found += ranked[choose(width[ranked], capacity)].tolist()
+    return found
 
 
 def _have_room(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> list[int]:
@@ -138,6 +175,12 @@ def _have_room(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> list[in
 def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:
     """In order, whatever still fits: as many rounds as there are widths, not as there are jobs."""
     chosen = np.zeros(len(widths), np.bool_)
+    if len(widths) <= FEW:
+        for place, width in enumerate(widths.tolist()):
+            if width <= capacity:
+                chosen[place] = True
+                capacity -= width
+        return chosen
     candidates = np.flatnonzero(widths <= capacity)
     while len(candidates):
         sums = np.cumsum(widths[candidates])

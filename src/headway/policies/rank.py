@@ -36,13 +36,22 @@ def by_key(rows: Rows, key: Key) -> Rows:
 def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
     """Jobs that a preempting policy ranks: running ones that it may stop, then waiting ones; each in arrival order.
 
-    Running ones come first, so that a tie never stops anybody. One that was started this very moment is left alone:
-    where everything costs nothing, a policy must not go round in circles without time going on.
+    Running ones come first, so that a tie never stops anybody.
+    """
+    return np.concatenate([stoppable(snapshot), waiting])
+
+
+def stoppable(snapshot: Snapshot) -> Rows:
+    """Running jobs that a policy may stop, in arrival order.
+
+    One that was started this very moment is left alone: where everything costs nothing, a policy must not go round in
+    circles without time going on.
     """
     jobs = snapshot.jobs
     running = jobs.running()
-    stoppable = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
-    return np.concatenate([running[stoppable], waiting])
+    may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
+    rows: Rows = running[may]
+    return rows
 
 
 def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
@@ -51,8 +60,11 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
     At the asked-for size whatever size a job has, so that its rank does not change by being stopped.
     """
     jobs = snapshot.jobs
-    left: FloatArray = snapshot.estimates.left(snapshot.now)[rows]
-    other = np.flatnonzero((jobs.size[rows] != jobs.width[rows]) & (jobs.size[rows] > 0))
+    left = snapshot.estimates.left_of(rows, snapshot.now)
+    size = jobs.size[rows]
+    other = size.nonzero()[0]
+    if len(other):
+        other = other[size[other] != jobs.width[rows[other]]]
     for place in other.tolist():
         row = int(rows[place])
         left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
@@ -64,7 +76,8 @@ def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
     jobs = snapshot.jobs
     had: FloatArray = jobs.service[rows]
     size = jobs.size[rows]
-    up = np.flatnonzero(size)
-    up = up[jobs.training()[rows[up]]]
-    had[up] += (snapshot.now - jobs.since[rows[up]]) * size[up]
+    up = size.nonzero()[0]
+    if len(up):
+        up = up[jobs.training()[rows[up]]]
+        had[up] += (snapshot.now - jobs.since[rows[up]]) * size[up]
     return had
