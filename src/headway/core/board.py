@@ -33,6 +33,7 @@ from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
 from headway.core.table import Table
 
 Remap = Callable[[list[int]], None]
+_WAITING, _RUNNING, _MOVING = int(State.WAITING), int(State.RUNNING), int(State.MOVING)
 
 
 class IllegalTransition(Exception):  # noqa: N818  it names a fact, not an error class
@@ -77,7 +78,8 @@ class Board:
             self._own()
         self._hold(row, () if placement is None else (placement,))
         self._flights.pop(row, None)
-        moved = placement is not None and self.state(row) is State.MOVING and placement != self._placements.get(row)
+        state_before = self.table.columns.records[row][STATE]
+        moved = state_before == _MOVING and placement is not None and placement != self._placements.get(row)
         if placement is None:
             self._placements.pop(row, None)
             self._used_cpu.pop(row, None)
@@ -143,12 +145,12 @@ class Board:
     def aim(self, row: int, decision: Start | Scale | Resize | Move | Stop) -> tuple[State, Placement | None]:
         """The state that a decision brings a job into, and where the job will be when that has ended."""
         match decision:
-            case Start(placement=placement):
-                return State.STARTING, placement
-            case Move(placement=placement):
-                return State.MOVING, placement
+            case Start():
+                return State.STARTING, decision.placement
             case Stop():
                 return State.STOPPING, None
+            case Move():
+                return State.MOVING, decision.placement
         old, number = self._placements[row], self.role_number(row, decision.role)
         if isinstance(decision, Scale):
             return State.SCALING, old.with_role(number, decision.nodes)
@@ -258,10 +260,10 @@ class Board:
             if seconds:
                 record[ATTAINED] += seconds
                 record[SERVICE] += seconds * record[SIZE]
-        if state is State.RUNNING:
+        if state == _RUNNING:
             if math.isnan(record[FIRST_START]):
                 record[FIRST_START] = float(now)
-        elif state is State.WAITING:
+        elif state == _WAITING:
             record[STOPS] += 1
         elif state in OVER:
             self.table.dead += 1

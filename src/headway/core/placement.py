@@ -124,7 +124,8 @@ def resized(
 
 def holds(state: State, source: Placement | None, towards: Placement | None, shape: Shape) -> tuple[Placement, ...]:
     """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
-    both = tuple(placement for placement in (source, towards) if placement is not None)
-    if state in (State.SCALING, State.RESIZING) and source is not None and towards is not None:
-        return union(source, towards, shape)
-    return both
+    if source is None:
+        return () if towards is None else (towards,)
+    if towards is None:
+        return (source,)
+    return union(source, towards, shape) if state in (State.SCALING, State.RESIZING) else (source, towards)

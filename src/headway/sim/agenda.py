@@ -42,10 +42,12 @@ class Agenda:
 
     def take(self, now: float) -> tuple[JobId, bool] | None:
         """The next job to which something happens by now, and whether it is a landing."""
-        if self.next() > now:
-            return None
-        _, number, job = heapq.heappop(self._heap)
-        if self.landings.get(job) == number:
-            del self.landings[job]
-            return job, True
-        return job, False
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, number, job = heapq.heappop(heap)
+            if self.ends.get(job) == number:
+                return job, False
+            if self.landings.get(job) == number:
+                del self.landings[job]
+                return job, True
+        return None

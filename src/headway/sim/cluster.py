@@ -35,6 +35,8 @@ MOST_IDLE_WAKES = 10_000
 
 
 _UP = TRAINING | IN_FLIGHT
+_DOWN = frozenset({State.MOVING, State.STOPPING})
+"""It saves what it has and no longer trains."""
 
 
 class SimCluster:
@@ -160,8 +162,10 @@ class SimCluster:
         self.work.left[row] = 0.0
         self._settle(row, State.FINISHED)
         self._agenda.forget(job_id)
-        for mapping in (self._becauses, self._starts, self._health):
-            mapping.pop(job_id, None)
+        self._becauses.pop(job_id, None)
+        if self._faulty:
+            self._starts.pop(job_id, None)
+            self._health.pop(job_id, None)
 
     def _change_weather(self) -> None:
         assert self._weather is not None
@@ -200,7 +204,7 @@ class SimCluster:
         assert row is not None
         state, towards = board.aim(row, decision)
         seconds = self.world.costs.of(decision, board.placement(row), board.job(row))
-        if state is State.MOVING or state is State.STOPPING:
+        if state in _DOWN:
             self.work.set_rate(row, 0.0, self.now)
             self.work.save(row)
             self._agenda.ends.pop(job_id, None)
@@ -210,7 +214,7 @@ class SimCluster:
         board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
             self._agenda.foretell(self.now + seconds, job_id, self._agenda.landings)
-            if self._tenants is not None and state in (State.MOVING, State.STOPPING):
+            if self._tenants is not None and state in _DOWN:
                 self._notice(self._tenants.put(row, None))
         else:
             self.land(row)

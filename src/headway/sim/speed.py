@@ -53,18 +53,22 @@ class Speed:
     """Whether the cpu that jobs truly use is measured: see `usage`."""
 
     def __call__(self, job: Job, placement: Placement, nodes: Nodes, company: Company = ALONE) -> float:
-        if any(len(where) < role.least for role, where in zip(job.roles, placement.nodes, strict=True)):
-            return 0.0
-        profile = self.profiles.get(job.model)
+        as_asked, near = True, False
+        for role, where in zip(job.roles, placement.nodes, strict=True):
+            if len(where) < role.least:
+                return 0.0
+            as_asked = as_asked and len(where) == role.replicas
+            near = near or bool(role.near)
+        profile = self.profiles.get(job.model) if self.profiles else None
         if profile is not None:
             speed = self._profiled(profile, job, placement, nodes)
         else:
-            speed = plain_speed(job, placement.counts, self.parallel_replicas)
-            if any(role.near for role in job.roles):
+            speed = 1.0 if as_asked else plain_speed(job, placement.counts, self.parallel_replicas)
+            if near:
                 speed *= self._locality(job, placement)
         if placement.requests is not None or company.cpu is not None:
             speed *= self._cpu(job, placement, nodes.kinds, company)
-        if placement.width() > 1:
+        if (self.domain_loss or self.node_loss) and placement.width() > 1:
             speed *= self._spread(placement, nodes, profiled=profile is not None)
         if self.accelerators or profile is not None:
             speed *= self._accelerator(job, placement, nodes, profile)
