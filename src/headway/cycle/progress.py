@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates, Growth
+from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
-from headway.core.node import Nodes
+from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, State
 from headway.cycle.declared import declared_beliefs
+from headway.cycle.known import NO_REPORTS, NOT_SILENT, Known, Row
+from headway.cycle.like import Like, asked_setting
 from headway.predict.doubt import patience
 from headway.predict.history import History
 from headway.predict.pace import Guess
@@ -48,10 +51,14 @@ class Belief:
 class Progress:
     tracks: Mapping[JobId, Track] = field(default_factory=dict)
     history: History = History()
+    known: Known = field(default_factory=Known, compare=False, repr=False)
+    """Answers worked out before; nothing that is believed rests on it."""
 
     def fold(self, snapshot: Snapshot) -> Progress:
-        state = snapshot.jobs.state if snapshot.changed else ()
-        over = [row for row in snapshot.changed if state[row] in _OVER]
+        jobs = snapshot.jobs
+        over = [row for row in snapshot.changed if jobs.value(row, "state") in _OVER]
+        reported = [row for sample in snapshot.samples if (row := jobs.row_of.get(sample.job)) is not None]
+        self.known.follow(self.tracks, snapshot, reported)
         if not snapshot.samples and not over:
             return self
         tracks, history = dict(self.tracks), self.history
@@ -60,11 +67,14 @@ class Progress:
             if track is not None:
                 tracks[sample.job] = track
         for row in over:
-            job = snapshot.jobs.job(row)
+            job = jobs.job(row)
             gone = tracks.pop(job.id, None)
-            if state[row] == State.FINISHED:
-                history = history.learn(job, gone, _asked(job, snapshot.nodes), snapshot.jobs.value(row, "attained"))
-        return Progress(tracks, history)
+            if jobs.value(row, "state") == State.FINISHED:
+                history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
+                if gone is not None and job.model:
+                    self.known.retaught(tracks, job.model)
+        self.known.owner = tracks
+        return Progress(tracks, history, self.known)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
@@ -94,7 +104,7 @@ class Progress:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         setting = Setting.of(job, placement, snapshot.nodes)
-        asked = _asked(job, snapshot.nodes)
+        asked = asked_setting(job, snapshot.nodes)
         prior = self.history.prior(job, asked)
         if track is None:
             expected = self.history.step(job, asked)
@@ -107,59 +117,105 @@ class Progress:
         return track.moved(sample, Where(placement=placement, setting=setting, now=snapshot.now, prior=prior))
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
-        jobs, declared = snapshot.jobs, declared_beliefs(snapshot)
-        left, at, burning = declared.left.copy(), declared.at.copy(), np.array(declared.burning)
-        spread, since = np.full(jobs.count, np.nan), np.full(jobs.count, np.nan)
-        growth = np.full(jobs.count, int(Growth.UNKNOWN), np.uint8)
+        jobs, declared, now = snapshot.jobs, declared_beliefs(snapshot), snapshot.now
+        known, count = self.known.up_to_date(self.tracks, snapshot, lambda row: self._row(snapshot, row)), jobs.count
+        columns, training = known.columns, np.array(declared.burning)
+        odd = columns.odd[:count].copy()
+        odd[training & (now > columns.silent_at[:count])] = int(Basis.SILENT)
+        shown = ~np.isnan(columns.left[:count]) & (odd == int(Basis.NOTHING))
+        left, at = (
+            np.where(shown, columns.left[:count], declared.left),
+            np.where(shown, columns.at[:count], declared.at),
+        )
+        spread = np.where(shown, columns.spread[:count], np.nan)
         basis = np.where(np.isnan(left), int(Basis.NOTHING), int(Basis.DECLARED)).astype(np.uint8)
-        for row in self._rows(snapshot, np.isnan(left)):
-            belief = self._belief(snapshot, row)
-            basis[row] = int(belief.basis)
-            if not math.isnan(belief.left):
-                left[row], at[row], spread[row] = belief.left, belief.at, belief.spread
-            track = self.tracks.get(jobs.jobs[row].id)
-            if track is not None and track.grower is not None and track.doubt.basis is None:
-                growth[row], since[row] = int(track.grower.kind), track.grower.since
-        return Beliefs(left, at, burning, spread, growth, since, basis)
+        basis = np.where(shown, columns.basis[:count], np.where(odd > 0, odd, basis))
+        beliefs = Beliefs(
+            left, at, training, spread, columns.growth[:count].copy(), columns.growth_since[:count].copy(), basis
+        )
+        unknown = np.flatnonzero(np.isnan(left) & (jobs.state < _OVER[0]))
+        self._tell_like(snapshot, known, beliefs, unknown)
+        return beliefs
 
-    def _rows(self, snapshot: Snapshot, undeclared: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[int]:
-        """Jobs of which more may be known than what was declared."""
+    def _tell_like(self, snapshot: Snapshot, known: Known, beliefs: Beliefs, rows: npt.NDArray[np.intp]) -> None:
+        """Fills in what like jobs took, group by group."""
+        assert beliefs.spread is not None
+        assert beliefs.basis is not None
         jobs = snapshot.jobs
-        rows = {row for job_id in self.tracks if (row := jobs.row_of.get(job_id)) is not None and row < jobs.count}
-        if self.history.durations.histograms:
-            rows.update(np.flatnonzero(undeclared & (jobs.state < _OVER[0])).tolist())
-        return sorted(rows)
+        attained = jobs.attained[rows]
+        new, waits = attained == 0.0, ~beliefs.burning[rows]
+        group = known.columns.group[rows]
+        for number in np.unique(group).tolist():
+            like = known.like(number, self.history, snapshot.nodes)
+            members = group == number
+            fresh = members & new & (waits | like.by_steps(known.columns.steps[rows]))
+            told = like.new(known.columns.steps[rows[fresh]])
+            if told is not None:
+                beliefs.left[rows[fresh]], beliefs.spread[rows[fresh]] = told
+            going = rows[members & ~fresh]
+            found = self._going(snapshot, like, going) if len(going) else None
+            if found is not None:
+                beliefs.left[going], beliefs.at[going], beliefs.spread[going] = found
+        told_now = rows[~np.isnan(beliefs.left[rows]) & (beliefs.basis[rows] == int(Basis.NOTHING))]
+        beliefs.basis[told_now] = int(Basis.HISTORY)
 
-    def _belief(self, snapshot: Snapshot, row: int) -> Belief:
+    def _going(self, snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:
+        jobs = snapshot.jobs
+        attained, since = jobs.attained[rows], jobs.since[rows]
+        return like.going(attained, since, attained + np.where(jobs.training()[rows], snapshot.now - since, 0.0))
+
+    def _row(self, snapshot: Snapshot, row: int) -> Row:
+        """What the job's own reports tell."""
         jobs = snapshot.jobs
         job = jobs.job(row)
         track = self.tracks.get(job.id)
-        state, since, attained = jobs.values(row, ("state", "since", "attained"))
+        if track is None:
+            return NO_REPORTS
+        state, since = jobs.values(row, ("state", "since"))
         training = State.RUNNING <= state <= State.RESIZING
-        odd: Basis | None = None
-        if track is not None:
-            odd = track.doubt.basis
-            if odd is None and training and snapshot.now - max(track.at, since) > patience(track.pace):
-                odd = Basis.SILENT
-            if odd is None:
-                shown = self._shown(snapshot, job, track, training=training)
-                if shown is not None:
-                    return shown
+        odd = track.doubt.basis or Basis.NOTHING
+        shown = self._shown(snapshot, job, track, training=training) if odd is Basis.NOTHING else None
+        silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT
+        grower = track.grower if odd is Basis.NOTHING else None
+        growth = (0, math.nan) if grower is None else (int(grower.kind), grower.since)
+        if shown is None:
+            return Row(math.nan, 0.0, math.nan, Basis.NOTHING, odd, silent_at, *growth)
+        return Row(shown.left, shown.at, shown.spread, shown.basis, odd, silent_at, *growth)
+
+    def _belief(self, snapshot: Snapshot, row: int) -> Belief:
+        """Of one job alone."""
+        jobs = snapshot.jobs
+        job = jobs.job(row)
+        shown = self._row(snapshot, row)
+        odd = Basis.SILENT if snapshot.now > shown.silent_at else shown.odd
+        if odd is Basis.NOTHING and not math.isnan(shown.left):
+            return Belief(shown.basis, shown.left, shown.at, shown.spread)
         if job.seconds is not None:
             return Belief(odd or Basis.DECLARED)
-        return self._like(snapshot, job, odd, since, attained)
+        like, steps = (
+            Like.of(job, self.history, snapshot.nodes),
+            np.array([math.nan if job.steps is None else job.steps]),
+        )
+        state, since, attained = jobs.values(row, ("state", "since", "attained"))
+        if not attained and (like.by_steps(steps)[0] or not State.RUNNING <= state <= State.RESIZING):
+            told = like.new(steps)
+            return (
+                Belief(odd or Basis.NOTHING) if told is None else Belief(odd or Basis.HISTORY, float(told[0][0]), since)
+            )
+        found = self._going(snapshot, like, np.array([row]))
+        return Belief(odd or Basis.NOTHING) if found is None else Belief(odd or Basis.HISTORY, *map(float, found[:, 0]))
 
     def _shown(self, snapshot: Snapshot, job: Job, track: Track, *, training: bool) -> Belief | None:
         """What is left by the job's own reports."""
         guess = track.guess() if training else None
         if guess is None:
-            asked = _asked(job, snapshot.nodes)
+            asked = asked_setting(job, snapshot.nodes)
             guess = track.seconds_at(asked, self.history.prior(job, asked)) if not training else None
             if guess is None and track.setting == asked:
                 guess = self.history.step(job, asked)
             if guess is None:
                 return None
-        at = track.at if training else snapshot.now
+        at = track.at
         total = track.total or job.steps
         if job.target is not None:
             way = track.steps_to_target(job.target, self.history.reached(job))
@@ -172,26 +228,13 @@ class Progress:
             return None
         return Belief(Basis.CURVE, max(0.0, end - track.step) * guess.seconds, at, CURVE_SPREAD)
 
-    def _like(self, snapshot: Snapshot, job: Job, odd: Basis | None, since: float, attained: float) -> Belief:
-        """What is left by what like jobs took."""
-        known = self.history.reached(job).known()
-        steps = min(job.steps or math.inf, known[0]) if known is not None else job.steps
-        step = self.history.step(job, _asked(job, snapshot.nodes)) if steps and not attained else None
-        if step is not None and steps:
-            spread = step.spread if known is None else math.hypot(step.spread, known[1])
-            return Belief(odd or Basis.HISTORY, steps * step.seconds, since, spread)
-        took = self.history.durations.predict(job)
-        if took is None:
-            return Belief(odd or Basis.NOTHING)
-        return Belief(odd or Basis.HISTORY, max(0.0, took[0] - attained), since, took[1])
-
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
         track = self.tracks.get(job.id)
         plain = plain_speed(job, counts)
         if plain == 0.0 or (track is None and not self.history.knows(job)):
             return plain
-        asked = _asked(job, snapshot.nodes)
+        asked = asked_setting(job, snapshot.nodes)
         prior = self.history.prior(job, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None or track.doubt.basis is not None:
@@ -207,7 +250,3 @@ def _to_target(way: Length, step: int, total: int | None, guess: Guess, at: floa
     left = max(0.0, end - step)
     spread = way.spread * end / left if left > 0 else MOST_SPREAD
     return Belief(Basis.TARGET, left * guess.seconds, at, min(MOST_SPREAD, math.hypot(guess.spread, spread)))
-
-
-def _asked(job: Job, nodes: Nodes) -> Setting:
-    return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.job import Job
 from headway.core.node import FloatArray
@@ -25,6 +26,8 @@ BINS = 26 * BINS_PER_OCTAVE
 """From one second to two years."""
 MEMORY = 200.0
 """Jobs of a kind after which an old one weighs a third."""
+LEAST_LEFT = 0.1
+"""A job that has trained so long trains at least this share of it on."""
 
 Kind = tuple[object, ...]
 
@@ -46,6 +49,21 @@ def kinds(job: Job) -> tuple[Kind, ...]:
     return (*found, ("size", size), ("all",))
 
 
+def place_of(seconds: float) -> int:
+    """The bin."""
+    return min(BINS - 1, max(0, int(BINS_PER_OCTAVE * math.log2(max(1.0, seconds)))))
+
+
+def place_of_all(seconds: FloatArray) -> npt.NDArray[np.int64]:
+    """The bins of many."""
+    return np.minimum(BINS - 1, (BINS_PER_OCTAVE * np.log2(np.maximum(1.0, seconds))).astype(np.int64))
+
+
+def edge_of(place: int) -> float:
+    """Where a bin begins; 0 for the time before the first."""
+    return float(2.0 ** (place / BINS_PER_OCTAVE)) if place >= 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """Counts by logarithm of seconds, newer jobs weighing more."""
@@ -56,9 +74,25 @@ class Histogram:
     def add(self, seconds: float) -> Histogram:
         keep = 1.0 - 1.0 / MEMORY
         weights = {place: weight * keep for place, weight in self.weights.items() if weight > 1e-3}
-        place = min(BINS - 1, max(0, int(BINS_PER_OCTAVE * math.log2(max(1.0, seconds)))))
+        place = place_of(seconds)
         weights[place] = weights.get(place, 0.0) + 1.0
         return Histogram(self.count + 1, weights)
+
+    def beyond(self, seconds: float) -> Histogram:
+        """Of the jobs that took at least so long. Where none did, as long again is as likely as not."""
+        first = place_of(seconds) if seconds >= 1.0 else 0
+        kept = {place: weight for place, weight in self.weights.items() if place >= first}
+        return Histogram(self.count, kept or {min(BINS - 1, first + BINS_PER_OCTAVE): 1.0})
+
+    def left(self, attained: float) -> tuple[float, float]:
+        """Median seconds left of a job that has trained so long, and their spread as a share (from the quartiles).
+
+        Changes only where `attained` passes from one bin into the next; within a bin the seconds burn down.
+        """
+        since = edge_of(place_of(attained)) if attained >= 1.0 else 0.0
+        rest = self.beyond(since) if since else self
+        low, middle, high = (max(rest.quantile(share) - since, LEAST_LEFT * since) for share in (0.25, 0.5, 0.75))
+        return middle, max(0.1, math.log(high / max(low, 1e-9)) / 1.35)
 
     def quantile(self, share: float) -> float:
         """Seconds, by interpolation inside the bin."""
@@ -82,11 +116,15 @@ class Durations:
 
     def predict(self, job: Job) -> tuple[float, float] | None:
         """Median seconds and spread as a share (from the quartiles); None before enough jobs have finished."""
+        found = self.most_alike(job)
+        return None if found is None else found.left(0.0)
+
+    def most_alike(self, job: Job) -> Histogram | None:
+        """Of the most alike kind that has enough jobs."""
         for kind in kinds(job):
             histogram = self.histograms.get(kind)
             if histogram is not None and histogram.count >= ENOUGH:
-                low, middle, high = (histogram.quantile(share) for share in (0.25, 0.5, 0.75))
-                return middle, max(0.1, math.log(high / low) / 1.35)
+                return histogram
         return None
 
 

@@ -66,6 +66,10 @@ class History:
         """What jobs of the same model with the same target took to it."""
         return NOBODY if job.target is None else self.targets.get((job.model, job.target), NOBODY)
 
+    def kind(self, job: Job) -> Kind | None:
+        """What jobs of the same model and form have shown."""
+        return self.kinds.get((job.model, Form.of(job))) if job.model else None
+
     def prior(self, job: Job, asked: Setting) -> Prior:
         """Where to start from: the model's history where there is one, Amdahl's law otherwise."""
         form = Form.of(job)

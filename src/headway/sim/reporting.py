@@ -27,13 +27,17 @@ class Reporter:
         """By row: when it last reported."""
 
     def report(self, now: float) -> None:
-        board, work, every = self._board, self._work, self._world.reports.seconds
+        board, work, reports = self._board, self._work, self._world.reports
         state = board.table.column("state")
         if len(self._last) < len(state):
             self._last = np.concatenate([self._last, np.full(len(state), -np.inf)])
         training = np.isin(state, _TRAINING)
-        if every:
-            training &= now - self._last[: len(state)] >= every
+        if reports.seconds or reports.growth:
+            pause = np.full(len(state), reports.seconds)
+            if reports.growth:
+                trained = board.table.column("attained") + now - board.table.column("since")
+                pause = np.maximum(pause, reports.growth * trained)
+            training &= now - self._last[: len(state)] >= pause
         for row in np.flatnonzero(training).tolist():
             job, total = board.job(row), work.total.item(row)
             if job.steps is None or total <= 0:

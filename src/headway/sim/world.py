@@ -53,6 +53,8 @@ class Reports:
 
     seconds: float = 0.0
     """At most one report of a job in so many seconds; 0 means at every event, which costs time for every job."""
+    growth: float = 0.0
+    """And not before the seconds that it has trained have grown by this share: a long job has little new to tell."""
     noise: float = 0.0
     """Standard deviation of a reported loss, as a share of it."""
 

@@ -1,0 +1,103 @@
+"""What is left of jobs by what like jobs took: one answer for a group of jobs, until something new is learned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headway.core.job import Job
+from headway.core.node import BoolArray, FloatArray, Nodes
+from headway.predict.duration import LEAST_LEFT, Histogram, edge_of, place_of_all
+from headway.predict.history import History
+from headway.predict.pace import Guess
+from headway.predict.speed import Setting, workers_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What is known of a kind of job before one of it has reported."""
+
+    lengths: tuple[float, float] | None
+    """Steps to the target and their spread, where jobs with the same target got there."""
+    step: Guess | None
+    """Seconds per step at the asked-for size."""
+    took: Histogram | None
+    """Training times of the most alike kind that has enough."""
+    memo: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, job: Job, history: History, nodes: Nodes) -> Like:
+        return cls(
+            history.reached(job).known(),
+            history.step(job, asked_setting(job, nodes)),
+            history.durations.most_alike(job),
+        )
+
+    def by_steps(self, steps: FloatArray) -> BoolArray:
+        """Which of the jobs are told by their steps: as many as the user said, not a number where he did not."""
+        known: BoolArray = ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
+        return known if self.step is not None else np.zeros(len(steps), np.bool_)
+
+    def new(self, steps: FloatArray) -> tuple[FloatArray, float | FloatArray] | None:
+        """Seconds and spread of jobs that have not trained yet; None where nothing is known."""
+        took = self._took(0.0) or (math.nan, math.nan)
+        if self.step is None:
+            return None if self.took is None else (np.full(len(steps), took[0]), took[1])
+        wanted = steps if self.lengths is None else np.fmin(steps, self.lengths[0])
+        spread = self.step.spread if self.lengths is None else math.hypot(self.step.spread, self.lengths[1])
+        known = self.by_steps(steps)
+        return np.where(known, wanted * self.step.seconds, took[0]), np.where(known, spread, took[1])
+
+    def going(self, attained: FloatArray, since: FloatArray, trained: FloatArray) -> FloatArray | None:
+        """(3, jobs): seconds left, as of when, spread; of jobs that had trained so long at a moment, and by now."""
+        if self.took is None:
+            return None
+        found: FloatArray = np.empty((3, len(attained)))
+        places = np.where(trained >= 1.0, place_of_all(trained), -1)
+        for place in np.unique(places).tolist():
+            chosen, begins = places == place, edge_of(place)
+            known = self._took(begins)
+            assert known is not None
+            left = known[0] - np.maximum(0.0, attained[chosen] - begins)
+            found[0, chosen] = np.maximum(left, LEAST_LEFT * begins)
+            found[1, chosen] = since[chosen] + np.maximum(0.0, begins - attained[chosen])
+            found[2, chosen] = known[1]
+        return found
+
+    def _took(self, begins: float) -> tuple[float, float] | None:
+        if self.took is None:
+            return None
+        known = self.memo.get(begins)
+        if known is None:
+            known = self.memo[begins] = self.took.left(begins)
+        return known
+
+
+Sources = tuple[object, ...]
+
+
+class Likes:
+    """Answers by group. One is worked out again when something that it rests on has become another."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self) -> None:
+        self._answers: dict[int, tuple[History, Sources, Like]] = {}
+
+    def of(self, group: int, job: Job, history: History, nodes: Nodes) -> Like:
+        found = self._answers.get(group)
+        if found is not None and found[0] is history and found[1][-1] is nodes:
+            return found[2]
+        sources: Sources = (history.durations.most_alike(job), history.kind(job), history.reached(job), nodes)
+        if found is None or any(one is not other for one, other in zip(found[1], sources, strict=True)):
+            like = Like.of(job, history, nodes)
+        else:
+            like = found[2]
+        self._answers[group] = (history, sources, like)
+        return like
+
+
+def asked_setting(job: Job, nodes: Nodes) -> Setting:
+    return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

@@ -1,0 +1,82 @@
+"""The book of progress remembers answers; it must say the same as one that works everything out anew."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from headway.core.states import State
+from headway.cycle.loop import decide
+from headway.cycle.progress import Progress
+from headway.policies.registry import POLICIES
+from headway.predict.duration import Histogram
+from headway.sim.cluster import Costs, Reports, SimCluster, World
+from make import a_job, a_role, some_nodes
+
+COLUMNS = ("left", "at", "burning", "spread", "growth", "growth_since", "basis")
+
+
+def _jobs(seed, count=150):
+    chance = random.Random(seed)
+    return [
+        a_job(
+            f"j{i}", roles=[a_role(replicas=chance.choice([1, 1, 2, 3]), least=1, most=chance.choice([3, 4]))],
+            submit=40.0 * i, user=chance.choice("ab"), model=chance.choice(["", "m", "n"]),
+            seconds=None if chance.random() < 0.9 else 300.0, steps=chance.choice([None, 1000, 5000]),
+        )
+        for i in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["srtf", "optimus"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_and_without_its_memory_the_book_says_the_same(policy, seed):
+    chance = random.Random(seed)
+    world = World(costs=Costs(start=2.0, save=1.0, scale=1.0), reports=Reports(seconds=20.0, growth=0.1),
+                  work=lambda job: 30.0 + 17.0 * (hash(job.submit) % 41))  # fmt: skip
+    cluster, book, decider = SimCluster(some_nodes(2), _jobs(seed), world), Progress(), POLICIES[policy]()
+    looked, generations = 0, set()
+    while (snapshot := cluster.next_snapshot()) is not None:
+        book = book.fold(snapshot)
+        generations.add(id(snapshot.jobs.row_of))
+        if chance.random() < 0.4:
+            anew = Progress(book.tracks, book.history)
+            remembered, fresh = (one.annotate(snapshot).estimates.beliefs for one in (book, anew))
+            alive = snapshot.jobs.state < int(State.FINISHED)
+            for name in COLUMNS:
+                found, wanted = getattr(remembered, name)[alive], getattr(fresh, name)[alive]
+                np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=f"{name} at {snapshot.now}")
+            looked += 1
+        cluster.apply(decide(decider, book.annotate(snapshot)).plan)
+    assert looked > 50
+    assert len(generations) > 1, "rows were never renumbered"
+
+
+def test_one_job_alone_is_told_as_in_the_columns():
+    world = World(
+        costs=Costs(start=2.0, save=1.0), reports=Reports(seconds=20.0), work=lambda job: 90.0 + job.submit % 7
+    )
+    cluster, book = SimCluster(some_nodes(2), _jobs(3), world), Progress()
+    bases = set()
+    while (snapshot := cluster.next_snapshot()) is not None:
+        book = book.fold(snapshot)
+        beliefs = book.annotate(snapshot).estimates.beliefs
+        for row in np.flatnonzero(snapshot.jobs.state < int(State.FINISHED))[:5].tolist():
+            alone = book._belief(snapshot, row)
+            assert int(alone.basis) == beliefs.basis[row]
+            assert np.isnan(alone.left) or alone.left == pytest.approx(beliefs.left[row])
+            bases.add(alone.basis)
+        cluster.apply(decide(POLICIES["srtf"](), book.annotate(snapshot)).plan)
+    assert len(bases) > 2
+
+
+def test_who_has_outlived_most_like_jobs_is_not_nearly_done():
+    took = Histogram()
+    for seconds in [60.0] * 80 + [10_000.0] * 20:
+        took = took.add(seconds)
+    assert took.left(0.0)[0] == pytest.approx(60.0, rel=0.2)
+    assert took.left(120.0)[0] == pytest.approx(9_900.0, rel=0.2)
+    assert took.left(50_000.0)[0] >= 0.1 * 40_000.0, "longer than any: it goes on"
+    assert took.left(120.0)[1] < took.left(0.0)[1] + 1.0
