@@ -11,7 +11,6 @@ Nobody is stopped. A job of which nothing usable is known is never scaled: it st
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from headway.core.draft import Draft
@@ -22,7 +21,7 @@ from headway.policies.grow import grow_into_idle
 from headway.policies.near import place_near
 from headway.policies.newcomers import smallest_first, start_newcomers
 from headway.policies.rank import Rows
-from headway.policies.release import release_cpu, release_useless
+from headway.policies.release import Idle, release_cpu, release_useless
 from headway.policies.shrink import shrink_for
 from headway.policies.sizes import bounds
 from headway.policies.worth import Terms, Worth
@@ -37,7 +36,7 @@ class Elastic:
     """Gangs go on the fewest nodes, servers next to workers. Without it every role goes where it fits best."""
     scaling: bool = True
     """Sizes are the scheduler's to choose. Without it every job has what it asked for, all its life."""
-    favour: float = 1.0
+    favour: float = 0.5
     """How much what is soon done is preferred, in the order of starts and in what a replica is worth: 0 not at all
     (then jobs start by arrival), 1 by one over the seconds left."""
     margin: float = 0.10
@@ -49,9 +48,11 @@ class Elastic:
     """Seconds that a change is taken to cost; growing must save more."""
     patience: float = 3600.0
     """Seconds after which a waiting job comes first, and others shrink for its least size whatever that costs."""
+    idle: float = 0.2
+    """Cpu is cut where a job uses less than this share of what it holds; 0 means never."""
     headroom: float = 1.0
-    """Share that replicas keep above the cpu they use: 1 leaves them twice of it, for what they use is a mean, and they
-    use more in bursts. Infinite means that cpu is never cut."""
+    """Share that is then left above what is used: 1 leaves twice of it, because what is used is a mean, and a replica
+    uses more while it computes than while it exchanges. A job that a cut slows down gets it back, once and for all."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -65,8 +66,8 @@ class Elastic:
         busy = self._make_room(draft, left, worth)
         running = snapshot.jobs.running().tolist()
         release_useless(draft, running, worth)
-        if math.isfinite(self.headroom) and snapshot.used_cpu:
-            release_cpu(draft, running, worth, self.headroom)
+        if self.idle and snapshot.used_cpu:
+            release_cpu(draft, running, worth, Idle(self.idle, self.headroom))
         if not busy:
             grow_into_idle(draft, running, worth)
         return draft.plan()

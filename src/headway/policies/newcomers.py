@@ -91,7 +91,7 @@ def _next(worth: Worth, row: int, counts: Counts) -> tuple[float, int, Counts] |
                    and all(a >= b for a, b in zip(size, counts, strict=True))), None)  # fmt: skip
     if larger is None:
         return None
-    gain = worth.of(row, worth.speed_on(row, larger, 0)) - worth.of(row, worth.speed_on(row, counts, 0))
+    gain = worth.of(row, worth.best_speed(row, larger)) - worth.of(row, worth.best_speed(row, counts))
     share = worth.share(row, larger) - worth.share(row, counts)
     return (-gain / max(share, 1e-9), row, larger) if gain > 0 else None
 
@@ -102,7 +102,7 @@ def _best_place(draft: Draft, row: int, size: Counts | None, worth: Worth) -> Pl
     wanted = path.index(size) if size in path else 0
     best: tuple[float, Placement] | None = None
     for counts in reversed(path[: wanted + 1]):
-        ideal = worth.speed_on(row, counts, 0)
+        ideal = worth.best_speed(row, counts)
         if best is not None and ideal <= best[0]:
             break
         placement = place_near(snapshot, draft.free, shape, counts, worth.terms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from headway.core.draft import Draft
 from headway.core.job import Can
@@ -17,7 +18,21 @@ SMALLEST = 100
 WORTHWHILE = 0.1
 """Share of a role's cpu that must be at stake."""
 SATURATED = 0.85
-"""A job that uses so much of what it was left with is given more."""
+"""A job that uses so much of what it was left with may well want more."""
+NOTICED = 0.9
+"""A job that uses less than this share of what it used before it was cut has been slowed down."""
+MARK = 1
+"""Thousandths of a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """When cpu is cut, and how far."""
+
+    below: float = 0.2
+    """A job that uses less than this share of what it holds leaves the rest idle."""
+    headroom: float = 1.0
+    """Share that is left above what is used."""
 
 
 def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
@@ -37,10 +52,13 @@ def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
             draft.wake(draft.snapshot.now + SOON)
 
 
-def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, headroom: float) -> None:
-    """Cuts the cpu of replicas to what the job uses and this share more; gives it back when that is too little.
+def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, idle: Idle) -> None:
+    """Cuts the cpu of replicas to what the job uses and a share more; gives it back where that was too little.
 
-    What is used is measured for the whole job, so that all roles are taken to use the same part of what they hold.
+    What is used is measured for the whole job, so that all roles are taken to use the same part of what they hold. It
+    is a mean, and says nothing of bursts: whether a cut slowed a job down shows in that it uses less than when it was
+    cut, or all it has. Then it gets back all but a thousandth of a core of what it asked for: the mark by which it is
+    known that it must not be cut again.
     """
     for row in rows:
         snapshot = draft.snapshot
@@ -48,37 +66,37 @@ def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, headroom: float
         if used is None or not used > 0 or draft.decided(row) is not None:
             continue
         if CPU in snapshot.nodes.kinds and int(snapshot.jobs.can[row]) & Can.RESIZE:
-            change = _cpu_change(draft, row, 1000.0 * used, headroom)
+            change = _cpu_change(draft, row, 1000.0 * used, idle)
             if change is not None and rested(draft, row, worth.terms):
                 role, cpu = change
-                memory = _holds(draft, row, role, MEMORY)
-                draft.resize(row, role, cpu, max(memory, 1))
+                draft.resize(row, role, cpu, max(_holds(draft, row, role, MEMORY), 1))
                 draft.wake(snapshot.now + SOON)
 
 
-def _cpu_change(draft: Draft, row: int, used: float, headroom: float) -> tuple[int, int] | None:
+def _cpu_change(draft: Draft, row: int, used: float, idle: Idle) -> tuple[int, int] | None:
     """Role and its new thousandths of a core; None where all is well. The role that holds most comes first."""
     placement = draft.snapshot.placements[row]
-    held = {role: _holds(draft, row, role, CPU) * len(nodes) for role, nodes in enumerate(placement.nodes) if nodes}
-    total = sum(held.values())
-    if not total:
+    counts = {role: len(nodes) for role, nodes in enumerate(placement.nodes) if nodes}
+    has = {role: _holds(draft, row, role, CPU) for role in counts}
+    asked = {role: draft.role(row, role).amount(CPU) for role in counts}
+    whole, total = (sum(counts[role] * each[role] for role in counts) for each in (asked, has))
+    cut = [role for role in counts if asked[role] - has[role] > MARK]
+    before = min((has[role] / asked[role] * whole / (1.0 + idle.headroom) for role in cut), default=0.0)
+    if cut and (used >= SATURATED * total or used < NOTICED * before):
+        back = [role for role in cut if _has_room(draft, row, placement, role, asked[role] - MARK)]
+        return (back[0], asked[back[0]] - MARK) if back else None
+    if used >= idle.below * whole or any(asked[role] - MARK == has[role] for role in counts):
         return None
-    for role in sorted(held, key=lambda role: (-held[role], role)):
-        now, asked = _holds(draft, row, role, CPU), draft.role(row, role).amount(CPU)
-        wanted = max(SMALLEST, min(asked, round(now * used * (1.0 + headroom) / total)))
-        if now < asked and used >= SATURATED * total:
-            wanted = min(asked, 2 * now)  # it uses nearly all that it was left with: it may well want more
-            if not _has_room(draft, placement, role, wanted - now):
-                continue
-        elif wanted >= now * (1.0 - WORTHWHILE):
-            continue
-        if wanted != now and not _wants_memory(draft, row, role):
+    for role in sorted(counts, key=lambda role: (-counts[role] * has[role], role)):
+        wanted = max(SMALLEST, round(asked[role] * used * (1.0 + idle.headroom) / whole))
+        if role not in cut and wanted < has[role] * (1.0 - WORTHWHILE) and not _wants_memory(draft, row, role):
             return role, wanted
     return None
 
 
-def _has_room(draft: Draft, placement: Placement, role: int, more: int) -> bool:
+def _has_room(draft: Draft, row: int, placement: Placement, role: int, cpu: int) -> bool:
     kind, nodes = draft.snapshot.nodes.kinds.index(CPU), placement.nodes[role]
+    more = cpu - _holds(draft, row, role, CPU)
     return all(int(draft.free[kind, node]) >= more * nodes.count(node) for node in set(nodes))
 
 

@@ -4,9 +4,9 @@ Worth is progress per second, more of it the less is left of a job: with `favour
 that what is given to a job which is soon done counts most, and mean completion time falls fastest. Gains and losses are
 differences of worth per share of the cluster, so that one more worker here can be weighed against one less there.
 
-Speeds come from the estimates, which answer for numbers of replicas in their best place. A gang on more nodes than that
-is believed to be as fast, per worker, as the smallest gang that needs so many nodes anyway; one with servers, which
-divide a batch among their workers, as fast as that gang as a whole.
+Speeds come from the estimates, which answer for numbers of replicas in their best place. What a worse place costs is
+read off them too: where a gang grows beyond a node, its speed makes a step, and a gang that lies on more nodes than it
+must, or whose servers are away from its workers, is believed to lose as much.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _ODD = (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC
 LONGEST_PATH = 48
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
+FARTHEST = 4.0
+"""So many nodes apart, servers and workers are taken to be as far apart as can be."""
 OVERRUN = 0.1
 """A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 
@@ -70,6 +72,7 @@ class Worth:
         self._per_node: dict[int, int] = {}
         self._shares: dict[tuple[int, Counts], float] = {}
         self._paths: dict[int, list[Counts]] = {}
+        self._losses: dict[tuple[int, int, bool], float] = {}
 
     def why_not(self, row: int) -> str:
         """Why this job keeps its size, in a sentence; empty where it may be scaled."""
@@ -97,26 +100,33 @@ class Worth:
             if math.isnan(seconds):
                 known = UNKNOWN_SECONDS
             else:
-                known = seconds if counts is None else seconds * self._raw(row, counts)
+                known = seconds if counts is None else seconds * self.best_speed(row, counts)
             self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
         return known
 
     def speed(self, row: int, placement: Placement) -> float:
         """Relative to the asked-for size in its best place; 0 where the estimate is no number."""
-        nodes = {node for role, where in zip(self._roles(row), placement.nodes, strict=True) if computes(role)
-                 for node in where}  # fmt: skip
-        return self.speed_on(row, placement.counts, len(nodes))
-
-    def speed_on(self, row: int, counts: Counts, nodes: int) -> float:
-        """With so many replicas, the workers of which lie on so many nodes."""
+        ideal = self.best_speed(row, placement.counts)
         per_node = self._workers_per_node(row)
-        workers = sum(count for role, count in zip(self._roles(row), counts, strict=True) if computes(role))
-        if not per_node or nodes <= -(-workers // per_node) or not workers:
-            return self._raw(row, counts)
-        as_many = (nodes - 1) * per_node + 1
-        wider = tuple(-(-count * as_many // workers) for count in counts)
-        share = workers / as_many if workers == sum(counts) else 1.0
-        return min(self._raw(row, counts), self._raw(row, wider) * share)
+        if not per_node or ideal <= 0:
+            return ideal
+        workers, servers = self._split(row, placement)
+        if not workers:
+            return ideal
+        pairs = sum(workers.count(node) for node in servers)
+        apart = len(workers) * len(servers) / pairs if pairs else FARTHEST
+        spread = min(FARTHEST, max(float(len(set(workers))), apart)) if servers else float(len(set(workers)))
+        fewest = -(-len(workers) // per_node)
+        for nodes in range(fewest + 1, math.ceil(spread) + 1):
+            ideal *= self._loss(row, nodes, bool(servers)) ** min(1.0, spread - nodes + 1.0)
+        return ideal
+
+    def best_speed(self, row: int, counts: Counts) -> float:
+        """With so many replicas in their best place; 0 where the estimate is no number."""
+        if not self.snapshot.estimates.known:
+            return 0.0
+        speed = self.snapshot.estimates.speed(row, counts)
+        return speed if math.isfinite(speed) and speed > 0 else 0.0
 
     def seconds(self, row: int, speed: float) -> float:
         """Until it is done at this speed."""
@@ -160,9 +170,9 @@ class Worth:
 
     def _path(self, row: int) -> list[Counts]:
         least, most = bounds(self.snapshot, row)
-        path, speed = [least], self._raw(row, least)
+        path, speed = [least], self.best_speed(row, least)
         while len(path) < LONGEST_PATH:
-            options = [(self._raw(row, counts), counts) for counts in larger_sizes(path[-1], most)]
+            options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]
             gains = [((faster - speed) / (self.share(row, counts) - self.share(row, path[-1]) + 1e-9), faster, counts)
                      for faster, counts in options if faster > speed * (1.0 + 1e-6)]  # fmt: skip
             if not gains:
@@ -186,16 +196,38 @@ class Worth:
     def _sane(self, row: int) -> bool:
         """Whether the estimate of its present (or asked-for) speed can be reckoned with."""
         counts = held(self.snapshot, row) or self.snapshot.jobs.shape_at(row).counts
-        return 0.0 < self._raw(row, counts) < math.inf
+        return 0.0 < self.best_speed(row, counts) < math.inf
 
-    def _raw(self, row: int, counts: Counts) -> float:
-        if not self.snapshot.estimates.known:
-            return 0.0
-        speed = self.snapshot.estimates.speed(row, counts)
-        return speed if math.isfinite(speed) and speed > 0 else 0.0
+    def _split(self, row: int, placement: Placement) -> tuple[list[int], list[int]]:
+        """Nodes of the replicas that compute, and of those that serve."""
+        workers, servers = list[int](), list[int]()
+        for role, where in zip(self.snapshot.jobs.shape_at(row).roles, placement.nodes, strict=True):
+            (workers if computes(role.name) else servers).extend(where)
+        return workers, servers
 
-    def _roles(self, row: int) -> list[str]:
-        return [role.name for role in self.snapshot.jobs.shape_at(row).roles]
+    def _loss(self, row: int, nodes: int, served: bool) -> float:
+        """What going from one node fewer to so many costs: the step in the estimate where a gang outgrows nodes.
+
+        With servers the step is looked for where there are as many of them as workers, and all of the gang's speed
+        counts, because a batch is divided; else a worker's.
+        """
+        key = (row, nodes, served)
+        known = self._losses.get(key)
+        if known is None:
+            fits = (nodes - 1) * self._workers_per_node(row)
+            before, after = (self.best_speed(row, self._all(row, count, served)) for count in (fits, fits + 1))
+            step = after / before if before > 0 else 0.0
+            known = self._losses[key] = min(1.0, step if served else step * fits / (fits + 1))
+        return known
+
+    def _all(self, row: int, workers: int, served: bool) -> Counts:
+        """So many workers, and as many servers where there are any; of further roles what was asked for."""
+        roles = self.snapshot.jobs.shape_at(row).roles
+        first = next((number for number, role in enumerate(roles) if computes(role.name)), 0)
+        return tuple(
+            workers if number == first or (served and not computes(role.name)) else role.replicas
+            for number, role in enumerate(roles)
+        )
 
     def _asked_share(self, row: int) -> float:
         known = self._asked.get(row)
