@@ -1,4 +1,4 @@
-"""Rounds, the emptiest nodes first, and the settings with which las and optimus follow other simulators."""
+"""Rounds, the emptiest nodes first, and the ways in which tiresias and optimus follow other simulators."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from headway.policies.kube_default import KubeDefault
 from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.rounds import in_rounds
+from headway.policies.tiresias import Tiresias
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started
@@ -96,21 +97,30 @@ def test_roles_do_not_get_the_same_room_twice() -> None:
     assert place_emptiest(snapshot, snapshot.free, snapshot.jobs.shape_at(0), (3, 2)) is None
 
 
-def test_las_on_the_emptiest_nodes() -> None:
+def test_tiresias_on_the_emptiest_nodes() -> None:
     snapshot = a_snapshot(running(a_job("x"), [0]), a_job("a"), nodes=some_nodes(2, gpus=4))
-    assert Las(emptiest=True)(snapshot).decisions[0].placement.nodes == ((1,),)  # type: ignore[union-attr]
-    assert Las()(snapshot).decisions[0].placement.nodes == ((0,),)  # type: ignore[union-attr]
+    assert Tiresias()(snapshot).decisions[0].placement.nodes == ((1,),)  # type: ignore[union-attr]
 
 
 # ── other simulators' rules ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_las_by_arrival_stops_a_later_job_of_the_same_queue() -> None:
-    """A gap was filled by the later job; now the earlier one fits if that goes."""
-    early, late = a_job("early", gpus=3, submit=0.0), a_job("late", gpus=2, submit=1.0)
-    snapshot = a_snapshot(early, running(late, [0, 0], touched=1.0), nodes=some_nodes(1, gpus=4), now=5.0)
-    assert decided(Las(by_arrival=True)(snapshot)) == {"late": "stop"}
-    assert decided(Las()(snapshot)) == {}
+def test_tiresias_stops_a_later_job_of_the_same_queue_and_starts_when_it_is_gone() -> None:
+    """A gap was filled by the later job; now the earlier one fits if that goes. Who would fit as it is waits too."""
+    jobs = [a_job("early", gpus=3, submit=0.0), a_job("late", gpus=2, submit=1.0), a_job("last", submit=2.0)]
+    up = running(jobs[1], [0, 0], touched=1.0)
+    snapshot = a_snapshot(jobs[0], up, jobs[2], nodes=some_nodes(1, gpus=4), now=5.0)
+    assert decided(Tiresias()(snapshot)) == {"late": "stop"}
+    assert decided(Las()(snapshot)) == {"last": "start"}
+    assert started(Tiresias()(a_snapshot(*jobs, nodes=some_nodes(1, gpus=4), now=5.0))) == ["early", "last"]
+
+
+def test_tiresias_counts_starts_as_service_and_asks_to_be_called_at_the_fall() -> None:
+    """Two replicas for 40 s are 80; with 10 s for the start they are 100, and the job has fallen behind the other."""
+    up = running(a_job("up", gpus=2), [0, 0], touched=0.0, since=0.0)
+    snapshot = a_snapshot(up, a_job("new", gpus=2, submit=1.0), nodes=some_nodes(1, gpus=2), now=40.0)
+    assert Tiresias(threshold=100.0)(snapshot) == Plan((), 50.0)
+    assert decided(Tiresias(threshold=100.0, start_seconds=10.0)(snapshot)) == {"up": "stop"}
 
 
 def test_optimus_restarts_instead_of_scaling() -> None:
@@ -133,6 +143,13 @@ def test_optimus_leaves_a_job_alone_for_the_interval_also_where_it_restarts() ->
     snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=4), now=100.0, left={"a": 5000}, speed=linear)
     plan = Optimus(restarts=True)(snapshot)
     assert (plan.decisions, plan.until) == ((), 600.0)
+
+
+def test_optimus_may_look_again_though_nothing_happens() -> None:
+    up = running(a_job("a", 1), [0], touched=0.0)
+    snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=1), now=100.0, left={"a": 5000}, speed=linear)
+    assert (Optimus(every=60.0)(snapshot).until, Optimus()(snapshot).until) == (160.0, math.inf)
+    assert Optimus(every=60.0)(a_snapshot(nodes=some_nodes(1, gpus=1), left={})).until == math.inf
 
 
 def test_a_restart_costs_a_start_and_no_time_passes_between_stop_and_start() -> None:

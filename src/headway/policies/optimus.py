@@ -32,12 +32,16 @@ from headway.policies.sizes import bounds, capacity, demand, dominant_share, wor
 class Optimus:
     interval: float = 600.0
     """Seconds between two changes of a running job."""
+    every: float = 0.0
+    """Seconds after which sizes are worked out anew though nothing has happened; 0 means that only events count."""
     restarts: bool = False
     """Sizes change by stopping and starting anew instead of by scaling."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
         running, waiting = snapshot.jobs.running().tolist(), snapshot.jobs.waiting().tolist()
+        if self.every > 0 and (running or waiting):
+            draft.wake(snapshot.now + self.every)
         if self.restarts:
             self._restart(draft, running, waiting)
             return draft.plan()

@@ -23,6 +23,7 @@ from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.sjf import sjf
 from headway.policies.srtf import Srsf, Srtf
+from headway.policies.tiresias import Tiresias
 from headway.policies.volcano import Volcano
 
 Policy = Callable[[Snapshot], Plan]
@@ -35,6 +36,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "srtf": Srtf,
     "srsf": Srsf,
     "las": Las,
+    "tiresias": Tiresias,
     "drf": lambda: drf,
     "edf": lambda: edf,
     "optimus": Optimus,
