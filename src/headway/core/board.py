@@ -71,6 +71,7 @@ class Board:
         self._hold(row, holds(state, source, towards, self.table.shape_at(row)))
         self._flights[row] = Flight(towards, now, until)
         self._enter(row, state, now)[TOUCHED] = float(now)
+        self.table.last_touched = max(self.table.last_touched, now)
 
     def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
         """What was begun has ended, or the job ended, or was lost: this is where it is now."""

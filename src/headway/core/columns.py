@@ -7,13 +7,14 @@ asks for it. A column that was handed out is never written again: what follows i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can, Job
+from headway.core.node import FloatArray
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
@@ -32,6 +33,8 @@ PLAIN: tuple[type[int | float], ...] = tuple(float if kind is np.float64 else in
 
 Record = list[Any]
 Column = npt.NDArray[Any]
+Worked = Callable[[Record, int], float]
+"""What a policy makes of one record and its arrival number."""
 
 FEW = 12
 """So many rows are written one by one; more at once."""
@@ -40,7 +43,18 @@ LONG = 4096
 
 
 class Columns:
-    __slots__ = ("_arrays", "_done", "_lent", "jobs", "journal", "numbers", "records", "serials", "shapes")
+    __slots__ = (
+        "_arrays",
+        "_done",
+        "_lent",
+        "_worked_out",
+        "jobs",
+        "journal",
+        "numbers",
+        "records",
+        "serials",
+        "shapes",
+    )
 
     def __init__(self, numbers: tuple[dict[str, int], dict[str, int]]) -> None:
         self.jobs: list[Job] = []
@@ -56,6 +70,8 @@ class Columns:
         """How much of the journal a column has; of those that are written once, how many rows."""
         self._lent: set[str] = set()
         """Mutable columns of which somebody has a view."""
+        self._worked_out: dict[Hashable, tuple[FloatArray, int]] = {}
+        """Columns that are functions of the records, with how much of the journal they have."""
 
     def append(self, job: Job, shape: int, serial: int, record: Record) -> None:
         self.journal.append(len(self.jobs))
@@ -116,12 +132,26 @@ class Columns:
         self._done[name] = count
         return array
 
+    def worked_out(self, name: Hashable, value: Worked) -> FloatArray:
+        """A column of what a function makes of each record, worked out again only for rows that were written."""
+        array, done = self._worked_out.get(name, (_NOTHING, -1))
+        journal, count = self.journal, len(self.records)
+        if len(array) < count:
+            array = _grown(array, count)
+        if done < len(journal):
+            records, serials = self.records, self.serials
+            for row in range(count) if done < 0 else set(journal[done:]):
+                array[row] = value(records[row], serials[row])
+        self._worked_out[name] = (array, len(journal))
+        return array
+
     def _work_off(self) -> None:
         for name in MUTABLE:
             self._caught_up(name)
         self.journal = []
         for name in MUTABLE:
             self._done[name] = 0
+        self._worked_out = {}
 
     def kept(self, rows: list[int]) -> Columns:
         """Another with these rows alone; whoever has this one keeps it as it is."""
@@ -137,6 +167,9 @@ class Columns:
         other.shapes = [self.shapes[row] for row in rows]
         other.serials = [self.serials[row] for row in rows]
         return other
+
+
+_NOTHING: FloatArray = np.zeros(0)
 
 
 def _grown(array: Column, count: int) -> Column:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.columns import MUTABLE, PLACE, PLAIN, WRITE_ONCE, Columns, Record
-from headway.core.job import Job, JobId, Role
+from headway.core.columns import MUTABLE, PLACE, PLAIN, TOUCHED, WRITE_ONCE, Columns, Record
+from headway.core.job import Can, Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.shape import Key, Shape, key, shape_of
 from headway.core.states import OVER, State
@@ -22,6 +22,7 @@ __all__ = ["MUTABLE", "WRITE_ONCE", "Jobs", "Table"]
 
 MOST_ROLES = 4096
 _WAITING = int(State.WAITING)
+_STOP = int(Can.STOP)
 
 
 class Table:
@@ -43,6 +44,9 @@ class Table:
         self._shape_jobs: list[Job] = []
         self.columns = Columns((self.users, self.queues))
         self.jobs: list[Job] = self.columns.jobs
+        self.all_can_stop = True
+        self.any_elastic = False
+        self.last_touched = -np.inf
         self._latest: Jobs | None = None
         self._nodes = nodes
 
@@ -71,6 +75,8 @@ class Table:
     def set(self, name: str, row: int, value: float) -> None:
         place = PLACE[name]
         self.record(row)[place] = PLAIN[place](value)
+        if place == TOUCHED:
+            self.last_touched = max(self.last_touched, value)
 
     def record(self, row: int) -> Record:
         """The row, to be written: what it was is kept for whoever has the latest view."""
@@ -89,6 +95,8 @@ class Table:
         record: Record = [_WAITING, float(now), 0.0, 0.0, 0, -np.inf, np.nan, 0.0, 0]
         self.columns.append(job, self._shape(job), self.arrivals, record)
         self.row_of[job.id] = row
+        if self.all_can_stop and not (job.checkpoints and int(job.can) & _STOP):
+            self.all_can_stop = False
         self.count += 1
         self.arrivals += 1
         return row
@@ -112,6 +120,7 @@ class Table:
             self._shape_of[wanted] = number
             self._shape_jobs.append(job)
             self.shapes = [*self.shapes, shape_of(job, self._nodes)]
+            self.any_elastic = self.any_elastic or self.shapes[-1].elastic
         return number
 
     def set_nodes(self, nodes: Nodes) -> None:

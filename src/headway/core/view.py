@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.columns import PLACE, Record
+from headway.core.columns import PLACE, Record, Worked
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.shape import Shape
@@ -32,7 +32,10 @@ _WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"
 class Jobs:
     """A read-only view of the first `count` rows. Columns are made on demand; asking twice costs nothing."""
 
-    __slots__ = ("_columns", "count", "jobs", "kept", "newer", "queues", "row_of", "shapes", "users", "views")
+    __slots__ = (
+        "_columns", "all_can_stop", "any_elastic", "count", "jobs", "kept", "last_touched", "newer", "queues",
+        "row_of", "shapes", "users", "views",
+    )  # fmt: skip
 
     def __init__(self, table: Table) -> None:
         columns = table.columns
@@ -48,6 +51,12 @@ class Jobs:
         self.shapes = table.shapes
         self.users = table.users
         self.queues = table.queues
+        self.all_can_stop = table.all_can_stop
+        """Whether no job forbids being stopped; where it is not known, False."""
+        self.any_elastic = table.any_elastic
+        """Whether any shape so far may have more than one size."""
+        self.last_touched = table.last_touched
+        """When the last decision about any of them was begun."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
         view = self.views.get(name)
@@ -90,6 +99,15 @@ class Jobs:
         serials = self._columns.serials
         row = bisect_left(serials, serial, hi=self.count)
         return row if row < self.count and serials[row] == serial else None
+
+    def worked_out(self, name: Hashable, value: Worked) -> FloatArray:
+        """What a function makes of each row's record and arrival number; under one name always the same function.
+
+        A copy would be dear and is not needed: it is to be used at once, before the table is written again.
+        """
+        if self.newer is None and not self.kept:
+            return self._columns.worked_out(name, value)[: self.count]
+        return np.array([value(self.record(row), self.serial_of(row)) for row in range(self.count)], np.float64)
 
     def _as_it_was(self, name: str) -> npt.NDArray[Any]:
         """Goes back from the next newer view that has the column whole, or from the table."""

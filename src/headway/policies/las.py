@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from headway.core.columns import SERVICE, SINCE, STOPS, Record
 from headway.core.draft import Draft
 from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
@@ -39,58 +39,66 @@ class Las:
     """Replica-seconds after which it leaves the second queue; 0 means that there are two queues."""
     by_arrival: bool = False
     """Inside a queue the earlier job comes first, whether it runs or not; who only filled a gap is stopped."""
+    start_seconds: float = 0.0
+    """Seconds that every start took, in which it held its replicas before it trained: they count as service too."""
     emptiest: bool = False
     """Replicas go to the emptiest nodes first; otherwise where they fit most tightly."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        draft = Draft(snapshot)
+        draft, jobs = Draft(snapshot), snapshot.jobs
+        waiting, running = jobs.waiting(), jobs.running()
+        if not len(waiting):
+            return draft.plan()
+        keys, had = self._keys_of_waiting(snapshot), service(snapshot, running)
+        queue = self._limits().searchsorted(had + _ROUNDING, "right")
+        inside = jobs.serial[running] if self.by_arrival else jobs.since[running]
+        keys_of_running = queue * _QUEUE + inside
 
         def key(rows: Rows) -> Key:
-            inside = snapshot.jobs.serial[rows] if self.by_arrival else _place_in_queue(snapshot, rows)
-            return self._queue(service(snapshot, rows)) * _QUEUE + inside
+            if rows is waiting or rows is running:
+                return keys if rows is waiting else keys_of_running
+            column: FloatArray = np.zeros(jobs.count)
+            column[waiting], column[running] = keys, keys_of_running
+            return column[rows]
 
         run_best(draft, key, placing=place_emptiest if self.emptiest else place)
-        self._wake_at_next_fall(draft)
+        self._wake_at_next_fall(draft, keys, had, queue)
         return draft.plan()
 
-    def _limits(self) -> tuple[float, ...]:
-        return (self.threshold, self.second) if self.second > 0 else (self.threshold,)
+    def _limits(self) -> FloatArray:
+        return np.array([self.threshold, self.second] if self.second > 0 else [self.threshold])
 
-    def _queue(self, had: FloatArray) -> npt.NDArray[np.int64]:
-        queue = np.zeros(len(had), np.int64)
-        for limit in self._limits():
-            queue += had >= limit - _ROUNDING
-        return queue
+    def _keys_of_waiting(self, snapshot: Snapshot) -> FloatArray:
+        """By queue; there the stopped, the last first, then new ones by arrival. Changes only with the job itself."""
+        limits: list[float] = (self._limits() - _ROUNDING).tolist()
+        by_arrival = self.by_arrival
 
-    def _wake_at_next_fall(self, draft: Draft) -> None:
+        def place_of(record: Record, serial: int) -> float:
+            front: float = _QUEUE * sum(record[SERVICE] >= limit for limit in limits)
+            inside: float = serial
+            if not by_arrival:
+                inside = 2 * _KIND + (-1.0 - record[SINCE] if record[STOPS] else serial)
+            return front + inside
+
+        keys: FloatArray = snapshot.jobs.worked_out(self, place_of)[snapshot.jobs.waiting()]
+        return keys
+
+    def _wake_at_next_fall(self, draft: Draft, keys: FloatArray, had: FloatArray, queue: Rows) -> None:
         snapshot = draft.snapshot
-        jobs = snapshot.jobs
+        jobs, limits = snapshot.jobs, np.append(self._limits(), np.inf)
         starting = [row for row in draft.decided_rows() if isinstance(draft.decided(row), Start)]
-        waiting = jobs.waiting()
-        if len(waiting) == len(starting):
+        if len(keys) == len(starting):
             return
-        had = jobs.service[waiting]
         if starting:
-            had[waiting.searchsorted(starting)] = np.inf
-        first = self._queue(had.min(keepdims=True))[0]
-        up = np.concatenate([jobs.running(), np.array(starting, np.intp)])
-        had, size = service(snapshot, up), np.maximum(jobs.size[up], 1)
-        size[len(up) - len(starting) :] = jobs.width[starting]
-        queue = self._queue(had)
-        falls = (queue < len(self._limits())) & (queue >= first)
-        if falls.any():
-            limits = np.array(self._limits())[queue[falls]]
-            draft.wake(snapshot.now + float(((limits - had[falls]) / size[falls]).min()))
-
-
-def _place_in_queue(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Where each stands in its queue: the running by when they started, then the stopped, the last first, then new
-    ones by arrival.
-    """
-    jobs = snapshot.jobs
-    places: FloatArray = jobs.serial[rows].astype(np.float64) + 2 * _KIND
-    running = jobs.state[rows] == _RUNNING
-    places[running] = jobs.since[rows[running]]
-    stopped = ((jobs.stops[rows] > 0) & ~running).nonzero()[0]
-    places[stopped] = 2 * _KIND - 1.0 - jobs.since[rows[stopped]]
-    return places
+            keys[jobs.waiting().searchsorted(starting)] = np.inf
+        first = int(keys.min() // _QUEUE)
+        falls = (limits[queue] - had) / jobs.size[jobs.running()]
+        if first:
+            falls = falls[queue >= first]
+        soonest = float(falls.min(initial=np.inf))
+        for row in starting:
+            has = jobs.value(row, "service")
+            own = int(limits.searchsorted(has + _ROUNDING, "right"))
+            if own >= first:
+                soonest = min(soonest, (limits.item(own) - has) / jobs.value(row, "width"))
+        draft.wake(snapshot.now + soonest)

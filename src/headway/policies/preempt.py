@@ -26,8 +26,6 @@ from headway.policies.place import place, place_asked, room
 from headway.policies.rank import Key, Rows, by_key, stoppable, touchable
 
 _RUNNING = int(State.RUNNING)
-FEW = 24
-"""So few are counted one by one."""
 LITTLE = 16
 """So little room is filled by looking for the least."""
 TRIES = 6
@@ -111,26 +109,45 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     snapshot = draft.snapshot
     width = snapshot.jobs.width
     if len(waiting) <= slots and int(width[waiting].sum()) <= slots:
-        return _have_room(draft, waiting, slots, role)
-    running, keys = stoppable(snapshot), key(waiting)
+        return _have_room(draft, waiting.tolist(), slots, role)
+    running, may, keys = snapshot.jobs.running(), stoppable(snapshot), key(waiting)
     running_keys = key(running)
-    running_keys = np.where(np.isnan(running_keys), np.inf, running_keys)
-    passes = (keys < running_keys.max(initial=-np.inf)).nonzero()[0]
-    leftover, starting = slots, list[int]()
+    if may is not None:
+        running, running_keys = running[may], running_keys[may]
+    worst = float(running_keys.max(initial=-np.inf))
+    passes = (keys < (np.inf if math.isnan(worst) else worst)).nonzero()[0]
+    starting: list[int] = []
+    leftover = slots
     if len(passes):
-        behind = (running_keys > keys[passes].min()).nonzero()[0]
-        up, new = running[behind], waiting[passes]
-        rows = np.concatenate([up, new])
-        order = by_key(np.arange(len(rows)), np.concatenate([running_keys[behind], keys[passes]]))
-        widths = np.concatenate([snapshot.jobs.size[up], width[new]])[order]
-        chosen = choose(widths, slots + int(snapshot.jobs.size[up].sum()))
-        leftover = slots + int(snapshot.jobs.size[up].sum()) - int(widths[chosen].sum())
-        starting = rows[order[chosen & (order >= len(up))]].tolist()
-        for row in rows[order[~chosen & (order < len(up))]].tolist():
-            draft.stop(row)
+        new = keys[passes]
+        behind = (~(running_keys <= new.min())).nonzero()[0]
+        up, rows = running[behind], waiting[passes]
+        widths: list[int] = snapshot.jobs.size[up].tolist()
+        leftover += sum(widths)
+        widths += width[rows].tolist()
+        order = by_key(np.arange(len(widths)), np.concatenate([running_keys[behind], new])).tolist()
+        leftover, chosen, stopped = _deal(order, widths, len(up), leftover)
+        starting = [rows.item(number) for number in chosen]
+        for number in stopped:
+            draft.stop(up.item(number))
     if leftover:
         starting += _least(waiting, keys, passes, (width, leftover))
-    return _have_room(draft, np.array(starting, np.intp), slots, role)
+    return _have_room(draft, starting, slots, role)
+
+
+def _deal(order: list[int], widths: list[int], running: int, capacity: int) -> tuple[int, list[int], list[int]]:
+    """In order, whatever still fits. The first so many run, the others wait: what is left over, which of the waiting
+    come in, which of the running go.
+    """
+    chosen, stopped = list[int](), list[int]()
+    for number in order:
+        if widths[number] <= capacity:
+            capacity -= widths[number]
+            if number >= running:
+                chosen.append(number - running)
+        elif number < running:
+            stopped.append(number)
+    return capacity, chosen, stopped
 
 
 def _least(waiting: Rows, keys: Key, passed: Rows, space: tuple[IntArray, int]) -> list[int]:
@@ -162,25 +179,23 @@ def _least(waiting: Rows, keys: Key, passed: Rows, space: tuple[IntArray, int]) 
     return found
 
 
-def _have_room(draft: Draft, rows: Rows, slots: int, role: RoleShape) -> list[int]:
+def _have_room(draft: Draft, rows: list[int], slots: int, role: RoleShape) -> list[int]:
     """Those for which there is room now; the others when what is coming has come."""
     snapshot = draft.snapshot
-    if not len(rows):
+    if not rows:
         return []
     free = int(room(snapshot.nodes, draft.free, role).sum()) if snapshot.flights else slots
-    found: list[int] = rows[choose(snapshot.jobs.width[rows], free)].tolist()
+    width, found = snapshot.jobs.width, list[int]()
+    for row in rows:
+        if width.item(row) <= free:
+            free -= width.item(row)
+            found.append(row)
     return found
 
 
 def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:
     """In order, whatever still fits: as many rounds as there are widths, not as there are jobs."""
     chosen = np.zeros(len(widths), np.bool_)
-    if len(widths) <= FEW:
-        for place, width in enumerate(widths.tolist()):
-            if width <= capacity:
-                chosen[place] = True
-                capacity -= width
-        return chosen
     candidates = np.flatnonzero(widths <= capacity)
     while len(candidates):
         sums = np.cumsum(widths[candidates])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can
-from headway.core.node import FloatArray
+from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 
 Rows = npt.NDArray[np.intp]
@@ -16,6 +16,8 @@ Key = npt.NDArray[np.floating | np.integer]
 
 _LARGEST = 1 << 42
 """Thousandths of the key: a hundred and forty years of seconds."""
+FEW = 500
+"""So few are sorted as they are."""
 
 
 def by_key(rows: Rows, key: Key) -> Rows:
@@ -23,6 +25,9 @@ def by_key(rows: Rows, key: Key) -> Rows:
 
     `key` is aligned with `rows` and not negative.
     """
+    if len(rows) <= FEW:
+        few: Rows = rows[np.floor(np.fmin(key * 1000.0, _LARGEST)).argsort(kind="stable")]
+        return few
     bits = len(rows).bit_length()
     if bits > 20:
         return rows[np.argsort(key, kind="stable")]
@@ -38,20 +43,24 @@ def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
 
     Running ones come first, so that a tie never stops anybody.
     """
-    return np.concatenate([stoppable(snapshot), waiting])
+    running, may = snapshot.jobs.running(), stoppable(snapshot)
+    return np.concatenate([running if may is None else running[may], waiting])
 
 
-def stoppable(snapshot: Snapshot) -> Rows:
-    """Running jobs that a policy may stop, in arrival order.
+def stoppable(snapshot: Snapshot) -> BoolArray | None:
+    """Which of the running jobs a policy may stop; None means all.
 
     One that was started this very moment is left alone: where everything costs nothing, a policy must not go round in
     circles without time going on.
     """
-    jobs = snapshot.jobs
-    running = jobs.running()
-    may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
-    rows: Rows = running[may]
-    return rows
+    jobs, running = snapshot.jobs, snapshot.jobs.running()
+    may: BoolArray | None = None
+    if not jobs.all_can_stop:
+        may = (jobs.can[running] & int(Can.STOP)) != 0
+    if jobs.last_touched >= snapshot.now:
+        earlier: BoolArray = jobs.touched[running] < snapshot.now
+        may = earlier if may is None else may & earlier
+    return may
 
 
 def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
@@ -61,23 +70,17 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
     """
     jobs = snapshot.jobs
     left = snapshot.estimates.left_of(rows, snapshot.now)
+    if not jobs.any_elastic:
+        return left
     size = jobs.size[rows]
-    other = size.nonzero()[0]
-    if len(other):
-        other = other[size[other] != jobs.width[rows[other]]]
-    for place in other.tolist():
+    for place in ((size != jobs.width[rows]) & (size > 0)).nonzero()[0].tolist():
         row = int(rows[place])
         left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
     return left
 
 
 def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Replica-seconds that each of the rows has had up to now."""
+    """Replica-seconds that each of these jobs has had up to now; they run or wait."""
     jobs = snapshot.jobs
-    had: FloatArray = jobs.service[rows]
-    size = jobs.size[rows]
-    up = size.nonzero()[0]
-    if len(up):
-        up = up[jobs.training()[rows[up]]]
-        had[up] += (snapshot.now - jobs.since[rows[up]]) * size[up]
+    had: FloatArray = jobs.service[rows] + (snapshot.now - jobs.since[rows]) * jobs.size[rows]
     return had

@@ -88,13 +88,16 @@ class SimCluster:
     def truth(self, snapshot: Snapshot) -> Beliefs:
         """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
         count = snapshot.jobs.count
-        left, burning = self.work.left[:count].copy(), np.zeros(count, np.bool_)
-        rows = snapshot.jobs.training().nonzero()[0]
+        left, at, training = self.work.left[:count].copy(), self.work.at[:count].copy(), snapshot.jobs.training()
+        if self.work.plain:
+            return Beliefs(left, at, training)
+        rows = training.nonzero()[0]
         rate = self.work.rate[rows]
         rows, rate = rows[rate > 0], rate[rate > 0]
         left[rows] /= rate
+        burning = np.zeros(count, np.bool_)
         burning[rows] = True
-        return Beliefs(left, self.work.at[:count].copy(), burning)
+        return Beliefs(left, at, burning)
 
     def speed_at(self, job: Job, counts: tuple[int, ...]) -> float:
         """What an oracle knows of another size: true speed in the best place of this cluster."""
@@ -285,6 +288,8 @@ class SimCluster:
             rate *= self._health.get(job.id, 1.0)
         if rate == self.work.rate.item(row) and job.id in self._agenda.ends:
             return False
+        if rate != 1.0:
+            self.work.plain = False
         left = self.work.set_rate(row, rate, self.now, saves=job.checkpoints)
         if rate > 0:
             self._agenda.foretell(self.now + left / rate, job.id, self._agenda.ends)

@@ -14,7 +14,7 @@ _COLUMNS = ("left", "rate", "at", "total", "saved", "trained", "kept")
 
 
 class Work:
-    __slots__ = ("_every", "at", "kept", "left", "rate", "saved", "total", "trained")
+    __slots__ = ("_every", "at", "kept", "left", "plain", "rate", "saved", "total", "trained")
 
     def __init__(self, checkpoint_seconds: float = 0.0) -> None:
         self.left: FloatArray = np.zeros(64)
@@ -29,6 +29,8 @@ class Work:
         self.kept: FloatArray = np.zeros(64)
         """Seconds trained at the last checkpoint."""
         self._every = checkpoint_seconds
+        self.plain = True
+        """Whether whatever trained so far did so at the asked-for speed."""
 
     def add(self, row: int, work: float, now: float, left: float | None = None) -> None:
         if row == len(self.left):
@@ -46,12 +48,14 @@ class Work:
 
     def set_rate(self, row: int, rate: float, now: float, *, saves: bool = True) -> float:
         """Books the work done so far and goes on at another rate; returns what is left."""
-        if self.rate.item(row) > 0:
-            after = self.trained.item(row) + now - self.at.item(row)
+        before, left = self.rate.item(row), self.left.item(row)
+        if before > 0:
+            seconds = now - self.at.item(row)
+            after = self.trained.item(row) + seconds
             if self._every and saves:
                 self._checkpoint(row, after)
             self.trained[row] = after
-        left = self.left[row] = self.left_at(row, now)
+            left = self.left[row] = max(0.0, left - before * seconds)
         self.at[row], self.rate[row] = now, rate
         return left
 
