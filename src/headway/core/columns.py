@@ -65,8 +65,9 @@ class Columns:
         """Rows that were written, in order."""
         self.numbers = numbers
         """Of users and of queues, by name."""
-        self._arrays: dict[str, Column] = {name: np.zeros(64, kind) for name, kind in (WRITE_ONCE | MUTABLE).items()}
-        self._done: dict[str, int] = dict.fromkeys(WRITE_ONCE | MUTABLE, 0)
+        self._arrays: dict[str, Column] = {}
+        """Those that somebody has asked for."""
+        self._done: dict[str, int] = {}
         """How much of the journal a column has; of those that are written once, how many rows."""
         self._lent: set[str] = set()
         """Mutable columns of which somebody has a view."""
@@ -103,7 +104,10 @@ class Columns:
         return self._caught_up(name)
 
     def _caught_up(self, name: str) -> Column:
-        done, journal, array = self._done[name], self.journal, self._arrays[name]
+        array, journal = self._arrays.get(name), self.journal
+        if array is None:
+            return self._first(name)
+        done = self._done[name]
         if done == len(journal):
             return array
         if len(array) < len(self.records):
@@ -122,14 +126,21 @@ class Columns:
         self._done[name] = len(journal)
         return array
 
+    def _first(self, name: str) -> Column:
+        """A column that nobody has asked for before."""
+        place, records = PLACE[name], self.records
+        array = self._arrays[name] = np.zeros(max(64, 2 * len(records)), MUTABLE[name])
+        array[: len(records)] = [record[place] for record in records]
+        self._done[name] = len(self.journal)
+        return array
+
     def _written_once(self, name: str) -> Column:
-        done, count, array = self._done[name], len(self.jobs), self._arrays[name]
-        if done == count:
-            return array
-        if len(array) < count:
-            array = self._arrays[name] = _grown(array, count)
-        array[done:count] = [self.once(name, row) for row in range(done, count)]
-        self._done[name] = count
+        array, done, count = self._arrays.get(name), self._done.get(name, 0), len(self.jobs)
+        if array is None or len(array) < count:
+            array = self._arrays[name] = _grown(np.zeros(0, WRITE_ONCE[name]) if array is None else array, count)
+        if done < count:
+            array[done:count] = [self.once(name, row) for row in range(done, count)]
+            self._done[name] = count
         return array
 
     def worked_out(self, name: Hashable, value: Worked) -> FloatArray:
@@ -146,20 +157,20 @@ class Columns:
         return array
 
     def _work_off(self) -> None:
-        for name in MUTABLE:
+        asked = [name for name in MUTABLE if name in self._arrays]
+        for name in asked:
             self._caught_up(name)
         self.journal = []
-        for name in MUTABLE:
+        for name in asked:
             self._done[name] = 0
         self._worked_out = {}
 
     def kept(self, rows: list[int]) -> Columns:
         """Another with these rows alone; whoever has this one keeps it as it is."""
         other = Columns(self.numbers)
-        size = max(64, 2 * len(rows))
-        for name in (*WRITE_ONCE, *MUTABLE):
-            column = self.mutable(name) if name in MUTABLE else self._written_once(name)
-            array = other._arrays[name] = np.zeros(size, column.dtype)
+        for name in self._arrays:
+            column = self._caught_up(name) if name in MUTABLE else self._written_once(name)
+            array = other._arrays[name] = np.zeros(max(64, 2 * len(rows)), column.dtype)
             array[: len(rows)] = column[rows]
             other._done[name] = 0 if name in MUTABLE else len(rows)
         other.jobs = [self.jobs[row] for row in rows]
@@ -173,7 +184,7 @@ _NOTHING: FloatArray = np.zeros(0)
 
 
 def _grown(array: Column, count: int) -> Column:
-    larger = np.zeros(max(2 * len(array), 2 * count), array.dtype)
+    larger = np.zeros(max(64, 2 * count), array.dtype)
     larger[: len(array)] = array
     return larger
 

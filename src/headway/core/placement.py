@@ -45,7 +45,8 @@ class Placement:
         return tuple(len(role) for role in self.nodes)
 
     def width(self) -> int:
-        return sum(len(role) for role in self.nodes)
+        nodes = self.nodes
+        return len(nodes[0]) if len(nodes) == 1 else sum(len(role) for role in nodes)
 
     def used_nodes(self) -> set[int]:
         return {node for role in self.nodes for node in role}
