@@ -16,7 +16,7 @@ import typer
 from headway.cli.live import Live
 from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
-from headway.cli.wiring import make_book, make_policy, parse_cluster, queue_setting
+from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting
 from headway.core.errors import UserError
 from headway.core.node import Node, Nodes
 from headway.cycle.loop import Decided, Observer
@@ -58,6 +58,7 @@ def run(
     lock = _lock(folder)
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
+    book = after(book, folder / "run.log")
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
     setup = Setup(folder=folder, began=began, patience=Patience(save=save_seconds), cgroups=cgroups)

@@ -18,7 +18,7 @@ import yaml
 from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
 from headway.cli.options import Estimates, Json, Log, PolicyName, Set
 from headway.cli.show import show_result
-from headway.cli.wiring import make_book, make_policy
+from headway.cli.wiring import after, make_book, make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.cycle.loop import Book, Decided, Policy, run
@@ -77,6 +77,7 @@ def schedule(
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
     began, serials = _earlier(log)
+    book = after(book, log)
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
     setup = Setup(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,

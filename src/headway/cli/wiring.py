@@ -15,18 +15,31 @@ from headway.core.estimates import Counts
 from headway.core.job import Job
 from headway.cycle.book import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
+from headway.cycle.resume import remembered
 from headway.policies.admit import with_queues
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.rounds import in_rounds
 from headway.predict.scaling import plain_speed
+from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.jobsfile import decode
 
-__all__ = ["ESTIMATES", "check_estimates", "make_book", "make_policy", "parse_cluster", "queue_setting", "writable"]
+__all__ = [
+    "ESTIMATES",
+    "after",
+    "check_estimates",
+    "make_book",
+    "make_policy",
+    "parse_cluster",
+    "queue_setting",
+    "writable",
+]
 
 SpeedAt = Callable[[Job, Counts], float]
 QUEUES = "queues="
 ROUND = "round="
+MOST_LOG_BYTES = 64 << 20
+"""A longer log is not read for what its jobs have shown: some twenty seconds are enough to wait for."""
 ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 
@@ -119,6 +132,13 @@ def make_book(estimates: str, truth: Truth | None = None, speed: SpeedAt = plain
         case "none":
             return Nothing()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
+
+
+def after(book: Book, log: Path | None) -> Book:
+    """The book with what jobs of an earlier run have shown, where that run left a log that is soon read."""
+    if not isinstance(book, Progress) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
+        return book
+    return remembered(snapshots(log))
 
 
 def check_estimates(estimates: str) -> None:

@@ -1,12 +1,13 @@
-"""Going on with a run that was cut off, where the cluster itself is deterministic."""
+"""Going on with a run that was cut off: its plans, where the cluster itself is deterministic, and what was learnt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Policy
+from headway.cycle.progress import Progress
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
@@ -21,3 +22,13 @@ def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
 
     resumed.gangless = getattr(policy, "gangless", False)  # type: ignore[attr-defined]
     return resumed
+
+
+def remembered(past: Iterable[Snapshot]) -> Progress:
+    """A book that knows what jobs of an earlier run have shown, and nothing of those that had not finished: they report
+    anew.
+    """
+    book = Progress()
+    for snapshot in past:
+        book = book.fold(snapshot)
+    return Progress(history=book.history)

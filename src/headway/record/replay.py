@@ -83,6 +83,11 @@ class ReplayCluster:
                     self.complete = True
         return None
 
+    @property
+    def recorded(self) -> Plan:
+        """What was decided on the last snapshot."""
+        return self._recorded
+
     def apply(self, plan: Plan) -> None:
         self.cycles += 1
         if plan != self._recorded:
@@ -132,6 +137,14 @@ class ReplayCluster:
     def _columns(self) -> Beliefs:
         known = self._beliefs[: self._need_board().table.count].copy()
         return unpacked(known, rich=self._rich)
+
+
+def snapshots(path: Path) -> Iterator[Snapshot]:
+    """What was seen, one after the other."""
+    past = ReplayCluster(path)
+    while (snapshot := past.next_snapshot()) is not None:
+        yield snapshot
+        past.apply(past.recorded)
 
 
 def restore(board: Board, row: int, change: Change) -> None:
