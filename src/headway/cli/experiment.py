@@ -25,7 +25,7 @@ from headway.experiment.registry import EXPERIMENTS
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="combined, deadline-scarce, deadline-ample or deadline-peer.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
     seeds: Annotated[str, typer.Option(help="Other seeds than the experiment's own: how many, or a list.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import heapq
 import math
+from itertools import product
 
 import numpy as np
 
 from headway.core.job import Job
 from headway.core.node import Nodes
+from headway.core.quantity import CPU
 from headway.experiment.case import Case
 from headway.record.bounds import Need, floor
 from headway.sim.speed import Speed
+from headway.workload.trace import Trace
 
 
 def area_floor(case: Case) -> float:
     """Seconds below which no policy's mean completion time can be."""
     return floor(_needs(case), Nodes.of(case.nodes)).completion
+
+
+def elastic_floor(trace: Trace, nodes: Nodes, speed: Speed) -> float:
+    """The same where cpu may be cut too: the work takes at least `parallel_cpu` of the area of what can be used."""
+    needs = []
+    for job in trace.jobs:
+        need = _need(job, trace.work(job) or 0.0, speed, nodes)
+        least = speed.parallel_cpu * min(1.0, speed.needs.get(job.id, 1.0))
+        areas = tuple(area * least if kind == CPU else area for kind, area in zip(nodes.kinds, need.areas, strict=True))
+        needs.append(Need(need.submit, need.fastest, areas))
+    return floor(needs, nodes).completion
 
 
 def most_met(case: Case) -> float:
@@ -47,13 +61,10 @@ def fastest(job: Job, work: float, speed: Speed, nodes: Nodes) -> float:
 
 
 def sizes(job: Job) -> list[tuple[int, ...]]:
-    """All sizes of its elastic role; jobs here have one at most."""
-    counts = tuple(role.replicas for role in job.roles)
-    number = next((i for i, role in enumerate(job.roles) if role.most > role.least), None)
-    if number is None:
-        return [counts]
-    role = job.roles[number]
-    return [(*counts[:number], count, *counts[number + 1 :]) for count in range(role.least, role.most + 1)]
+    """All sizes that it may have, the smallest first."""
+    every = product(*(range(role.least, role.most + 1) if role.most > role.least else (role.replicas,)
+                      for role in job.roles))  # fmt: skip
+    return sorted(every, key=lambda counts: (sum(counts), counts))
 
 
 def _needs(case: Case) -> list[Need]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headway.core.node import Nodes
-from headway.cycle.book import Declared, Oracle
+from headway.cycle.book import Declared, Oracle, Progress
 from headway.cycle.loop import Book, run
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figures, Size
 from headway.policies.registry import POLICIES
@@ -41,7 +41,9 @@ def perform(case: Case, entry: Entry, seed: int) -> Outcome:
     cluster = SimCluster(Nodes.of(case.nodes), trace.jobs, case.world(trace, seed))
     tally = Tally()
     writer = LogWriter(None, Head("sim", entry.label, case.estimates, {}, seed, 0.0, trace.name), tally)
-    book: Book = Oracle(cluster.truth, cluster.speed_at) if case.estimates == "oracle" else Declared()
+    book: Book = Oracle(cluster.truth, cluster.speed_at)
+    if case.estimates != "oracle":
+        book = Progress() if case.estimates == "progress" else Declared()
     policy = POLICIES[entry.policy](**entry.settings)
     run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(cluster.now, cluster.board.unfinished)

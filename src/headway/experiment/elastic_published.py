@@ -1,0 +1,106 @@
+"""Elastic on published workloads: Pollux's own, and windows of Microsoft's Philly log.
+
+The traces are not part of Headway. HEADWAY_TRACES names the folder that has `pollux/` and `philly/` as published.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+from headway.core.errors import UserError
+from headway.core.node import Nodes
+from headway.experiment.bound import elastic_floor
+from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.elastic import COSTS, ENTRIES, STOCK, best_other, elastic_figures, less
+from headway.predict.coefficients import BUILT_IN
+from headway.record.outcome import Outcome
+from headway.sim.speed import Speed
+from headway.sim.world import World
+from headway.workload.cluster import open_cluster
+from headway.workload.formats import philly, pollux
+from headway.workload.models import assign_models
+from headway.workload.trace import Trace, elastic, head, rebase
+
+POLLUX, REALISTIC, PHILLY = "pollux, tuned requests", "pollux, untuned requests", "philly"
+FOLDERS = {POLLUX: "workloads", REALISTIC: "workloads-realistic"}
+CLUSTERS = {POLLUX: "16x4", REALISTIC: "16x4", PHILLY: "32x4"}
+WINDOW, FIRST, APART = 400, 30_000, 8_000
+"""Jobs of one window of Philly's log, where the first window begins, and rows from one window to the next."""
+MOST_GPUS = 16
+"""What Philly's jobs may grow to; its own largest here are kept as they are."""
+
+
+def folder_of(name: str) -> Path:
+    root = os.environ.get("HEADWAY_TRACES", "")
+    if not root or not (Path(root) / name).is_dir():
+        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {name}/ in it")
+    return Path(root) / name
+
+
+@cache
+def _log(path: Path) -> Trace:
+    return philly.read(path)
+
+
+def _trace(mix: str, seed: int) -> Trace:
+    if mix in FOLDERS:
+        return pollux.read(folder_of("pollux") / FOLDERS[mix] / f"workload-{seed}.csv")
+    log, begin = _log(folder_of("philly") / "philly_jobs.csv.gz"), FIRST + APART * (seed - 1)
+    window = rebase(replace(log, jobs=log.jobs[begin : begin + WINDOW]))
+    return elastic(replace(window, jobs=assign_models(window.jobs, seed)), MOST_GPUS)
+
+
+def _make(cell: Cell, seed: int, size: Size) -> Case:
+    trace = _trace(cell.mix, seed)
+    return Case(head(trace, size.jobs) if size.jobs else trace, tuple(open_cluster(CLUSTERS[cell.mix])), _world)
+
+
+def _world(trace: Trace, seed: int) -> World:
+    return World(costs=COSTS, speed=Speed(profiles=BUILT_IN), work=trace.work, samples=False, seed=seed)
+
+
+def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+    figures = elastic_figures(case, found, baseline)
+    figures["held"] = found.result["utilisation"].get("gpu", 0.0)
+    return figures
+
+
+def _bound(case: Case) -> Figures:
+    return {"jct": elastic_floor(case.trace, Nodes.of(case.nodes), Speed(profiles=BUILT_IN))}
+
+
+CELLS = tuple(Cell("as published", mix) for mix in CLUSTERS)
+
+ELASTIC_PUBLISHED = Experiment(
+    name="elastic-published",
+    title="Elastic on published workloads",
+    about="No claim of the paper's: the same policies on workloads that others have published.",
+    setup="Pollux's six workloads of 160 jobs in 8 hours on 16 nodes of 4 T4, with its users' tuned and untuned "
+    "requests; 1 to 64 workers, fixed batch per worker, speeds by profiles fitted to its measurements. Windows of 400 "
+    "jobs of Philly's log (rows 30,000, 38,000, and so on) on 32 nodes of 4 GPUs; models by rule, 1 to 16 workers or "
+    "what was asked for. A seed is a workload's or window's number. kube-default, affinity only and srtf run what was "
+    "asked for. A start or growth costs 30 s, a save 10 s. True estimates for all.",
+    main="elastic", baseline=STOCK, entries=(*ENTRIES, Entry("srtf", "srtf", rigid=True)),
+    cells=CELLS, quick_cells=CELLS[:1], full=Size(0, (1, 2, 3, 4, 5, 6)), quick=Size(60, (1,), quick=True),
+    make=_make, measure=_measure, bound=_bound,
+    figures=(
+        Figure("jct", "mean completion", "{:,.0f} s"), Figure("p99", "99th percentile", "{:,.0f} s"),
+        Figure("wait", "mean waiting", "{:,.0f} s", about="Seconds of a job's life in which its gang does not train."),
+        Figure("held", "GPUs held", "{:.1%}"), Figure("changes", "changes per job", "{:.1f}", about="Scales."),
+        Figure("stuck", "never done", "{:.1%}"),
+        Figure("worse", "worse off", "{:.1%}", about="Share of jobs that take longer than under the baseline."),
+    ),
+    targets=(
+        Target("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
+               at_least=False),
+        *(Target(f"per cent lower mean completion than {label}", partial(less, "jct", label), 0.0)
+          for label in (STOCK, "dragon", "optimus", "affinity only", "scaling only", "srtf")),
+    ),
+    analysis=(
+        ("srtf is not among those to be beaten: it knows all lengths and stops jobs, which elastic never does. It "
+         "stands here for what stopping is worth where most jobs have one worker and none to give back."),
+    ),
+)  # fmt: skip
