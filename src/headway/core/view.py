@@ -24,7 +24,6 @@ from headway.core.states import STATES, State
 if TYPE_CHECKING:
     from headway.core.table import Table
 
-_WAITING = int(State.WAITING)
 _TRAINING = (int(State.RUNNING), int(State.SCALING), int(State.RESIZING))
 _WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"
 
@@ -225,7 +224,11 @@ class Jobs:
 
     def waiting(self) -> npt.NDArray[np.intp]:
         """Rows of waiting jobs, in arrival order."""
-        return self._in_state(_WAITING, _WAITING_ROWS)
+        rows = self.views.get(_WAITING_ROWS)
+        if rows is None:
+            rows = self.views[_WAITING_ROWS] = np.logical_not(self.column("state")).nonzero()[0]  # waiting is zero
+            rows.flags.writeable = False
+        return rows
 
     def training(self) -> BoolArray:
         state = self.state
@@ -234,12 +237,9 @@ class Jobs:
 
     def running(self) -> npt.NDArray[np.intp]:
         """Rows of jobs that train and are not in flight: the ones a policy may touch."""
-        return self._in_state(_TRAINING[0], _RUNNING_ROWS)
-
-    def _in_state(self, state: int, name: str) -> npt.NDArray[np.intp]:
-        rows = self.views.get(name)
+        rows = self.views.get(_RUNNING_ROWS)
         if rows is None:
-            rows = self.views[name] = (self.column("state") == state).nonzero()[0]
+            rows = self.views[_RUNNING_ROWS] = (self.column("state") == _TRAINING[0]).nonzero()[0]
             rows.flags.writeable = False
         return rows
 

@@ -205,8 +205,11 @@ class Holdings:
         else:
             both = _sum if state == State.MOVING else _larger
             self._hold(stay, both(self._demand(stay, placement), self._demand(stay, towards)), None)
-        counts = placement[0] if placement else ()
-        stay.short = any(len(nodes) < role.least for nodes, role in zip(counts, stay.job.roles, strict=False))
+        stay.short = False
+        if placement is not None:
+            for nodes, role in zip(placement[0], stay.job.roles, strict=False):
+                if len(nodes) < role.least:
+                    stay.short = True
         stay.runs = state in _TRAINING and not stay.short
 
     def _end_stay(self, serial: int, stay: Stay, until: float, attained: float | None = None) -> None:

@@ -59,7 +59,7 @@ class LogWriter:
         self._encoder = msgspec.json.Encoder(order="deterministic")
         self._nodes: object = None
         self._known = -1
-        self._stale: dict[int, None] = {}
+        self._stale: set[int] = set()
         self._readers = readers
         self._written = written
         self._used_cpu: dict[int, float] = {}
@@ -88,7 +88,8 @@ class LogWriter:
 
     def _fill(self, line: CycleLine, snapshot: Snapshot, plan: Plan) -> None:
         estimates = snapshot.estimates
-        self._stale.update((change.serial, None) for change in line.changed)
+        for change in line.changed:
+            self._stale.add(change.serial)
         if estimates.asked or snapshot.samples:
             line.beliefs = self._beliefs(snapshot)
         if estimates.asked_speeds:
@@ -133,11 +134,11 @@ class LogWriter:
         """Of every job whose beliefs may have changed since somebody last looked, if somebody looked now."""
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:
-                self._stale[snapshot.jobs.serial_of(snapshot.jobs.row_of[sample.job])] = None
+                self._stale.add(snapshot.jobs.serial_of(snapshot.jobs.row_of[sample.job]))
         if not snapshot.estimates.asked:
             return []
         beliefs = snapshot.estimates.beliefs
-        wanted, self._stale = sorted(self._stale), {}
+        wanted, self._stale = sorted(self._stale), set()
         if beliefs.rich:
             return self._told.fresh(snapshot.jobs.serial, beliefs)
         left, at, burning = beliefs.left, beliefs.at, beliefs.burning

@@ -16,6 +16,7 @@ from headway.record.lines import Change, CycleLine, End, Head, JobLine, Line, No
 
 _OVER = frozenset(int(state) for state in OVER)
 _STATES = tuple(State)
+_WAITING = int(State.WAITING)
 
 
 @dataclass(slots=True)
@@ -145,10 +146,13 @@ class Tally:
 
     def _change(self, change: Change) -> None:
         course, over, holdings = self.courses[change.serial], change.state in _OVER, self.holdings
-        if course.present < 0:
+        if change.since > holdings.now:
             holdings.advance(change.since)
+        if course.present < 0:
             holdings.arrive(change.serial, course.job)
             course.present = holdings.present_area
+            if change.state == _WAITING and not (change.attained or change.stops or self._keep):
+                return
         stay = holdings.changed(change, over=over)
         course.started, course.stops, course.trained = change.first_start, change.stops, change.attained
         course.state = _STATES[change.state]
