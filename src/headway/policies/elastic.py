@@ -44,6 +44,9 @@ class Elastic:
     at least this share of what they would bring if speed grew in proportion."""
     cool_down: float = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
+    calm: float = 0.05
+    """Share of what it has trained for which a job is left as it is, where that is longer: the longer it runs, the
+    rarer it is changed for its own sake. Shrinking for others is not held up by this."""
     restart: float = 30.0
     """Seconds that a change is taken to cost; growing must save more."""
     patience: float = 3600.0
@@ -75,7 +78,7 @@ class Elastic:
     @property
     def terms(self) -> Terms:
         return Terms(
-            cool_down=self.cool_down, restart=self.restart, margin=self.margin, favour=self.favour,
+            cool_down=self.cool_down, calm=self.calm, restart=self.restart, margin=self.margin, favour=self.favour,
             affinity=self.affinity,
         )  # fmt: skip
 

@@ -21,12 +21,12 @@ def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts,
     if placement is None or len(shape.roles) == 1 or len(placement.used_nodes()) == 1:
         return placement
     spread = place_evenly(snapshot, free, shape, counts)
-    return spread if spread is not None and _better(spread, placement) else placement
+    return spread if spread is not None and _as_good(spread, placement) else placement
 
 
-def _better(one: Placement, other: Placement) -> bool:
-    """Fewer nodes; on as many, more pairs of different roles that share one."""
-    return (-len(one.used_nodes()), _pairs(one)) > (-len(other.used_nodes()), _pairs(other))
+def _as_good(one: Placement, other: Placement) -> bool:
+    """Fewer nodes; on as many, more pairs of different roles that share one, or as many."""
+    return (-len(one.used_nodes()), _pairs(one)) >= (-len(other.used_nodes()), _pairs(other))
 
 
 def _pairs(placement: Placement) -> int:

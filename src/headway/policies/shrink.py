@@ -80,7 +80,7 @@ class _Pot:
         for row in givers:
             if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row):
                 gift = cheapest_gift(worth, row, snapshot.placements[row])
-                if gift is not None and rested(draft, row, worth.terms):
+                if gift is not None and rested(draft, row, worth.terms, for_others=True):
                     self._gifts.append(gift)
         heapq.heapify(self._gifts)
 

@@ -39,6 +39,9 @@ class Terms:
 
     cool_down: float = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
+    calm: float = 0.0
+    """Share of what it has trained for which a job is left as it is after a decision, where that is longer: the longer
+    it runs, the rarer it is changed. Those who shrink for others are not spared by it."""
     restart: float = 30.0
     """Seconds that a change is taken to cost: it must save more than that."""
     margin: float = 0.10
@@ -50,11 +53,17 @@ class Terms:
     """Whether replicas go next to their own, on few nodes."""
 
 
-def rested(draft: Draft, row: int, terms: Terms) -> bool:
+def rested(draft: Draft, row: int, terms: Terms, *, for_others: bool = False) -> bool:
     """Whether the job has been left alone for long enough; asks to be called when it will have been."""
-    due = float(draft.snapshot.jobs.touched[row]) + terms.cool_down
-    if draft.snapshot.now < due:
-        draft.wake(due)
+    jobs, now = draft.snapshot.jobs, draft.snapshot.now
+    rest = terms.cool_down
+    if terms.calm and not for_others:
+        touched, attained, since = jobs.values(row, ("touched", "attained", "since"))
+        rest = max(rest, terms.calm * (attained + touched - since))
+    else:
+        touched = jobs.value(row, "touched")
+    if now < touched + rest:
+        draft.wake(touched + rest)
         return False
     return True
 
@@ -177,7 +186,8 @@ class Worth:
                      for faster, counts in options if faster > speed * (1.0 + 1e-6)]  # fmt: skip
             if not gains:
                 return path
-            _, speed, counts = max(gains)
+            enough = max(gain for gain, _, _ in gains) * (1.0 - 1e-6)
+            _, speed, counts = min((found for found in gains if found[0] >= enough), key=lambda found: sum(found[2]))
             path.append(counts)
         return path
 
