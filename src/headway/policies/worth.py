@@ -151,11 +151,11 @@ class Worth:
         return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
 
     def share(self, row: int, counts: Counts) -> float:
-        """Of the cluster, the largest of any kind; never zero, so that it may be divided by."""
+        """Of the cluster, the largest of any kind; never zero or without end, so that it may be reckoned with."""
         known = self._shares.get((row, counts))
         if known is None:
             known = dominant_share(demand(self.snapshot, row, counts), self._whole)
-            self._shares[row, counts] = known = max(known, 1e-9)
+            self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
         return known
 
     def path(self, row: int) -> list[Counts]:
