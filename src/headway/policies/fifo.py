@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.fill import start_in_order
+from headway.policies.fill import start_in_order, start_what_fits
 
 
 def fifo(snapshot: Snapshot) -> Plan:
@@ -17,5 +17,5 @@ def fifo(snapshot: Snapshot) -> Plan:
 def first_fit(snapshot: Snapshot) -> Plan:
     """In order of arrival, whatever fits. A large job may wait for ever behind small ones."""
     draft = Draft(snapshot)
-    start_in_order(draft, snapshot.jobs.waiting())
+    start_what_fits(draft, snapshot.jobs.waiting())
     return draft.plan()

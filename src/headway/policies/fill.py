@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from headway.policies.place import Rooms, empty, place, place_asked
 Rows = npt.NDArray[np.intp]
 FEW = 2
 """So few are tried rather than counted."""
+FEW_SHAPES = 32
+"""Of so few shapes all are counted again when one does not fit; of more only those are passed over that are alike."""
 Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
@@ -26,12 +28,20 @@ def may_fit(draft: Draft, rows: Rows) -> Rows:
     if not len(rows):
         return rows
     jobs = draft.snapshot.jobs
-    shape = jobs.shape[rows]
-    rooms = Rooms(draft.snapshot.nodes, draft.free)
-    fits = np.zeros(len(jobs.shapes), np.bool_)
-    for number in np.flatnonzero(np.bincount(shape, minlength=len(jobs.shapes))).tolist():
-        fits[number] = _might(rooms, jobs.shapes[number])
-    return rows[fits[shape]]
+    if len(jobs.shapes) <= FEW_SHAPES:
+        return _of_shapes(draft, rows, range(len(jobs.shapes)))
+    return _of_shapes(draft, rows, np.bincount(jobs.shape[rows]).nonzero()[0].tolist())
+
+
+def _of_shapes(draft: Draft, rows: Rows, shapes: Iterable[int]) -> Rows:
+    """The rows of these shapes, as far as there might be room for them."""
+    jobs, rooms = draft.snapshot.jobs, Rooms(draft.snapshot.nodes, draft.free)
+    fits = [number for number in shapes if _might(rooms, jobs.shapes[number])]
+    if not fits or len(fits) == len(jobs.shapes):
+        return rows if fits else rows[:0]
+    might = np.zeros(len(jobs.shapes), np.bool_)
+    might[fits] = True
+    return rows[might[jobs.shape[rows]]]
 
 
 def _might(rooms: Rooms, shape: Shape) -> bool:
@@ -43,24 +53,35 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size:
     """Starts what fits, in order; returns the rows that were left waiting.
 
     `size` tells where a job goes and how large: as asked for by default, `place_any_size` for whatever fits.
+    """
+    if head_blocks:
+        return _start_until_blocked(draft, rows, size)
+    start_what_fits(draft, rows, size)
+    return left_waiting(draft, rows)
+
+
+def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
+    """The same without telling who was left waiting.
 
     What is free only shrinks while a plan is written, so a shape that once did not fit need not be tried again.
     """
     snapshot = draft.snapshot
-    if head_blocks:
-        return _start_until_blocked(draft, rows, size)
-    jobs = snapshot.jobs
+    jobs, failed = snapshot.jobs, set[int]()
     remaining = may_fit(draft, rows) if len(rows) > FEW else rows
     while len(remaining):
-        row = int(remaining[0])
+        row = remaining.item(0)
         placement = size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
             remaining = remaining[1:]
-        else:
+            continue
+        failed.add(jobs.value(row, "shape"))
+        if jobs.any_elastic or len(jobs.shapes) > FEW_SHAPES:
             alike = (jobs.shape[remaining] == jobs.shape[row]) & (jobs.can[remaining] == jobs.can[row])
             remaining = remaining[~alike]
-    return left_waiting(draft, rows)
+        else:
+            others = [number for number in range(len(jobs.shapes)) if number not in failed]
+            remaining = _of_shapes(draft, remaining[1:], others)
 
 
 def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:

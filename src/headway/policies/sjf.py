@@ -8,7 +8,7 @@ from __future__ import annotations
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.fill import may_fit, start_in_order
+from headway.policies.fill import may_fit, start_what_fits
 from headway.policies.rank import by_key, seconds_left
 
 
@@ -16,5 +16,5 @@ def sjf(snapshot: Snapshot) -> Plan:
     draft = Draft(snapshot)
     rows = may_fit(draft, snapshot.jobs.waiting())
     if len(rows):
-        start_in_order(draft, by_key(rows, seconds_left(snapshot, rows)))
+        start_what_fits(draft, by_key(rows, seconds_left(snapshot, rows)))
     return draft.plan()
