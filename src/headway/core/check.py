@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from headway.core.job import Can, JobId
-from headway.core.node import IntArray
-from headway.core.placement import Placement, resized, take
+from headway.core.placement import Placement, resized
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import Shape
@@ -19,8 +18,6 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import STATES, State
 
 _STARTABLE, _RUNNING = int(State.WAITING), int(State.RUNNING)
-FEW = 6
-"""So few nodes are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,8 @@ class _Checker:
     def __init__(self, snapshot: Snapshot, gangless: bool) -> None:
         self.snapshot = snapshot
         self.gangless = gangless
-        self.free: IntArray = snapshot.free.copy()
+        self.taken: dict[tuple[int, int], int] = {}
+        """By kind and node: what the decisions so far take."""
         self.seen: set[JobId] = set()
 
     def why_not(self, decision: Decision) -> str:
@@ -151,31 +149,22 @@ class _Checker:
         return ""
 
     def _take(self, row: int, placement: Placement) -> str:
-        """Takes the placement from what is left; where that goes below zero, gives it back and says so."""
-        shape = self.snapshot.jobs.shape_at(row)
-        take(self.free, placement, shape)
-        short = self._short(placement, shape)
-        if short is None:
-            return ""
-        take(self.free, placement, shape, +1)
-        kind, node = short
-        return f"node {self.snapshot.nodes.nodes[node].name} has not enough {self.snapshot.nodes.kinds[kind]} free"
-
-    def _short(self, placement: Placement, shape: Shape) -> tuple[int, int] | None:
-        """A kind that the placement asks for and a node of it on which there is too little: the first of each."""
-        requests = placement.requests
-        asked: dict[int, None] = {}
+        """Books the placement, or says where there is too little of what it asks for."""
+        shape, requests = self.snapshot.jobs.shape_at(row), placement.requests
+        wanted: dict[tuple[int, int], int] = {}
         for number, spots in enumerate(placement.spots):
-            if spots:
-                changed = None if requests is None else requests[number]
-                asks = shape.roles[number].asks if changed is None else enumerate(changed)
-                asked.update((kind, None) for kind, amount in asks if amount > 0)
-        nodes = list(placement.used_nodes())
-        for kind in sorted(asked):
-            free = self.free[kind]
-            if len(nodes) >= FEW and not (free[nodes] < 0).any():
-                continue
-            for node in nodes:
-                if free[node] < 0:
-                    return kind, node
-        return None
+            changed = None if requests is None else requests[number]
+            for kind, amount in shape.roles[number].asks if changed is None else enumerate(changed):
+                if amount <= 0:
+                    continue
+                for node, count in spots:
+                    spot = (kind, node)
+                    before = wanted.get(spot)
+                    wanted[spot] = (self.taken.get(spot, 0) if before is None else before) + amount * count
+        free = self.snapshot.free
+        for (kind, node), amount in wanted.items():
+            if amount > free.item(kind, node):
+                name, nodes = self.snapshot.nodes.kinds[kind], self.snapshot.nodes.nodes
+                return f"node {nodes[node].name} has not enough {name} free"
+        self.taken.update(wanted)
+        return ""
