@@ -18,6 +18,7 @@ from headway.policies.edf import edf
 from headway.policies.elastic import Elastic
 from headway.policies.elasticflow import ElasticFlow
 from headway.policies.fifo import fifo, first_fit
+from headway.policies.headway import Headway
 from headway.policies.kube_default import KubeDefault
 from headway.policies.las import Las
 from headway.policies.optimus import Optimus
@@ -47,6 +48,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "adaptive": Adaptive,
     "combined-priority": CombinedPriority,
     "deadline": Deadline,
+    "headway": Headway,
     "elastic": Elastic,
 }
 """Name to a function that makes the policy from its settings."""
