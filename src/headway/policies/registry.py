@@ -10,6 +10,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
 from headway.policies.backfill import backfill
+from headway.policies.balanced import balanced
 from headway.policies.combined import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.dragon import Dragon
@@ -18,11 +19,14 @@ from headway.policies.edf import edf
 from headway.policies.elastic import Elastic
 from headway.policies.elasticflow import ElasticFlow
 from headway.policies.fifo import fifo, first_fit
+from headway.policies.flowcon import FlowCon
 from headway.policies.headway import Headway
 from headway.policies.kube_default import KubeDefault
 from headway.policies.las import Las
+from headway.policies.migration import Migration
 from headway.policies.optimus import Optimus
 from headway.policies.sjf import sjf
+from headway.policies.spread import spread
 from headway.policies.srtf import Srsf, Srtf
 from headway.policies.tiresias import Tiresias
 from headway.policies.volcano import Volcano
@@ -48,6 +52,10 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "adaptive": Adaptive,
     "combined-priority": CombinedPriority,
     "deadline": Deadline,
+    "spread": lambda: spread,
+    "balanced": lambda: balanced,
+    "flowcon": FlowCon,
+    "migration": Migration,
     "headway": Headway,
     "elastic": Elastic,
 }

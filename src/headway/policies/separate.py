@@ -1,8 +1,8 @@
-"""Moving: slow-growing jobs off nodes that hold fast-growing ones, and from crowded nodes to emptier ones.
+"""Moving: slow-growing jobs off nodes that they share with fast-growing ones, to nodes where few are or none.
 
-The last step of a plan. Every move that is allowed is weighed by when all jobs on both nodes would be done without it
-and with it, the mover being down meanwhile; the best one is taken if it saves much more than it costs and nobody loses
-much. At most one a round, and the same job only after a rest, each time for more: a job never goes to and fro.
+The last step of a plan. A move is weighed by when all jobs on both nodes would be done without it and with it, the
+mover being down meanwhile. It is made if it saves much more than it costs and nobody else loses much. At most one a
+round, and the same job only after a rest, each time for more: a job never goes to and fro.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.estimates import Growth
 from headway.core.job import Can, JobId
 from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.tenancy import Share, Tenancy, tenancy
-from headway.predict.sharing import Tenant, ends
+from headway.predict.sharing import ends
 
 MOST_NODES = 8
 """Of the most crowded nodes and of the emptiest ones so many are looked at in one round."""
@@ -33,14 +32,12 @@ class Separation:
     """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
     harm: float = 0.05
     """Share of its time left that a move may cost a job which is not asked."""
-    fast_weight: float = 1.0
-    """A second saved to a fast-growing job counts so much."""
-    round: float = 30.0
+    round: float = 10.0
     """Seconds between two moves."""
-    cool_down: float = 90.0
+    cool_down: float = 60.0
     """Seconds from a job's start or last move to its next."""
     most_moves: int = 3
-    """Of one job, interruptions counted."""
+    """Of one job, interruptions counted; 0 moves nobody."""
     interval: float = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
 
@@ -53,27 +50,27 @@ class Proposal:
     job: JobId
     source: int
     target: int
+    slow: bool
+    """Whether the mover grows slowly."""
     saved: float
     """Seconds, over all jobs on both nodes, the mover's own time down already taken off."""
-    worth: float
-    """The same with seconds of fast-growing jobs weighed."""
     losers: tuple[tuple[JobId, float], ...]
     """Who is done later by it, and by how many seconds."""
 
 
 def separate(draft: Draft, settings: Separation) -> Proposal | None:
     """Writes at most one move into the draft, and when to look again; tells what was decided and who loses."""
-    snapshot = draft.snapshot
-    found = tenancy(draft)
-    if found is None or not found.on:
+    if not settings.most_moves:
         return None
-    if any(len(shares) > 1 for shares in found.on.values()):
-        draft.wake(snapshot.now + settings.interval)
+    found = tenancy(draft)
+    if found is None or not any(len(shares) > 1 for shares in found.on.values()):
+        return None
+    draft.wake(draft.snapshot.now + settings.interval)
     if _too_soon(draft, settings):
         return None
-    best = max(proposals(draft, found, settings), key=lambda one: (one.worth, -one.row), default=None)
+    best = next(proposals(draft, found, settings), None)
     if best is not None:
-        draft.move(best.row, moved(snapshot, best.row, best.target))
+        draft.move(best.row, moved(draft.snapshot, best.row, best.target))
     return best
 
 
@@ -84,35 +81,79 @@ def moved(snapshot: Snapshot, row: int, target: int) -> Placement:
 
 
 def proposals(draft: Draft, found: Tenancy, settings: Separation) -> Iterator[Proposal]:
-    """The moves that are worth it."""
-    capacity = draft.snapshot.nodes.capacity[found.kind]
-    crowd = [(found.wanted(node) / max(1.0, float(capacity[node])), node) for node in range(len(capacity))]
-    sources = [node for want, node in sorted(crowd, key=lambda one: (-one[0], one[1])) if want > 1.0][:MOST_NODES]
-    for source in sources:
-        shares = found.on[source]
-        movers = [share for share in shares if share.whole and may_move(draft, share, settings)]
-        if not movers or len(shares) < 2:
+    """The moves that are worth it, the first ones first.
+
+    Off the most crowded node, to the one with fewest jobs and then fewest fast-growing ones. Slow-growing jobs go
+    before others, soonest done first: what they leave behind is shared by those who still learn.
+    """
+    snapshot = draft.snapshot
+    capacity = snapshot.nodes.capacity[found.kind].clip(min=1)
+    crowd = np.array([found.wanted(node) for node in range(len(capacity))]) / capacity
+    for source in np.argsort(-crowd, kind="stable")[:MOST_NODES].tolist():
+        shares = found.on.get(source, [])
+        movers = [share for share in shares if share.whole and why_not(draft, share, settings) == ""]
+        if crowd[source] <= 1.0 or len(shares) < 2 or not movers:
             continue
+        movers.sort(key=lambda share: (share.fast, share.tenant.work, share.row))
         before = ends(float(capacity[source]), [share.tenant for share in shares])
-        for target in _targets(crowd, found, source):
+        emptier = [node for node in range(len(capacity)) if crowd[node] < crowd[source]]
+        for target in sorted(emptier, key=lambda node: (len(found.on.get(node, ())), found.fast(node), node))[
+            :MOST_NODES
+        ]:
             for mover in movers:
                 if _fits(draft, mover.row, target):
-                    proposal = _weigh(draft, found, settings, (mover, source, target, before))
+                    proposal = weigh(draft, found, settings, (mover, source, target, before))
                     if proposal is not None:
                         yield proposal
 
 
-def may_move(draft: Draft, share: Share, settings: Separation) -> bool:
-    """Whether this job may be moved now: it runs, allows it, is believed, rested, and not nearly done."""
+def why_not(draft: Draft, share: Share, settings: Separation) -> str:
+    """Why this job may not be moved now, in a sentence; empty where it may."""
     snapshot, row = draft.snapshot, share.row
     jobs = snapshot.jobs
-    if jobs.state_of(row) is not State.RUNNING or draft.decided(row) is not None or not share.believed:
-        return False
+    if jobs.state_of(row) is not State.RUNNING or draft.decided(row) is not None:
+        return "it is not simply running"
+    if not share.believed:
+        return "nothing that is believed tells how long it has left"
     if not int(jobs.can[row]) & Can.MOVE or not jobs.job(row).checkpoints:
-        return False
-    if jobs.value(row, "stops") >= settings.most_moves:
-        return False
-    return bool(snapshot.now >= jobs.value(row, "touched") + settings.cool_down)
+        return "it may not be moved, or cannot save"
+    stops, touched = jobs.values(row, ("stops", "touched"))
+    if stops >= settings.most_moves:
+        return f"it was interrupted {stops} times already"
+    rested = snapshot.now - touched
+    if rested < settings.cool_down:
+        return f"it rests for {settings.cool_down - rested:.0f} more seconds after its start or last move"
+    return ""
+
+
+def weigh(
+    draft: Draft, found: Tenancy, settings: Separation, move: tuple[Share, int, int, list[float]]
+) -> Proposal | None:
+    """When everybody on both nodes is done without the move and with it; None where it is not worth it."""
+    mover, source, target, before = move
+    jobs, capacity = draft.snapshot.jobs, draft.snapshot.nodes.capacity[found.kind]
+    here, there = found.on[source], found.on.get(target, [])
+    stay = [share for share in here if share is not mover]
+    without = dict(zip([share.row for share in here], before, strict=True))
+    beside = ends(float(capacity[target]), [share.tenant for share in there])
+    without |= zip([share.row for share in there], beside, strict=True)
+    left = ends(float(capacity[source]), [share.tenant for share in stay])
+    arrives = replace(mover.tenant, begins=settings.restart)
+    joined = ends(float(capacity[target]), [*(share.tenant for share in there), arrives])
+    saved, losers = 0.0, list[tuple[JobId, float]]()
+    for share, end in zip([*stay, *there, mover], [*left, *joined], strict=True):
+        gain = without[share.row] - end
+        saved += gain
+        if not gain >= -settings.harm * without[share.row]:
+            return None
+        if gain < -1e-6:
+            losers.append((jobs.job(share.row).id, -gain))
+    if not saved >= settings.restart * settings.margin * 2.0 ** int(jobs.value(mover.row, "stops")):
+        return None
+    return Proposal(
+        row=mover.row, job=jobs.job(mover.row).id, source=source, target=target, slow=not mover.fast, saved=saved,
+        losers=tuple(losers),
+    )  # fmt: skip
 
 
 def _too_soon(draft: Draft, settings: Separation) -> bool:
@@ -120,15 +161,8 @@ def _too_soon(draft: Draft, settings: Separation) -> bool:
     jobs, now = draft.snapshot.jobs, draft.snapshot.now
     if any(jobs.state_of(row) is State.MOVING for row in draft.snapshot.flights):
         return True
-    moved_ = jobs.touched[(jobs.stops > 0) & (jobs.state == int(State.RUNNING))]
-    return bool(len(moved_)) and bool(now < float(moved_.max()) + settings.round)
-
-
-def _targets(crowd: list[tuple[float, int]], found: Tenancy, source: int) -> list[int]:
-    """Nodes that are less crowded than the source; fewest fast-growing jobs first among equals."""
-    here = next(want for want, node in crowd if node == source)
-    fewer = [(want, found.fast(node), node) for want, node in crowd if node != source and want < here]
-    return [node for _, _, node in sorted(fewer)][:MOST_NODES]
+    touched = jobs.touched[(jobs.stops > 0) & (jobs.state == int(State.RUNNING))]
+    return bool(len(touched)) and bool(now < float(touched.max()) + settings.round)
 
 
 def _fits(draft: Draft, row: int, target: int) -> bool:
@@ -141,38 +175,3 @@ def _fits(draft: Draft, row: int, target: int) -> bool:
                 return False
             need += len(nodes) * placement.vector(shape, number).astype(np.int64)
     return bool((draft.free[:, target] >= need)[need > 0].all())
-
-
-def _weigh(
-    draft: Draft, found: Tenancy, settings: Separation, move: tuple[Share, int, int, list[float]]
-) -> Proposal | None:
-    """When everybody on both nodes is done without the move and with it; None where it is not worth it."""
-    mover, source, target, before = move
-    snapshot, capacity = draft.snapshot, draft.snapshot.nodes.capacity[found.kind]
-    here, there = found.on[source], found.on.get(target, [])
-    stay = [share for share in here if share is not mover]
-    arrives: Tenant = replace(mover.tenant, begins=settings.restart)
-    without = dict(zip([share.row for share in here], before, strict=True))
-    without |= zip(
-        [share.row for share in there], ends(float(capacity[target]), [share.tenant for share in there]), strict=True
-    )
-    left = ends(float(capacity[source]), [share.tenant for share in stay])
-    joined = ends(float(capacity[target]), [*(share.tenant for share in there), arrives])
-    after = zip([*stay, *there, mover], [*left, *joined], strict=True)
-    saved = worth = 0.0
-    losers = list[tuple[JobId, float]]()
-    for share, end in after:
-        gain = without[share.row] - end
-        saved += gain
-        worth += gain * (settings.fast_weight if share.growth is not Growth.CONVERGING else 1.0)
-        if gain < -settings.harm * without[share.row]:
-            return None
-        if gain < -1e-6:
-            losers.append((snapshot.jobs.job(share.row).id, -gain))
-    behind = int(snapshot.jobs.value(mover.row, "stops"))
-    if saved < settings.restart * settings.margin * 2.0**behind:
-        return None
-    return Proposal(
-        row=mover.row, job=snapshot.jobs.job(mover.row).id, source=source, target=target, saved=saved, worth=worth,
-        losers=tuple(losers),
-    )  # fmt: skip

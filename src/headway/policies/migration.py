@@ -1,0 +1,83 @@
+"""Migration, after SpeCon: slow-growing jobs leave those that still learn, for nodes where they are few and soon done.
+
+1. A job starts on an empty node, or where fewest are. Once there are `crowd` jobs to a node, newcomers start beside the
+   others on the fullest node instead, where they learn what they learn fast: the other nodes are kept for jobs that
+   move there, few at a time. Sharing a node among few ends each of them sooner and nobody later than sharing it among
+   all, as long as jobs keep moving; so this is done only where one move a round is enough to reach all nodes in time.
+2. At most one job a round moves, where that saves more than it costs and nobody else loses much: `separate`.
+
+Who is slow and how long each has left is the book's word. A job that is not believed is never moved and counts as fast;
+where most are not believed, newcomers are spread, so that without predictions this is plain spreading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import FloatArray
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.separate import Separation, separate
+from headway.policies.spread import replicas, spread_out
+from headway.policies.tenancy import Tenancy, tenancy
+from headway.predict.sharing import ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    crowd: float = 2.0
+    """Jobs to a node from which on newcomers share one node, while others are kept for those that move."""
+    restart: float = 10.0
+    """Seconds that a move costs: save, stop, start elsewhere."""
+    margin: float = 2.0
+    """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
+    harm: float = 0.05
+    """Share of its time left that a move may cost a job which is not asked."""
+    round: float = 10.0
+    """Seconds between two moves."""
+    cool_down: float = 60.0
+    """Seconds from a job's start or last move to its next."""
+    most_moves: int = 3
+    """Of one job, interruptions counted; 0 moves nobody and spreads all."""
+    interval: float = 10.0
+    """Seconds after which growth is looked at again while jobs share nodes."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        for row in snapshot.jobs.waiting().tolist():
+            placement = spread_out(snapshot, draft.free, snapshot.jobs.shape_at(row), self._order(draft))
+            if placement is not None:
+                draft.start(row, placement)
+        separate(draft, self.separation)
+        return draft.plan()
+
+    @property
+    def separation(self) -> Separation:
+        return Separation(
+            restart=self.restart, margin=self.margin, harm=self.harm, round=self.round, cool_down=self.cool_down,
+            most_moves=self.most_moves, interval=self.interval,
+        )  # fmt: skip
+
+    def _order(self, draft: Draft) -> FloatArray:
+        """By node: the least is where a newcomer goes."""
+        held, ready = replicas(draft), draft.snapshot.nodes.ready
+        if not self.most_moves or not ready.any() or held[ready].min() <= 0:
+            return held
+        if held.sum() < self.crowd * int(ready.sum()):
+            return held
+        found = tenancy(draft)
+        fullest = int(np.where(ready, held, -1.0).argmax())
+        return -held if found is not None and self._drains(draft, found, fullest) else held
+
+    def _drains(self, draft: Draft, found: Tenancy, node: int) -> bool:
+        """Whether jobs will keep leaving this node: most are believed, and moves reach all nodes before they end."""
+        shares = found.on.get(node, [])
+        believed = [share for share in shares if share.believed]
+        if not shares or 2 * len(believed) < len(shares):
+            return False
+        capacity = float(draft.snapshot.nodes.capacity[found.kind, node])
+        last = max(ends(capacity, [share.tenant for share in believed]))
+        return last >= (self.round + self.restart) * int(draft.snapshot.nodes.ready.sum())
