@@ -17,6 +17,7 @@ from headway.policies.elastic import Elastic
 from headway.policies.grow import grow_into_idle
 from headway.policies.shrink import leaving_order, shrink_for
 from headway.policies.worth import Terms, Worth
+from headway.predict.scaling import plain_speed
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, waiting
 
 STILL = Terms(cool_down=0.0, restart=0.0, margin=0.0)
@@ -98,18 +99,38 @@ def test_a_change_must_save_more_than_it_costs():
     assert decided(at(70.0)) == {"a": "scale"}
 
 
-def test_a_job_is_left_alone_after_a_change_and_longer_the_longer_it_runs():
-    def at(now, attained=0.0):
-        up = running(elastic_job("a"), [0], touched=1000.0, since=1000.0, attained=attained)
-        return Elastic(cool_down=60.0, calm=0.05)(
-            a_snapshot(up, nodes=some_nodes(1, gpus=2), now=now, left={"a": 9000}, speed=linear)
-        )
+def test_a_job_is_left_alone_after_a_change_and_longer_the_longer_it_runs_where_beliefs_change():
+    def at(now, basis=None):
+        up = running(elastic_job("a"), [0], touched=1000.0, since=1000.0, attained=10_000.0)
+        snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=2), now=now)
+        return Elastic(cool_down=60.0, calm=0.05)(believing(snapshot, lambda counts: float(counts[0]), basis=basis))
 
     assert at(1059.0).decisions == ()
     assert at(1059.0).until == 1060.0
     assert decided(at(1060.0)) == {"a": "scale"}
-    assert at(1060.0, attained=10_000.0).until == 1500.0
-    assert decided(at(1500.0, attained=10_000.0)) == {"a": "scale"}
+    assert at(1060.0, Basis.STEPS).until == 1500.0
+    assert decided(at(1500.0, Basis.STEPS)) == {"a": "scale"}
+
+
+def test_what_no_book_has_seen_scale_is_tried_by_one_and_what_it_has_by_doubling():
+    """The plain rule alone promises much; so would a fit, but that has been seen."""
+
+    def grown_by(speed):
+        up = running(elastic_job("a", 3), [0] * 3)
+        snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=8), now=1000.0)
+        (scale,) = Elastic(calm=0.0)(believing(snapshot, speed, basis=Basis.STEPS)).decisions
+        return len(scale.nodes)
+
+    assert grown_by(lambda counts: plain_speed(elastic_job("a", 3), counts)) == 4
+    assert grown_by(lambda counts: counts[0] / 3) == 6
+
+
+def test_a_newcomer_of_unknown_scaling_starts_no_larger_than_it_asks():
+    snapshot = a_snapshot(elastic_job("a", 3), nodes=some_nodes(1, gpus=8))
+    plain = believing(snapshot, lambda counts: plain_speed(elastic_job("a", 3), counts), basis=Basis.HISTORY)
+    assert [decision.placement.counts for decision in Elastic()(plain).decisions] == [(3,)]
+    seen = believing(snapshot, lambda counts: counts[0] / 3, basis=Basis.HISTORY)
+    assert [decision.placement.counts for decision in Elastic()(seen).decisions] == [(8,)]
 
 
 def test_growing_is_a_step_of_its_own_and_passes_over_what_is_decided():
@@ -255,6 +276,10 @@ def using(cores, *, requests=None, most=2, **columns) -> Snapshot:
         running(job, [0, 0], requests=requests, **columns), nodes=some_nodes(1, gpus=0, cpu=32), now=1e3
     )
     return replace(snapshot, used_cpu={0: cores})
+
+
+def test_cpu_is_cut_only_when_a_job_has_settled():
+    assert Elastic()(using(2.0, since=900.0)).decisions == ()
 
 
 CPU_CASES = [

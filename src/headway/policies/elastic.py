@@ -46,7 +46,7 @@ class Elastic:
     """Seconds for which a job is left as it is after a decision about it."""
     calm: float = 0.05
     """Share of what it has trained for which a job is left as it is, where that is longer: the longer it runs, the
-    rarer it is changed for its own sake. Shrinking for others is not held up by this."""
+    rarer it is changed for its own sake. Only where estimates are learnt from progress, and so change themselves."""
     restart: float = 30.0
     """Seconds that a change is taken to cost; growing must save more."""
     patience: float = 3600.0
@@ -68,9 +68,9 @@ class Elastic:
         left = left_waiting(draft, ordered)
         busy = self._make_room(draft, left, worth)
         running = snapshot.jobs.running().tolist()
-        release_useless(draft, running, worth)
         if self.idle and snapshot.used_cpu:
             release_cpu(draft, running, worth, Idle(self.idle, self.headroom))
+        release_useless(draft, running, worth)
         if not busy:
             grow_into_idle(draft, running, worth)
         return draft.plan()

@@ -43,7 +43,7 @@ def grow_into_idle(draft: Draft, rows: Iterable[int], worth: Worth) -> list[int]
     roles: dict[int, int] = {}
     steps = []
     for row in rows:
-        if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row):
+        if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row) and not worth.cut(row):
             step = _best_step(worth, free, row, snapshot.placements[row], None)
             if step is not None and rested(draft, row, worth.terms):
                 steps.append(step)
@@ -88,7 +88,9 @@ def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int
         if (only is not None and number != only) or len(now.nodes[number]) >= role.most:
             continue
         where = next_nodes(worth.snapshot, free, row, number, now, terms.affinity)
-        most = min(len(where), role.most - len(now.nodes[number]))
+        has = len(worth.snapshot.placements[row].nodes[number])
+        largest = min(role.most, has + worth.furthest(row, has))
+        most = min(len(where), largest - len(now.nodes[number]))
         for count in [further for further in FURTHER if further <= most]:
             larger = now.with_role(number, (*now.nodes[number], *where[:count]))
             faster = worth.speed(row, larger)

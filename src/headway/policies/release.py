@@ -11,7 +11,7 @@ from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.policies.scale import SOON, may_scale
 from headway.policies.shrink import cheapest_gift, without
-from headway.policies.worth import Worth, rested
+from headway.policies.worth import MARK, Worth, rested
 
 SMALLEST = 100
 """Thousandths of a core below which no replica is cut."""
@@ -21,8 +21,8 @@ SATURATED = 0.85
 """A job that uses so much of what it was left with may well want more."""
 NOTICED = 0.9
 """A job that uses less than this share of what it used before it was cut has been slowed down."""
-MARK = 1
-"""Thousandths of a core."""
+SETTLED = 300.0
+"""Seconds in its present form after which what a job uses is taken for what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
     """Takes away replicas, the loneliest first, as long as the job is at least as fast without them."""
     for row in rows:
         if draft.decided(row) is not None or not may_scale(draft.snapshot, row) or not worth.known(row):
+            continue
+        if worth.cut(row):
             continue
         before = now = draft.snapshot.placements[row]
         role: int | None = None
@@ -85,7 +87,8 @@ def _cpu_change(draft: Draft, row: int, used: float, idle: Idle) -> tuple[int, i
     if cut and (used >= SATURATED * total or used < NOTICED * before):
         back = [role for role in cut if _has_room(draft, row, placement, role, asked[role] - MARK)]
         return (back[0], asked[back[0]] - MARK) if back else None
-    if used >= idle.below * whole or any(asked[role] - MARK == has[role] for role in counts):
+    settled = draft.snapshot.now - float(draft.snapshot.jobs.since[row]) >= SETTLED
+    if not settled or used >= idle.below * whole or any(asked[role] - MARK == has[role] for role in counts):
         return None
     for role in sorted(counts, key=lambda role: (-counts[role] * has[role], role)):
         wanted = max(SMALLEST, round(asked[role] * used * (1.0 + idle.headroom) / whole))

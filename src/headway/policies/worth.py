@@ -18,10 +18,11 @@ from headway.core.draft import Draft
 from headway.core.estimates import Basis, Counts
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
+from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.policies.place import empty, place
 from headway.policies.sizes import UNKNOWN_SECONDS, bounds, capacity, demand, dominant_share, held, may_resize_gang
-from headway.predict.scaling import computes
+from headway.predict.scaling import computes, plain_speed
 
 _ODD = (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC)
 LONGEST_PATH = 48
@@ -29,6 +30,8 @@ FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
 FARTHEST = 4.0
 """So many nodes apart, servers and workers are taken to be as far apart as can be."""
+MARK = 1
+"""Thousandths of a core by which a job that was cut in vain is known: see `release`."""
 OVERRUN = 0.1
 """A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 
@@ -41,7 +44,8 @@ class Terms:
     """Seconds for which a job is left as it is after a decision about it."""
     calm: float = 0.0
     """Share of what it has trained for which a job is left as it is after a decision, where that is longer: the longer
-    it runs, the rarer it is changed. Those who shrink for others are not spared by it."""
+    it runs, the rarer it is changed. Only where estimates are learnt from progress, and so change themselves; those who
+    shrink for others are not spared by it."""
     restart: float = 30.0
     """Seconds that a change is taken to cost: it must save more than that."""
     margin: float = 0.10
@@ -57,7 +61,8 @@ def rested(draft: Draft, row: int, terms: Terms, *, for_others: bool = False) ->
     """Whether the job has been left alone for long enough; asks to be called when it will have been."""
     jobs, now = draft.snapshot.jobs, draft.snapshot.now
     rest = terms.cool_down
-    if terms.calm and not for_others:
+    estimates = draft.snapshot.estimates
+    if terms.calm and not for_others and estimates.known and estimates.beliefs.rich:
         touched, attained, since = jobs.values(row, ("touched", "attained", "since"))
         rest = max(rest, terms.calm * (attained + touched - since))
     else:
@@ -158,10 +163,32 @@ class Worth:
             self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
         return known
 
+    def cut(self, row: int) -> bool:
+        """Whether it has less cpu than it asked for: estimates answer for what was asked, so that it is not resized."""
+        placement, snapshot = self.snapshot.placements.get(row), self.snapshot
+        if placement is None or placement.requests is None or CPU not in snapshot.nodes.kinds:
+            return False
+        kind, shape = snapshot.nodes.kinds.index(CPU), snapshot.jobs.shape_at(row)
+        return any(
+            int(shape.roles[number].vector[kind]) - int(placement.vector(shape, number)[kind]) > MARK
+            for number in range(len(shape.roles))
+        )
+
+    def furthest(self, row: int, count: int) -> int:
+        """How many replicas may be added to so many at once: as many as is known of.
+
+        A book of progress that has not seen the job (or like jobs) in another size has the plain rule only: one is
+        added, to see. Where it has, a job is doubled at most. A book that knows all from the start is believed.
+        """
+        if not self.snapshot.estimates.beliefs.rich:
+            return FURTHER[-1]
+        return 1 if self._unproven(row) else max(1, count)
+
     def path(self, row: int) -> list[Counts]:
         """Its sizes in their best place, from the least on, each faster than all before it.
 
-        Of a job that keeps its size that alone; or, where the empty cluster cannot hold what it asks for, its least.
+        Of a job that keeps its size that alone; or, where the empty cluster cannot hold what it asks for, its least. A
+        newcomer of which no book has seen how it scales gets no more than it asks for.
         """
         known = self._paths.get(row)
         if known is None:
@@ -179,6 +206,10 @@ class Worth:
 
     def _path(self, row: int) -> list[Counts]:
         least, most = bounds(self.snapshot, row)
+        if row not in self.snapshot.placements and self.snapshot.estimates.beliefs.rich and self._unproven(row):
+            most = tuple(
+                max(low, asked) for low, asked in zip(least, self.snapshot.jobs.shape_at(row).counts, strict=True)
+            )
         path, speed = [least], self.best_speed(row, least)
         while len(path) < LONGEST_PATH:
             options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]
@@ -202,6 +233,10 @@ class Worth:
             trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
             return OVERRUN * (trained + max(0.0, snapshot.now - since))
         return seconds if math.isfinite(seconds) else math.nan
+
+    def _unproven(self, row: int) -> bool:
+        job, (least, most) = self.snapshot.jobs.job(row), bounds(self.snapshot, row)
+        return all(self.best_speed(row, counts) == plain_speed(job, counts) for counts in (least, most))
 
     def _sane(self, row: int) -> bool:
         """Whether the estimate of its present (or asked-for) speed can be reckoned with."""
