@@ -228,3 +228,17 @@ def test_the_options_that_are_told_are_there(headway: Command) -> None:
     _, help_, _ = headway("compare", "--help")
     for option in set(re.findall(r"`(--[a-z-]+)", text)) - {"--no-bounds"}:
         assert option in help_, option
+
+
+def test_a_trace_that_measured_several_accelerators_is_simulated_on_them(headway: Command, tmp_path: Path) -> None:
+    """Two jobs of 600 steps: one on the V100, at 4 steps a second; the other on the K80, at 2."""
+    table = {"k80": {"('A3C', 1)": {"null": 2.0}}, "v100": {"('A3C', 1)": {"null": 4.0}}}
+    (tmp_path / "simulation_throughputs.json").write_text(json.dumps(table))
+    (tmp_path / "two.trace").write_text("A3C\tcmd\t-n\t1\t600\t0\t1\n" * 2)
+    (tmp_path / "two.yaml").write_text(
+        "nodes: [{name: v, gpu: 1, accelerator: v100}, {name: k, gpu: 1, accelerator: k80}]\n"
+    )
+    code, out, _ = headway("simulate", tmp_path / "two.trace", "--cluster", tmp_path / "two.yaml", "--policy", "fifo",
+                           "--json")  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["jct"]["mean"] == (150 + 300) / 2

@@ -62,6 +62,23 @@ def test_the_slowest_accelerator_sets_the_pace() -> None:
     assert _at(named, [1, 1], speed=speed) == 1.0
 
 
+def test_seconds_on_a_type_are_those_that_were_measured() -> None:
+    """Declared are the seconds on the fastest type. One that is not in the table is as slow as the slowest that is."""
+    job = a_job("a", 2, seconds=100.0)
+    speed = Speed(seconds_on={job.id: {"T4": 400.0, "A100": 100.0}}, accelerators={"t4": 0.9})
+    assert (_at(job, [1, 1], speed=speed), _at(job, [0, 0], speed=speed), _at(job, [0, 1], speed=speed)) == (
+        1,
+        0.25,
+        0.25,
+    )
+    assert _at(a_job("b", 2), [0, 0], speed=speed) == 0.9, "others are as before"
+    assert _at(job, [0, 0], speed=Speed(seconds_on={job.id: {"v100": 100.0, "k80": 500.0}})) == 0.2
+    named = a_job("a", roles=(a_role(replicas=2, gpu=1, accelerator="t4"),))
+    assert _at(named, [0, 0], speed=speed) == 0.25
+    plain = some_nodes(1, gpus=4)
+    assert speed(job, Placement(((0, 0),)), plain) == 1.0, "nodes that name no type are as declared"
+
+
 def test_more_cpu_by_resize_or_by_what_neighbours_leave() -> None:
     job = a_job("a", roles=(a_role(replicas=1, cpu=1),))
     resized = _at(job, [0], requests=((2000, 0),))

@@ -21,6 +21,7 @@ from headway.record.log import LogWriter
 from headway.record.metrics import Tally
 from headway.record.outcome import Outcome, outcome
 from headway.sim.cluster import SimCluster
+from headway.sim.speed import Speed
 from headway.sim.world import World
 from headway.workload.jobsfile import decode
 from headway.workload.models import assign_models
@@ -81,7 +82,10 @@ def read_scenario(file: Path, format_: str, cluster: str, world: Path | None = N
 def make_world(scenario: Scenario, task: Task) -> World:
     samples = task.estimates in ("progress", "linear") or task.samples
     trace = scenario.trace
-    return world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
+    world = world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
+    if not trace.seconds_on or not isinstance(world.speed, Speed):
+        return world
+    return replace(world, speed=replace(world.speed, seconds_on=trace.seconds_on))
 
 
 def seeded(trace: Trace, seed: int) -> tuple[Job, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headway.core.job import Job
+from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
@@ -47,6 +47,8 @@ class Speed:
     """By model. Empty: every job follows the plain forms, and a trace's durations are taken as they are."""
     accelerators: Mapping[str, float] = field(default_factory=dict)
     """Relative speeds by type, for models whose profile has none of their own. Empty: all types are alike."""
+    seconds_on: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict)
+    """By job: seconds by accelerator type, where several were measured. Declared seconds are those on the fastest."""
     needs: Mapping[str, float] = field(default_factory=dict)
     """By job: the share of the cpu it asks for that its replicas can use at all, the rest lies idle; else 1."""
     metered: bool = False
@@ -70,7 +72,9 @@ class Speed:
             speed *= self._cpu(job, placement, nodes.kinds, company)
         if (self.domain_loss or self.node_loss) and placement.width() > 1:
             speed *= self._spread(placement, nodes, profiled=profile is not None)
-        if self.accelerators or profile is not None:
+        if self.seconds_on and (seconds := self.seconds_on.get(job.id)):
+            speed *= _measured_on(seconds, placement, nodes)
+        elif self.accelerators or profile is not None:
             speed *= self._accelerator(job, placement, nodes, profile)
         return speed
 
@@ -133,6 +137,13 @@ class Speed:
         """Measured against the asked-for size in the best place of this cluster."""
         asked = profile.throughput(Layout.asked(job, _workers_per_node(job, nodes)))
         return profile.throughput(Layout.of(job, placement)) / asked if asked > 0 else 0.0
+
+
+def _measured_on(seconds: Mapping[str, float], placement: Placement, nodes: Nodes) -> float:
+    """Against the fastest type. The slowest replica sets the pace; a type that is not told of is as slow as any."""
+    fastest, slowest = min(seconds.values()), max(seconds.values())
+    known = {kind.lower(): value for kind, value in seconds.items()} | {"": fastest}
+    return fastest / max(known.get(nodes.nodes[node].accelerator.lower(), slowest) for node in placement.used_nodes())
 
 
 def _workers_per_node(job: Job, nodes: Nodes) -> int:
