@@ -97,7 +97,7 @@ MIGRATION = Experiment(
     setup="4 nodes of 8 cores. Jobs ask for next to no cpu and have no limit, so that those on a node share it evenly; "
     "narrow ones use 3 cores at most. They report their loss every 10 s, with 1 % noise, and declare no time: all "
     "that is known of them is learnt from that. A start takes 5 s and a save 5 s. As published: the first 7 arrivals "
-    "to the second, later gaps drawn from theirs (27.8 s in the mean), 850 to 1,650 core-seconds each. Grid: Poisson "
+    "to the second, later gaps drawn from theirs (27.8 s in the mean), 820 to 1,620 core-seconds each. Grid: Poisson "
     "arrivals, 1,000 core-seconds in the mean, of like lengths, mixed (1 to 7) or heavy-tailed (lognormal). Without "
     "migration jobs are spread by number; moves only does the same and moves.",
     main=MAIN, baseline=NONE,
