@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headway.core.node import Nodes
-from headway.core.plan import Reserve, Start
+from headway.core.plan import Reserve, Start, Stop
 from headway.policies.buckets import buckets_of, place_any_by_role, place_in_buckets
 from headway.policies.combined import CombinedPriority
+from headway.policies.guard import DESPERATE
 from headway.policies.kube_default import KubeDefault
 from headway.policies.volcano import Volcano
-from headway.sim.cluster import SimCluster, World
+from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, a_node, a_role, a_snapshot, running, some_nodes, started
 from simulated import ends_of, simulate
@@ -137,6 +138,65 @@ def test_nothing_starves_behind_a_stream_of_better_jobs(make):
     ends = ends_of(simulate(jobs, some_nodes(1, gpus=4), make(longest_wait=limit)))
     assert ends["wide"] <= limit + 200.0 + 10.0
     assert len(ends) == len(jobs)
+
+
+USERS = (("ann", 10.0), ("bob", 0.0))
+URGENT = {"user": "ann", "priority": 5}
+"""Three quarters of the most that user and job priority can be together."""
+
+
+def test_an_urgent_job_reserves_as_soon_as_it_does_not_fit():
+    runs = running(a_job("runs", 2, seconds=600.0, checkpoints=False), [0, 0])
+    entries = [runs, a_job("wide", 4, **URGENT), a_job("long", 2, seconds=9000.0), a_job("short", 1, seconds=300.0)]
+    plan = CombinedPriority(user_priority=USERS)(a_snapshot(*entries, nodes=some_nodes(1, gpus=4)))
+    assert started(plan) == ["short"], "it is done before the urgent one fits"
+    assert [decision.job for decision in plan.decisions if isinstance(decision, Reserve)] == ["wide"]
+    never = CombinedPriority(user_priority=USERS, urgent=2.0)(a_snapshot(*entries, nodes=some_nodes(1, gpus=4)))
+    assert started(never) == ["long"]
+
+
+def test_an_urgent_job_stops_as_few_lower_ones_as_will_do_those_that_lose_least_first():
+    low = {"user": "bob", "seconds": 9000.0, "submit": 0.0}
+    entries = [
+        running(a_job("dear", 1, **low), [0], since=0.0),
+        running(a_job("cheap", 1, **low), [0], since=0.0, saved=900.0),
+        running(a_job("equal", 1, seconds=9000.0, **URGENT), [0], since=0.0, saved=990.0),
+        running(a_job("unsaved", 1, **low, checkpoints=False), [0], since=0.0),
+        a_job("urgent", 1, submit=990.0, **URGENT), a_job("late", 1, submit=990.0, user="bob", seconds=1.0),
+    ]  # fmt: skip
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=4), now=1000.0)
+    plan = CombinedPriority(user_priority=USERS)(snapshot)
+    assert [(type(one), one.job) for one in plan.decisions] == [(Stop, "cheap")]
+    wide = a_snapshot(*entries[:4], a_job("urgent", 2, **URGENT), nodes=some_nodes(1, gpus=4), now=1000.0)
+    assert {one.job for one in CombinedPriority(user_priority=USERS)(wide).decisions} == {"cheap", "dear"}
+    larger = a_snapshot(*entries[:4], a_job("urgent", 3, **URGENT), nodes=some_nodes(1, gpus=4), now=1000.0)
+    kinds = [type(one) for one in CombinedPriority(user_priority=USERS)(larger).decisions]
+    assert kinds == [Reserve], "all that may be stopped are not enough"
+    assert not CombinedPriority(user_priority=USERS, preempt=0.0)(snapshot).decisions[1:]
+
+
+def test_what_was_stopped_for_an_urgent_job_is_kept_for_it_until_it_is_there():
+    jobs = [
+        a_job("low", 4, submit=0.0, seconds=1000.0, user="bob"),
+        a_job("urgent", 4, submit=100.0, seconds=50.0, **URGENT),
+        a_job("thief", 4, submit=101.0, seconds=1.0, user="bob"),
+    ]
+    nodes = some_nodes(1, gpus=4)
+    cluster = SimCluster(nodes, jobs, World(samples=False, costs=Costs(save=60.0, stop=10.0)))
+    ends = ends_of(simulate([], nodes, CombinedPriority(user_priority=USERS), cluster=cluster))
+    assert ends["urgent"] == pytest.approx(100.0 + 70.0 + 50.0)
+    assert ends["low"] >= 1000.0 + 70.0 + 50.0
+    assert set(ends) == {"low", "urgent", "thief"}
+
+
+def test_nobody_is_stopped_for_ever():
+    """Urgent jobs that leave hardly a gap, and one of no rank that they stop: it ends, and is stopped twice at most."""
+    stream = [a_job(f"s{i}", 4, submit=100.0 * i + 10.0, seconds=80.0, **URGENT) for i in range(100)]
+    jobs = [a_job("low", 4, submit=0.0, seconds=200.0, user="bob"), *stream]
+    cluster = simulate(jobs, some_nodes(1, gpus=4), CombinedPriority(user_priority=USERS, longest_wait=500.0))
+    ends = ends_of(cluster)
+    assert len(ends) == len(jobs)
+    assert ends["low"] <= DESPERATE * 500.0 + 400.0
 
 
 def test_affinity_makes_a_job_that_exchanges_much_faster():

@@ -4,8 +4,9 @@
     D = log2(1 + replicas) / log2(1 + widest)                  P = a U + b J + c W + d D
 
 Jobs start in order of P, whole gangs or nothing, a job that does not fit lets others pass. Age lifts a job by c at
-most; what ends starvation is a reservation for who has waited the longest wait. Inside a job parameter servers come
-first, and servers and workers are grouped and placed by `buckets`.
+most; what ends starvation is a reservation for who has waited the longest wait. A job whose user and job priority
+together are high is urgent: it reserves as soon as it does not fit, and may stop jobs far below it. Inside a job
+parameter servers come first, and servers and workers are grouped and placed by `buckets`.
 
 A user's priority is the administrator's word, in the policy's settings; no job can claim one for itself.
 """
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.job import Can
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.buckets import place_any_by_role, place_any_in_buckets
-from headway.policies.guard import start_guarded, waited
+from headway.policies.guard import DESPERATE, Pressing, start_guarded, waited
 from headway.policies.rank import Rows, by_key
 
 
@@ -56,6 +58,14 @@ class CombinedPriority:
     """User and priority, 0 to the most. On the command line a YAML file of names and numbers, or ann=8,bob=2."""
     other_users: float = 0.0
     """Priority of users who are not named."""
+    urgent: float = 0.5
+    """User and job priority together (a U + b J), as a share of the most, from which a job reserves as soon as it does
+    not fit; above 1: never."""
+    preempt: float = 0.15
+    """An urgent job that does not fit stops jobs whose share is lower by at least this: as few as will do, those with
+    least work lost first. 0 stops nobody."""
+    most_stops: int = 2
+    """A job that was stopped so often is not stopped again; nor is one that has waited four times the longest wait."""
     affinity: bool = True
     """Place by buckets of servers and workers. Without it every role is placed for itself."""
 
@@ -65,8 +75,35 @@ class CombinedPriority:
         if len(rows):
             ordered = by_key(rows, (2.0 - self.parts(snapshot, rows).sum(axis=0)).clip(min=0.0) * 1e6)
             placer = place_any_in_buckets if self.affinity else place_any_by_role
-            start_guarded(draft, ordered, self.longest_wait, placer)
+            start_guarded(draft, ordered, self.longest_wait, placer, self._pressing(snapshot, ordered))
         return draft.plan()
+
+    def standing(self, snapshot: Snapshot, rows: Rows) -> FloatArray:
+        """User and job priority together, 0 to 1: what neither waiting nor width changes."""
+        most = self.user_weight + self.job_weight
+        share: FloatArray = self.parts(snapshot, rows)[:2].sum(axis=0) / (most if most > 0 else 1.0)
+        return share
+
+    def _pressing(self, snapshot: Snapshot, ordered: Rows) -> Pressing | None:
+        urgent = self.standing(snapshot, ordered) >= self.urgent
+        return Pressing(urgent, lambda row: self._below(snapshot, row)) if urgent.any() else None
+
+    def _below(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Running jobs that may be stopped for this one, those that lose least work first."""
+        if self.preempt <= 0:
+            return []
+        jobs, now = snapshot.jobs, snapshot.now
+        rows = jobs.running()
+        here = float(self.standing(snapshot, np.array([row]))[0])
+        may = (
+            ((jobs.can[rows] & int(Can.STOP)) != 0) & (jobs.touched[rows] < now) & (jobs.stops[rows] < self.most_stops)
+        )
+        may &= self.standing(snapshot, rows) <= here - self.preempt + 1e-9
+        may &= waited(snapshot, rows) < DESPERATE * self.longest_wait
+        rows = rows[may]
+        lost = (jobs.trained_seconds(now)[rows] - jobs.saved[rows]) * jobs.size[rows]
+        order = np.lexsort((-jobs.submit[rows], lost))
+        return [int(one) for one in rows[order]]
 
     def score(self, snapshot: Snapshot, row: int) -> Score:
         """One job's priority with its parts, to be shown."""
