@@ -164,9 +164,13 @@ class Worth:
         return known
 
     def cut(self, row: int) -> bool:
-        """Whether it has less cpu than it asked for: estimates answer for what was asked, so that it is not resized."""
+        """Whether it has less cpu than it asked for, and a book of progress that answers for other sizes as asked for:
+        then its speed in them cannot be compared with what it shows, and it keeps its size.
+        """
         placement, snapshot = self.snapshot.placements.get(row), self.snapshot
         if placement is None or placement.requests is None or CPU not in snapshot.nodes.kinds:
+            return False
+        if not snapshot.estimates.known or not snapshot.estimates.beliefs.rich:
             return False
         kind, shape = snapshot.nodes.kinds.index(CPU), snapshot.jobs.shape_at(row)
         return any(
