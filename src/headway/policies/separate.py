@@ -60,7 +60,7 @@ class Proposal:
 
 def separate(draft: Draft, settings: Separation) -> Proposal | None:
     """Writes at most one move into the draft, and when to look again; tells what was decided and who loses."""
-    if not settings.most_moves:
+    if not settings.most_moves or not _any_shares(draft.snapshot):
         return None
     found = tenancy(draft)
     if found is None or not any(len(shares) > 1 for shares in found.on.values()):
@@ -72,6 +72,12 @@ def separate(draft: Draft, settings: Separation) -> Proposal | None:
     if best is not None:
         draft.move(best.row, moved(draft.snapshot, best.row, best.target))
     return best
+
+
+def _any_shares(snapshot: Snapshot) -> bool:
+    """Whether any job may use more than it was promised: where none does, nobody is in another's way."""
+    job = snapshot.jobs.job
+    return any(role.limit for row in snapshot.placements for role in job(row).roles)
 
 
 def moved(snapshot: Snapshot, row: int, target: int) -> Placement:
