@@ -15,7 +15,7 @@ from headway.core.states import State
 from headway.policies.balanced import balanced
 from headway.policies.flowcon import FlowCon
 from headway.policies.migration import Migration
-from headway.policies.separate import Separation, separate, why_not
+from headway.policies.separate import Separation, separate, verdict, why_not
 from headway.policies.spread import spread
 from headway.policies.tenancy import tenancy
 from headway.predict.scaling import plain_speed
@@ -108,6 +108,14 @@ def test_who_loses_is_told():
     assert proposal is not None
     assert proposal.losers == (("there", pytest.approx(90.0)),)
     assert decided(draft.plan()) == {proposal.job: "move"}
+
+
+def test_a_verdict_says_where_to_and_who_loses_or_why_not():
+    snapshot = seen(up("fast", 0), up("slow", 0), left={"fast": 600, "slow": 600}, growth={"fast": FAST})
+    assert verdict(snapshot, 1, Separation()) == "moves to n1: saves 590 s over all jobs; nobody loses"
+    assert verdict(snapshot, 0, Separation()) == "stays: no move of it would save enough now"
+    silent = seen(up("a", 0), up("b", 0), left={"a": 600, "b": 600}, basis={"a": Basis.SILENT})
+    assert "nothing that is believed" in verdict(silent, 0, Separation())
 
 
 def test_a_job_that_uses_less_than_its_part_is_no_neighbour_to_flee():

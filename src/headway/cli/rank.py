@@ -1,4 +1,4 @@
-"""What a policy has to say of one job beside why it waits: its score with the parts, or whether it will be in time."""
+"""What a policy has to say of one job beside why it waits: its score, whether it will be in time, whether it moves."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from headway.policies.admission import admission
 from headway.policies.admit import Queued
 from headway.policies.combined import CombinedPriority
 from headway.policies.deadline import Deadline
+from headway.policies.migration import Migration
+from headway.policies.separate import verdict
 
 
 def rank_of(policy: Policy, snapshot: Snapshot, row: int) -> dict[str, Any]:
     """By name, ready for JSON; empty where the policy has nothing to say of this job."""
     if isinstance(policy, Queued):
         policy = policy.policy
+    if isinstance(policy, Migration) and snapshot.jobs.state_of(row) is State.RUNNING:
+        return {"move": verdict(snapshot, row, policy.separation)}
     if snapshot.jobs.state_of(row) is not State.WAITING:
         return {}
     if isinstance(policy, CombinedPriority):
@@ -39,4 +43,6 @@ def rank_lines(rank: dict[str, Any]) -> list[str]:
         lines.append(f"  in time   {answer['verdict']}: {answer['sentence']}")
         if answer["remedy"]:
             lines.append(f"  needs     {answer['remedy']}")
+    if move := rank.get("move"):
+        lines.append(f"  move      {move}")
     return lines

@@ -80,6 +80,24 @@ def _any_shares(snapshot: Snapshot) -> bool:
     return any(role.limit for row in snapshot.placements for role in job(row).roles)
 
 
+def verdict(snapshot: Snapshot, row: int, settings: Separation) -> str:
+    """Whether this running job moves now, and what that saves and whom it costs; or why it stays."""
+    draft = Draft(snapshot)
+    found = tenancy(draft)
+    shares = [] if found is None else [share for on in found.on.values() for share in on if share.row == row]
+    if not shares:
+        return "stays: it shares no cpu"
+    proposal = separate(draft, settings)
+    if proposal is not None and proposal.row == row:
+        where, losers = (
+            snapshot.nodes.nodes[proposal.target].name,
+            ", ".join(f"{j} {s:.0f} s" for j, s in proposal.losers),
+        )
+        return f"moves to {where}: saves {proposal.saved:.0f} s over all jobs; {losers or 'nobody'} loses"
+    why = why_not(Draft(snapshot), shares[0], settings)
+    return f"stays: {why or 'no move of it would save enough now'}"
+
+
 def moved(snapshot: Snapshot, row: int, target: int) -> Placement:
     """All replicas on one other node, each holding what it holds."""
     old = snapshot.placements[row]
