@@ -16,7 +16,8 @@ from headway.core.snapshot import Snapshot
 from headway.policies.elastic import Elastic
 from headway.policies.grow import grow_into_idle
 from headway.policies.shrink import leaving_order, shrink_for
-from headway.policies.worth import Terms, Worth
+from headway.policies.terms import Terms
+from headway.policies.worth import Worth
 from headway.predict.scaling import plain_speed
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, waiting
 

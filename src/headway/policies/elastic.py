@@ -24,7 +24,8 @@ from headway.policies.rank import Rows
 from headway.policies.release import Idle, release_cpu, release_useless
 from headway.policies.shrink import shrink_for
 from headway.policies.sizes import bounds
-from headway.policies.worth import Terms, Worth
+from headway.policies.terms import Terms
+from headway.policies.worth import Worth
 
 TRIED = 8
 """Waiting jobs for which room is looked for in one plan."""

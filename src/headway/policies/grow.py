@@ -17,7 +17,8 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 from headway.policies.scale import may_scale, room_for_more
-from headway.policies.worth import FURTHER, Worth, rested
+from headway.policies.terms import rested
+from headway.policies.worth import FURTHER, Worth
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,7 +10,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.buckets import place_by_role
 from headway.policies.even import place_evenly
 from headway.policies.place import place
-from headway.policies.worth import Terms
+from headway.policies.terms import Terms
 
 
 def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts, terms: Terms) -> Placement | None:

@@ -11,7 +11,8 @@ from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.policies.scale import SOON, may_scale
 from headway.policies.shrink import cheapest_gift, without
-from headway.policies.worth import MARK, Worth, rested
+from headway.policies.terms import rested
+from headway.policies.worth import MARK, Worth
 
 SMALLEST = 100
 """Thousandths of a core below which no replica is cut."""
@@ -87,8 +88,11 @@ def _cpu_change(draft: Draft, row: int, used: float, idle: Idle) -> tuple[int, i
     if cut and (used >= SATURATED * total or used < NOTICED * before):
         back = [role for role in cut if _has_room(draft, row, placement, role, asked[role] - MARK)]
         return (back[0], asked[back[0]] - MARK) if back else None
-    settled = draft.snapshot.now - float(draft.snapshot.jobs.since[row]) >= SETTLED
-    if not settled or used >= idle.below * whole or any(asked[role] - MARK == has[role] for role in counts):
+    settled = float(draft.snapshot.jobs.since[row]) + SETTLED
+    if used >= idle.below * whole or any(asked[role] - MARK == has[role] for role in counts):
+        return None
+    if draft.snapshot.now < settled:
+        draft.wake(settled)
         return None
     for role in sorted(counts, key=lambda role: (-counts[role] * has[role], role)):
         wanted = max(SMALLEST, round(asked[role] * used * (1.0 + idle.headroom) / whole))

@@ -18,7 +18,8 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement, take
 from headway.policies.near import place_near
 from headway.policies.scale import SOON, may_scale
-from headway.policies.worth import Worth, rested
+from headway.policies.terms import rested
+from headway.policies.worth import Worth
 
 
 @dataclass(frozen=True, slots=True, order=True)
