@@ -8,6 +8,7 @@ from headway.cli.rank import rank_lines, rank_of
 from headway.policies.admit import with_queues
 from headway.policies.combined import CombinedPriority
 from headway.policies.deadline import Deadline
+from headway.policies.elastic import Elastic
 from headway.policies.fifo import first_fit
 from headway.policies.queues import Queue
 from make import a_job, a_snapshot, running, some_nodes
@@ -67,6 +68,13 @@ def test_whether_it_will_be_in_time_is_told_and_what_would_help():
     unknown = rank_of(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
     assert unknown["in_time"]["verdict"] == "unknown"
     assert json.dumps(unknown, allow_nan=False)
+
+
+def test_why_a_job_keeps_its_size_is_told():
+    rank = rank_of(Elastic(), a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={}), 0)
+    assert rank_lines(rank) == ["  size      It keeps its size: nobody knows how long it has left."]
+    known = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={"a": 60.0})
+    assert rank_of(Elastic(), known, 0) == {}
 
 
 def test_policies_without_a_rank_and_running_jobs_have_nothing_to_tell():

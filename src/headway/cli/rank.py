@@ -13,6 +13,7 @@ from headway.policies.admission import admission
 from headway.policies.admit import Queued
 from headway.policies.combined import CombinedPriority
 from headway.policies.deadline import Deadline
+from headway.policies.elastic import Elastic
 from headway.policies.migration import Migration
 from headway.policies.separate import verdict
 
@@ -23,6 +24,9 @@ def rank_of(policy: Policy, snapshot: Snapshot, row: int) -> dict[str, Any]:
         policy = policy.policy
     if isinstance(policy, Migration) and snapshot.jobs.state_of(row) is State.RUNNING:
         return {"move": verdict(snapshot, row, policy.separation)}
+    if isinstance(policy, Elastic) and snapshot.jobs.state_of(row) in (State.RUNNING, State.WAITING):
+        why = policy.why(snapshot, row)
+        return {"size": why} if why else {}
     if snapshot.jobs.state_of(row) is not State.WAITING:
         return {}
     if isinstance(policy, CombinedPriority):
@@ -43,6 +47,8 @@ def rank_lines(rank: dict[str, Any]) -> list[str]:
         lines.append(f"  in time   {answer['verdict']}: {answer['sentence']}")
         if answer["remedy"]:
             lines.append(f"  needs     {answer['remedy']}")
+    if size := rank.get("size"):
+        lines.append(f"  size      {size}")
     if move := rank.get("move"):
         lines.append(f"  move      {move}")
     return lines
