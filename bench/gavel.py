@@ -1,0 +1,266 @@
+"""Gavel's `fifo` and `fifo_perf` beside our simulator, on its two traces for a physical cluster of three GPU types.
+
+    python bench/gavel.py [--traces DIR] [--theirs DIR] [--jobs N]
+
+8 V100, 16 P100 and 24 K80, of which a gang uses one type only; speeds and steps as Gavel published them, through
+`headway`'s own reader (`Trace.seconds_on`). What Gavel's simulator prints for these traces stands beside ours.
+`--theirs` is a folder of files `<policy>-<trace>.csv` with columns `job` and `seconds`, for who has kept the time of each job.
+
+- `fastest` is Gavel's `fifo_perf`: all jobs in order of arrival, each on the type that is fastest for it of those with
+  room, dealt out anew where jobs came or went, but not within 1,920 s of the last time; in rounds of 360 s.
+- `booked` is Gavel's `fifo` with its slips: it draws a type at random and books another, mostly the V100s, whether
+  there is room or not; its rounds then share the V100s among all that were booked there, while others are idle.
+- `fifo` is our plain one, which looks at no types (gangs go where they fit most tightly) and decides at every event.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.job import Job, JobId
+from headway.core.node import Node, Nodes
+from headway.core.placement import Placement
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.cycle.book import Nothing
+from headway.cycle.loop import Decided, Policy, run
+from headway.policies.fifo import fifo
+from headway.policies.rounds import in_rounds
+from headway.sim.cluster import SimCluster
+from headway.sim.speed import Speed
+from headway.sim.world import World
+from headway.workload.formats.gavel import read
+from headway.workload.trace import Trace
+
+ROOT = Path(__file__).resolve().parent.parent
+TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))
+TYPES = {"v100": 8, "p100": 16, "k80": 24}
+ROUND_SECONDS, DEAL_SECONDS = 360.0, 1920.0
+THEIRS = {
+    ("max_min_fairness", "fifo"): (9.97, 54.59), ("max_min_fairness", "fifo_perf"): (5.42, 20.09),
+    ("minimize_makespan", "fifo"): (58.76, 76.17), ("minimize_makespan", "fifo_perf"): (11.18, 25.19),
+}  # fmt: skip
+"""Trace and policy to mean completion time and makespan in hours, as Gavel's simulator prints them."""
+
+
+class Fastest:
+    """Gavel's `fifo_perf`. It remembers when it last dealt, and to whom; all of that is Gavel's own doing."""
+
+    def __init__(self, trace: Trace, *, pause: float = DEAL_SECONDS) -> None:
+        self.seconds_on = trace.seconds_on
+        self.pause = pause
+        self.dealt_at = 0.0
+        self.dealt: dict[JobId, str] = {}
+        self.known: set[JobId] = set()
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        jobs, now = snapshot.jobs, snapshot.now
+        rows = np.sort(np.concatenate([jobs.running(), jobs.waiting()])).tolist()
+        present = {jobs.job(row).id for row in rows}
+        if present != self.known:
+            if self.dealt_at and now - self.dealt_at < self.pause:
+                return Plan((), self.dealt_at + self.pause)
+            self._deal(snapshot, rows)
+        draft = Draft(snapshot)
+        moved = [row for row in jobs.running().tolist() if self.dealt.get(jobs.job(row).id) != _type(snapshot, row)]
+        for row in moved:
+            draft.stop(row)
+        for row in [] if moved else jobs.waiting().tolist():
+            kind = self.dealt.get(jobs.job(row).id)
+            if kind is not None:
+                draft.start(row, Placement(((list(TYPES).index(kind),) * int(jobs.width[row]),)))
+        return draft.plan()
+
+    def _deal(self, snapshot: Snapshot, rows: list[int]) -> None:
+        room, self.dealt = dict(TYPES), {}
+        for row in rows:
+            job = snapshot.jobs.job(row)
+            types = [kind for kind in sorted(room) if room[kind] >= job.replicas and kind in self.seconds_on[job.id]]
+            if not types:
+                break
+            kind = self.dealt[job.id] = min(types, key=self.seconds_on[job.id].__getitem__)
+            room[kind] -= job.replicas
+        self.dealt_at, self.known = snapshot.now, {snapshot.jobs.job(row).id for row in rows}
+
+
+def _type(snapshot: Snapshot, row: int) -> str:
+    return list(TYPES)[min(snapshot.placements[row].used_nodes())]
+
+
+class Booked:
+    """Gavel's `fifo`. A job is booked on a type once and for all, and the round shares each type among its jobs.
+
+    Where a job is over, the next in line takes its type if what lower-numbered jobs leave there is enough. The others
+    in line are booked as long as some type has room for them: a type is drawn, but the last in the list is booked, and
+    when that is just full the one that was drawn is struck off the list.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.seconds_on = trace.seconds_on
+        self.chance = random.Random(0)
+        self.dealt_at = 0.0
+        self.booked: dict[JobId, str] = {}
+        self.known: set[JobId] = set()
+        self.had: dict[JobId, float] = {}
+        """Seconds trained when it was last dealt."""
+        self.owed: dict[JobId, float] = {}
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        jobs, now = snapshot.jobs, snapshot.now
+        rows = np.sort(np.concatenate([jobs.running(), jobs.waiting()])).tolist()
+        present = {jobs.job(row).id: row for row in rows}
+        if set(present) != self.known and (not self.dealt_at or now - self.dealt_at >= DEAL_SECONDS):
+            self._deal(snapshot, present)
+        draft = Draft(snapshot)
+        starting = [row for kind in TYPES for row in self._round(draft, kind, present)]
+        if not draft.decided_rows():  # what is stopped is gone at once, and the rest of the round is dealt then
+            for row in starting:
+                kind = self.booked[jobs.job(row).id]
+                draft.start(row, Placement(((list(TYPES).index(kind),) * int(jobs.width[row]),)))
+        if rows:
+            draft.wake(now + ROUND_SECONDS)
+        return draft.plan()
+
+    def _round(self, draft: Draft, kind: str, present: Mapping[JobId, int]) -> list[int]:
+        """Who had least since the last deal comes first; stops the others, and returns who is to start."""
+        jobs, room, starting = draft.snapshot.jobs, TYPES[kind], []
+        mine = [name for name, booked in self.booked.items() if booked == kind and name in present]
+        trained = {name: self._trained(draft.snapshot, present[name]) - self.had.get(name, 0.0) for name in mine}
+        for name in sorted(mine, key=lambda name: (round(trained[name], 6), -self.owed.get(name, 0.0), int(name))):
+            row, runs = present[name], present[name] in draft.snapshot.placements
+            fits = int(jobs.width[row]) <= room
+            room -= int(jobs.width[row]) if fits else 0
+            if runs and not fits:
+                draft.stop(row)
+            elif fits and not runs:
+                starting.append(row)
+        return starting
+
+    def _deal(self, snapshot: Snapshot, present: Mapping[JobId, int]) -> None:
+        width = {name: int(snapshot.jobs.width[row]) for name, row in present.items()}
+        for name in present:
+            had = self._trained(snapshot, present[name])
+            due = snapshot.now - self.dealt_at if name in self.booked else 0.0
+            self.owed[name] = self.owed.get(name, 0.0) + due - (had - self.had.get(name, 0.0))
+            self.had[name] = had
+        room, line = dict(TYPES), [name for name in present if name not in self.booked]
+        for name in sorted(self.booked, key=int):
+            kind = self.booked[name]
+            if name in present:
+                room[kind] -= width[name]
+                continue
+            del self.booked[name]
+            if line and width[line[0]] <= room[kind] and kind in self.seconds_on[line[0]]:
+                room[kind] -= width[line[0]]
+                self.booked[line.pop(0)] = kind
+        types = sorted(kind for kind in room if room[kind] > 0)
+        while line and types:
+            name = line.pop(0)
+            fits = [number for number, kind in enumerate(types) if room[kind] >= width[name]]
+            if not fits:
+                break
+            drawn, kind = fits[self.chance.randrange(len(fits))], types[-1]
+            if kind in self.seconds_on[name]:
+                self.booked[name] = kind
+                room[kind] -= width[name]
+                if room[kind] == 0:
+                    types.pop(drawn)
+        self.dealt_at, self.known = snapshot.now, set(present)
+
+    def _trained(self, snapshot: Snapshot, row: int) -> float:
+        """In rounds of whole steps, which take a little less than a round: that decides between jobs of equal rounds."""
+        jobs, job = snapshot.jobs, snapshot.jobs.job(row)
+        kind = self.booked.get(job.id)
+        if kind is None:
+            return 0.0
+        seconds = float(jobs.attained[row])
+        seconds += snapshot.now - float(jobs.since[row]) if row in snapshot.placements else 0.0
+        speed = (job.steps or 0) / self.seconds_on[job.id][kind]
+        return round(seconds / ROUND_SECONDS) * int(speed * ROUND_SECONDS) / speed
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    peer: str
+    policy: Policy
+    types: tuple[str, ...] = tuple(TYPES)
+
+
+def entries(trace: Trace) -> list[Entry]:
+    return [
+        Entry("fastest", "fifo_perf", in_rounds(Fastest(trace), ROUND_SECONDS)),
+        Entry("fastest, no pause between deals", "fifo_perf", in_rounds(Fastest(trace, pause=0.0), ROUND_SECONDS)),
+        Entry("fastest, no rounds either", "fifo_perf", Fastest(trace, pause=0.0)),
+        Entry("booked", "fifo", in_rounds(Booked(trace), ROUND_SECONDS)),
+        Entry("fifo", "fifo", fifo),
+        Entry("fifo on V100", "fifo", fifo, ("v100",)),
+    ]
+
+
+def simulate(trace: Trace, entry: Entry) -> tuple[dict[JobId, float], float]:
+    """Completion times counted from submission, and when the last job was done."""
+    nodes = Nodes.of(
+        Node(name=kind, capacity=(("gpu", TYPES[kind] if kind in entry.types else 0),), accelerator=kind)
+        for kind in TYPES
+    )
+    world = World(samples=False, speed=Speed(seconds_on=trace.seconds_on), work=trace.work)
+    sim = SimCluster(nodes, trace.jobs, world)
+    ends: dict[JobId, float] = {}
+
+    def observe(decided: Decided) -> None:
+        snapshot = decided.snapshot
+        assert not decided.refusals
+        for row in snapshot.changed:
+            if snapshot.jobs.state_of(row) is State.FINISHED:
+                job = snapshot.jobs.job(row)
+                ends[job.id] = float(snapshot.jobs.since[row]) - job.submit
+
+    run(sim, entry.policy, Nothing(), observe)
+    assert len(ends) == len(trace.jobs)
+    return ends, max(job.submit + ends[job.id] for job in trace.jobs)
+
+
+def show_jobs(jobs: tuple[Job, ...], ours: Mapping[JobId, float], path: Path, count: int) -> None:
+    with path.open(newline="") as file:
+        theirs = {JobId(row["job"]): float(row["seconds"]) for row in csv.DictReader(file)}
+    near = np.mean([abs(ours[job.id] / theirs[job.id] - 1) <= 0.03 for job in jobs])
+    print(f"    {100 * near:.0f} % of the jobs within 3 % of {path.name}")
+    for job in sorted(jobs, key=lambda job: -abs(ours[job.id] - theirs[job.id]))[:count]:
+        print(f"    job {job.id:4} submitted {job.submit:7.0f}, {job.replicas} GPUs: {ours[job.id]:9.0f} against"
+              f" {theirs[job.id]:9.0f}, {ours[job.id] - theirs[job.id]:+8.0f} s")  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument("--theirs", type=Path, default=Path("nowhere"))
+    parser.add_argument("--jobs", type=int, default=0)
+    args = parser.parse_args()
+    print(f"{'trace':20} {'ours':32} {'theirs':10} {'jct h':>7} {'theirs':>7} {'ratio':>7}"
+          f" {'end h':>7} {'theirs':>7} {'ratio':>7}")  # fmt: skip
+    for name in dict.fromkeys(trace for trace, _ in THEIRS):
+        trace = read(args.traces / "gavel" / "traces" / "physical_cluster" / f"{name}.trace")
+        for entry in entries(trace):
+            ends, last = simulate(trace, entry)
+            jct, (their_jct, their_end) = sum(ends.values()) / len(ends) / 3600, THEIRS[name, entry.peer]
+            print(f"{name:20} {entry.name:32} {entry.peer:10} {jct:7.2f} {their_jct:7.2f} {jct / their_jct:7.4f}"
+                  f" {last / 3600:7.2f} {their_end:7.2f} {last / 3600 / their_end:7.4f}", flush=True)  # fmt: skip
+            path = args.theirs / f"{entry.peer}-{name}.csv"
+            if path.exists():
+                show_jobs(trace.jobs, ends, path, args.jobs)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
