@@ -4,7 +4,8 @@
 
 8 V100, 16 P100 and 24 K80, of which a gang uses one type only; speeds and steps as Gavel published them, through
 `headway`'s own reader (`Trace.seconds_on`). What Gavel's simulator prints for these traces stands beside ours.
-`--theirs` is a folder of files `<policy>-<trace>.csv` with columns `job` and `seconds`, for who has kept the time of each job.
+`--theirs` is a folder of files `<policy>-<trace>.csv` with columns `job` and `seconds`, where the time of each job was
+kept.
 
 - `fastest` is Gavel's `fifo_perf`: all jobs in order of arrival, each on the type that is fastest for it of those with
   room, dealt out anew where jobs came or went, but not within 1,920 s of the last time; in rounds of 360 s.
@@ -178,7 +179,7 @@ class Booked:
         self.dealt_at, self.known = snapshot.now, set(present)
 
     def _trained(self, snapshot: Snapshot, row: int) -> float:
-        """In rounds of whole steps, which take a little less than a round: that decides between jobs of equal rounds."""
+        """In rounds of whole steps, which take a little less than a round: it decides between jobs of equal rounds."""
         jobs, job = snapshot.jobs, snapshot.jobs.job(row)
         kind = self.booked.get(job.id)
         if kind is None:
