@@ -16,6 +16,7 @@ from headway.core.job import Can
 from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.spread import replicas, spread_out
 
 
@@ -53,7 +54,7 @@ class FlowCon:
         """Towards so many times what the job asked for, where that is free and the job has rested."""
         snapshot = draft.snapshot
         jobs, shape, placement = snapshot.jobs, snapshot.jobs.shape_at(row), snapshot.placements[row]
-        if row not in jobs.running() or not int(jobs.can[row]) & Can.RESIZE:
+        if jobs.state_of(row) is not State.RUNNING or not int(jobs.can[row]) & Can.RESIZE:
             return
         draft.wake(snapshot.now + self.interval)
         if snapshot.now < jobs.value(row, "touched") + self.interval:

@@ -157,19 +157,19 @@ def weigh(
     mover, source, target, before = move
     jobs, capacity = draft.snapshot.jobs, draft.snapshot.nodes.capacity[found.kind]
     here, there = found.on[source], found.on.get(target, [])
-    stay = [share for share in here if share is not mover]
-    without = dict(zip([share.row for share in here], before, strict=True))
     beside = ends(float(capacity[target]), [share.tenant for share in there])
-    without |= zip([share.row for share in there], beside, strict=True)
-    left = ends(float(capacity[source]), [share.tenant for share in stay])
     arrives = replace(mover.tenant, begins=settings.restart)
     joined = ends(float(capacity[target]), [*(share.tenant for share in there), arrives])
+    own = before[here.index(mover)]
+    if any(not after - end <= settings.harm * end for end, after in zip([*beside, own], joined, strict=True)):
+        return None
+    stay = [share for share in here if share is not mover]
+    left = ends(float(capacity[source]), [share.tenant for share in stay])
+    without = dict(zip([share.row for share in [*here, *there]], [*before, *beside], strict=True))
     saved, losers = 0.0, list[tuple[JobId, float]]()
     for share, end in zip([*stay, *there, mover], [*left, *joined], strict=True):
         gain = without[share.row] - end
         saved += gain
-        if not gain >= -settings.harm * without[share.row]:
-            return None
         if gain < -1e-6:
             losers.append((jobs.job(share.row).id, -gain))
     if not saved >= settings.restart * settings.margin * 2.0 ** int(jobs.value(mover.row, "stops")):
