@@ -79,9 +79,12 @@ def test_the_finer_submit_time_counts_only_inside_its_second():
     [
         ({}, "roles"),
         ({"roles": {}}, "spec.roles"),
-        ({"roles": {"w": {"cpu": "lots"}}}, "spec.roles.w: cpu cannot be 'lots'"),
+        ({"roles": {"w": {"cpu": "lots"}}}, "spec.roles.w.cpu: cpu cannot be 'lots'"),
         ({"roles": {"w": {"replicas": 1, "least": 2}}}, "spec.roles.w.replicas"),
         ({"roles": {"w": {"after": ["v"]}}}, "'v'"),
+        ({"roles": {"w": {"near": ["v"]}}}, "spec.roles.w.near: there is no role 'v'"),
+        ({"roles": {"w": {"cpu": 2, "limit": {"cpu": 1}}}}, "spec.roles.w.limit.cpu"),
+        ([], "spec"),
         ({"roles": {"w": {}}, "can": ["fly"]}, "'fly'"),
         ({"roles": {"w": {"colour": "red"}}}, "colour"),
         ({"roles": {"w": {}}, "target": {"metric": "loss"}}, "spec.target"),

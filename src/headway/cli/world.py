@@ -14,7 +14,8 @@ from headway.sim.faults import NO_FAULTS, Faults, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
-from headway.workload.schema import FaultFields, Number, SimulateFields, seconds
+from headway.spelling.fields import Number
+from headway.workload.schema import FaultFields, SimulateFields, seconds
 
 
 def world_of(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -13,25 +13,14 @@ from typing import TypeVar
 import msgspec
 import yaml
 
-from headway.core.job import Amounts, Can, Job, JobId, Role, Target, start_order
+from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
-from headway.core.quantity import parse
+from headway.spelling.fields import RoleFields, amounts_of
+from headway.spelling.job import NAME, Wrong, amounts, can_of, check_roles, role_of, target_of
 from headway.workload.errors import WorkloadError
-from headway.workload.schema import (
-    FileFields,
-    JobFields,
-    Limit,
-    NodeFields,
-    RoleFields,
-    SimulateFields,
-    TargetFields,
-    amounts_of,
-    seconds,
-)
+from headway.workload.schema import FileFields, JobFields, NodeFields, SimulateFields, seconds
 
 T = TypeVar("T")
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
-_CAN = {flag.name.lower(): flag for flag in Can if flag.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +122,7 @@ def _job(path: Path, number: int, fields: JobFields) -> Job:
 
 def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role, ...] = ()) -> Job:
     """Checks one job's fields; `where` begins every complaint. Roles may be given that were made of equal fields."""
-    if not _NAME.fullmatch(fields.name):
+    if not NAME.fullmatch(fields.name):
         raise WorkloadError(
             f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit"
         )
@@ -146,34 +135,25 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
     duration = fields.seconds
     if fields.steps is not None and fields.steps < 1:
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
+    with _told(where):
+        can, target = can_of(fields.can), target_of(fields.target)
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
-        submit=submit, deadline=deadline, steps=fields.steps, target=_target(where, fields.target),
+        submit=submit, deadline=deadline, steps=fields.steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=_can(where, fields.can), checkpoints=fields.checkpoints, model=fields.model,
+        can=can, checkpoints=fields.checkpoints, model=fields.model,
         directory=directory,
     )  # fmt: skip
 
 
-def _target(where: str, fields: TargetFields | None) -> Target | None:
-    if fields is None:
-        return None
-    if not fields.metric or (fields.at_least is None) == (fields.at_most is None):
-        raise WorkloadError(f"{where}: field target: name a metric and either at_least or at_most")
-    higher = fields.at_least is not None
-    value = fields.at_least if fields.at_least is not None else fields.at_most
-    if value is None or not math.isfinite(value):
-        raise WorkloadError(f"{where}: field target: {value} can never be reached")
-    return Target(metric=fields.metric, value=value, higher=higher)
-
-
 def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
-    roles = tuple(
-        _role(f"{where}, role {name!r}", name, role, fields)
-        for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items()
-    )
-    _check_roles(where, roles)
-    return roles
+    roles = []
+    for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items():
+        with _told(f"{where}, role {name!r}"):
+            roles.append(role_of(name, role, fields.command or (), fields.env))
+    with _told(where):
+        check_roles(roles)
+    return tuple(roles)
 
 
 def _own_role(where: str, fields: JobFields) -> RoleFields:
@@ -182,67 +162,12 @@ def _own_role(where: str, fields: JobFields) -> RoleFields:
     return fields
 
 
-def _check_roles(where: str, roles: tuple[Role, ...]) -> None:
-    names = {role.name for role in roles}
-    for role in roles:
-        for field in ("near", "apart"):
-            for other in getattr(role, field):
-                if other not in names:
-                    raise WorkloadError(f"{where}: field roles.{role.name}.{field}: there is no role {other!r}")
-    try:
-        start_order(roles)
-    except ValueError as error:
-        raise WorkloadError(f"{where}: field roles: {error}") from error
-    if sum(role.least for role in roles) < 1:
-        raise WorkloadError(f"{where}: field least: a gang needs at least one replica")
-
-
-def _role(where: str, name: str, fields: RoleFields, job: JobFields) -> Role:
-    if not _NAME.fullmatch(name):
-        raise WorkloadError(f"{where}: a role's name may have a-z, 0-9 and - only")
-    least = fields.least if fields.least is not None else fields.replicas
-    most = fields.most if fields.most is not None else fields.replicas
-    if not 0 <= least <= fields.replicas <= most:
-        raise WorkloadError(
-            f"{where}: field replicas: least ({least}) <= replicas ({fields.replicas}) <= most ({most}) must hold"
-        )
-    request: Amounts = tuple(
-        sorted((kind, _field(where, kind, lambda k=kind, v=value: parse(k, v)))  # type: ignore[misc]
-               for kind, value in amounts_of(fields).items())
-    )  # fmt: skip
-    command = fields.command if fields.command is not None else job.command
-    return Role(
-        name=name, replicas=fields.replicas, least=least, most=most, request=request,
-        limit=_limit(where, fields.limit, request), selector=tuple(sorted(fields.selector.items())),
-        tolerates=tuple(fields.tolerates), accelerator=fields.accelerator, after=tuple(fields.after),
-        near=tuple(fields.near), apart=tuple(fields.apart), restarts_alone=fields.restarts_alone,
-        command=tuple(command or ()), env=tuple(sorted({**job.env, **fields.env}.items())),
-    )  # fmt: skip
-
-
-def _limit(where: str, fields: Limit | None, request: Amounts) -> Amounts:
-    if fields is None:
-        return ()
-    limits = []
-    for kind in ("cpu", "memory"):
-        value = getattr(fields, kind)
-        if value is None:
-            continue
-        amount = _field(where, f"limit.{kind}", lambda k=kind, v=value: parse(k, v))  # type: ignore[misc]
-        if amount < dict(request).get(kind, 0):
-            raise WorkloadError(f"{where}: field limit.{kind}: must not be below the request")
-        limits.append((kind, amount))
-    return tuple(limits)
-
-
 def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
     where = f"{path}: nodes[{number}]"
     if fields.count < 1:
         raise WorkloadError(f"{where}: field count: must be at least 1, not {fields.count}")
-    capacity: Amounts = tuple(
-        sorted((kind, _field(where, kind, lambda k=kind, v=value: parse(k, v)))  # type: ignore[misc]
-               for kind, value in amounts_of(fields).items())
-    )  # fmt: skip
+    with _told(where):
+        capacity = amounts(amounts_of(fields))
     if not capacity:
         raise WorkloadError(f"{where}: field cpu: a node must have some resource")
     base = fields.name or f"node{number}"
@@ -256,15 +181,13 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
     ]  # fmt: skip
 
 
-def _can(where: str, names: list[str] | None) -> Can:
-    if names is None:
-        return Can.everything()
-    allowed = Can.NOTHING
-    for name in names:
-        if name not in _CAN:
-            raise WorkloadError(f"{where}: field can: {name!r} is none of {', '.join(_CAN)}")
-        allowed |= _CAN[name]
-    return allowed
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Says where the wrong field stands."""
+    try:
+        yield
+    except Wrong as wrong:
+        raise WorkloadError(f"{where}: field {wrong.field}: {wrong.why}") from wrong
 
 
 def _field(where: str, name: str, read: Callable[[], T]) -> T:

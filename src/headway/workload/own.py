@@ -15,11 +15,12 @@ import msgspec
 
 from headway.core.job import Job, JobId, Role
 from headway.core.quantity import write
+from headway.spelling.fields import Number, RoleFields
 from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
 from headway.workload.jobsfile import job_of
 from headway.workload.rows import Rows, first_line, opened
-from headway.workload.schema import JobFields, Number, RoleFields, seconds
+from headway.workload.schema import JobFields, seconds
 from headway.workload.trace import Trace
 
 Duration = Annotated[Number, msgspec.Meta(description="Seconds, or with a unit: 90, 90s, 5m, 1.5h, 2d.")]

@@ -3,48 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from headway.core.quantity import CPU, GPU, MEMORY
-
-Number = int | float | str
-
-
-class Limit(msgspec.Struct, forbid_unknown_fields=True):
-    """What a replica may grow to in place."""
-
-    cpu: Number | None = None
-    memory: Number | None = None
-
-
-class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
-    replicas: int = 1
-    least: int | None = None
-    most: int | None = None
-    cpu: Number | None = None
-    memory: Number | None = None
-    gpu: Number | None = None
-    resources: dict[str, Number] = {}
-    limit: Limit | None = None
-    selector: dict[str, str] = {}
-    tolerates: list[str] = []
-    accelerator: str = ""
-    after: list[str] = []
-    near: list[str] = []
-    apart: list[str] = []
-    restarts_alone: bool = False
-    command: list[str] | None = None
-    env: dict[str, str] = {}
-
-
-class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The job stops by itself when a metric that it reports is at least, or at most, so much."""
-
-    metric: str = "loss"
-    at_least: float | None = None
-    at_most: float | None = None
+from headway.spelling.fields import Number, RoleFields, TargetFields
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):
@@ -62,7 +25,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     can: list[str] | None = None
     checkpoints: bool = True
     model: str = ""
-    roles: dict[str, RoleFields] = {}
+    roles: dict[str, RoleFields] = {}  # noqa: RUF012  msgspec copies it
 
 
 class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -139,7 +102,6 @@ class FileFields(msgspec.Struct, forbid_unknown_fields=True):
     simulate: SimulateFields = msgspec.field(default_factory=SimulateFields)
 
 
-KINDS = (CPU, MEMORY, GPU)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -158,9 +120,3 @@ def seconds(value: Number) -> float:
     if not math.isfinite(result) or result < 0:
         raise ValueError(f"{value!r} is no duration: it must be finite and not below zero")
     return result
-
-
-def amounts_of(fields: Any) -> dict[str, Number]:
-    """Every resource named, whether by its own field or under `resources`."""
-    named = {kind: getattr(fields, kind) for kind in KINDS if getattr(fields, kind) is not None}
-    return {**fields.resources, **named}

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Amounts, Can, Job, Role
+from headway.core.job import Job
 from headway.core.node import Node
-from headway.core.quantity import CPU, GPU, MEMORY, write
+from headway.spelling.job import amounts_entry, can_entry, role_entry, target_entry
 from headway.workload.errors import WorkloadError
 from headway.workload.own import CSV_COLUMNS, csv_row
 from headway.workload.trace import Trace
@@ -77,44 +77,15 @@ def job_entry(job: Job) -> dict[str, Any]:
         if getattr(job, name):
             entry[name] = getattr(job, name)
     if job.target is not None:
-        entry["target"] = {
-            "metric": job.target.metric,
-            ("at_least" if job.target.higher else "at_most"): job.target.value,
-        }
-    if job.can != Can.everything():
-        entry["can"] = [flag.name.lower() for flag in Can if flag.name and flag in job.can]
+        entry["target"] = target_entry(job.target)
+    can = can_entry(job.can)
+    if can is not None:
+        entry["can"] = can
     if not job.checkpoints:
         entry["checkpoints"] = False
     if [role.name for role in job.roles] == ["worker"]:
-        return {**entry, **_role_entry(job.roles[0])}
-    return {**entry, "roles": {role.name: _role_entry(role) for role in job.roles}}
-
-
-def _role_entry(role: Role) -> dict[str, Any]:
-    entry: dict[str, Any] = {"replicas": role.replicas}
-    for name in ("least", "most"):
-        if getattr(role, name) != role.replicas:
-            entry[name] = getattr(role, name)
-    entry |= _amounts(role.request)
-    if role.limit:
-        entry["limit"] = {kind: write(kind, amount) for kind, amount in role.limit}
-    if role.selector:
-        entry["selector"] = dict(role.selector)
-    for name in ("tolerates", "after", "near", "apart", "command"):
-        if getattr(role, name):
-            entry[name] = list(getattr(role, name))
-    if role.env:
-        entry["env"] = dict(role.env)
-    if role.restarts_alone:
-        entry["restarts_alone"] = True
-    return entry | ({"accelerator": role.accelerator} if role.accelerator else {})
-
-
-def _amounts(amounts: Amounts) -> dict[str, Any]:
-    written = {kind: int(amount) if kind == GPU else write(kind, amount) for kind, amount in amounts}
-    own = {kind: value for kind, value in written.items() if kind in (CPU, MEMORY, GPU)}
-    others = {kind: value for kind, value in written.items() if kind not in own}
-    return {**own, "resources": others} if others else own
+        return {**entry, **role_entry(job.roles[0])}
+    return {**entry, "roles": {role.name: role_entry(role) for role in job.roles}}
 
 
 def node_entries(nodes: Iterable[Node]) -> list[dict[str, Any]]:
@@ -135,7 +106,7 @@ def _alike(node: Node) -> tuple[object, ...]:
 
 
 def _node_entry(node: Node) -> dict[str, Any]:
-    entry = _amounts(node.capacity)
+    entry = amounts_entry(node.capacity)
     if node.labels:
         entry["labels"] = dict(node.labels)
     if node.taints:

@@ -1,0 +1,142 @@
+"""From fields to roles and targets, and back. Where a field is wrong, a `Wrong` names it; edges say where it stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headway.core.job import Amounts, Can, Role, Target, start_order
+from headway.core.quantity import CPU, GPU, MEMORY, parse, write
+from headway.spelling.fields import Limit, Number, RoleFields, TargetFields, amounts_of
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+_CAN = {flag.name.lower(): flag for flag in Can if flag.name}
+
+
+class Wrong(ValueError):  # noqa: N818  it names what a field is
+    """A field that cannot be used, and why, in a sentence."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field, self.why = field, why
+
+
+def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Role:
+    """Command and environment are the job's, for a role that has none of its own, or less."""
+    if not NAME.fullmatch(name):
+        raise Wrong("name", "a role's name may have a-z, 0-9 and - only")
+    least = fields.replicas if fields.least is None else fields.least
+    most = fields.replicas if fields.most is None else fields.most
+    if not 0 <= least <= fields.replicas <= most:
+        raise Wrong("replicas", f"least ({least}) <= replicas ({fields.replicas}) <= most ({most}) must hold")
+    request = amounts(amounts_of(fields))
+    own = fields.command if fields.command is not None else command
+    return Role(
+        name=name, replicas=fields.replicas, least=least, most=most, request=request,
+        limit=_limit(fields.limit, request), selector=tuple(sorted(fields.selector.items())),
+        tolerates=tuple(fields.tolerates), accelerator=fields.accelerator, after=tuple(fields.after),
+        near=tuple(fields.near), apart=tuple(fields.apart), restarts_alone=fields.restarts_alone,
+        command=tuple(own), env=tuple(sorted({**(env or {}), **fields.env}.items())),
+    )  # fmt: skip
+
+
+def check_roles(roles: Sequence[Role]) -> None:
+    """What roles say of each other."""
+    names = {role.name for role in roles}
+    for role in roles:
+        for field in ("near", "apart"):
+            for other in getattr(role, field):
+                if other not in names:
+                    raise Wrong(f"roles.{role.name}.{field}", f"there is no role {other!r}")
+    try:
+        start_order(tuple(roles))
+    except ValueError as error:
+        raise Wrong("roles", str(error)) from error
+    if sum(role.least for role in roles) < 1:
+        raise Wrong("least", "a gang needs at least one replica")
+
+
+def amounts(given: Mapping[str, Number]) -> Amounts:
+    return tuple(sorted((kind, _amount(kind, kind, value)) for kind, value in given.items()))
+
+
+def target_of(fields: TargetFields | None) -> Target | None:
+    if fields is None:
+        return None
+    if not fields.metric or (fields.at_least is None) == (fields.at_most is None):
+        raise Wrong("target", "name a metric and either at_least or at_most")
+    value = fields.at_most if fields.at_least is None else fields.at_least
+    if value is None or not math.isfinite(value):
+        raise Wrong("target", f"{value} can never be reached")
+    return Target(metric=fields.metric, value=value, higher=fields.at_least is not None)
+
+
+def can_of(names: Sequence[str] | None) -> Can:
+    if names is None:
+        return Can.everything()
+    allowed = Can.NOTHING
+    for name in names:
+        if name not in _CAN:
+            raise Wrong("can", f"{name!r} is none of {', '.join(_CAN)}")
+        allowed |= _CAN[name]
+    return allowed
+
+
+# ── and back: what has its default is left out ──────────────────────────────────────────────────────────────
+
+
+def role_entry(role: Role) -> dict[str, Any]:
+    entry: dict[str, Any] = {"replicas": role.replicas}
+    for name in ("least", "most"):
+        if getattr(role, name) != role.replicas:
+            entry[name] = getattr(role, name)
+    entry |= amounts_entry(role.request)
+    if role.limit:
+        entry["limit"] = {kind: write(kind, amount) for kind, amount in role.limit}
+    if role.selector:
+        entry["selector"] = dict(role.selector)
+    for name in ("tolerates", "after", "near", "apart", "command"):
+        if getattr(role, name):
+            entry[name] = list(getattr(role, name))
+    if role.env:
+        entry["env"] = dict(role.env)
+    if role.restarts_alone:
+        entry["restarts_alone"] = True
+    return entry | ({"accelerator": role.accelerator} if role.accelerator else {})
+
+
+def amounts_entry(given: Amounts) -> dict[str, Any]:
+    written = {kind: int(amount) if kind == GPU else write(kind, amount) for kind, amount in given}
+    own = {kind: value for kind, value in written.items() if kind in (CPU, MEMORY, GPU)}
+    others = {kind: value for kind, value in written.items() if kind not in own}
+    return {**own, "resources": others} if others else own
+
+
+def target_entry(target: Target) -> dict[str, Any]:
+    return {"metric": target.metric, ("at_least" if target.higher else "at_most"): target.value}
+
+
+def can_entry(can: Can) -> list[str] | None:
+    return None if can == Can.everything() else [name for name, flag in _CAN.items() if flag in can]
+
+
+def _limit(fields: Limit | None, request: Amounts) -> Amounts:
+    limits = []
+    for kind in (CPU, MEMORY) if fields is not None else ():
+        value = getattr(fields, kind)
+        if value is None:
+            continue
+        amount = _amount(f"limit.{kind}", kind, value)
+        if amount < dict(request).get(kind, 0):
+            raise Wrong(f"limit.{kind}", "must not be below the request")
+        limits.append((kind, amount))
+    return tuple(limits)
+
+
+def _amount(field: str, kind: str, value: Number) -> int:
+    try:
+        return parse(kind, value)
+    except ValueError as error:
+        raise Wrong(field, str(error)) from error
