@@ -12,7 +12,7 @@ from headway.core.quantity import CPU
 from headway.experiment.case import Cell, Size
 from headway.experiment.migration import MIGRATION
 from headway.experiment.perform import measure
-from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, short_jobs
+from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, queued, short_jobs
 
 NODE_SECOND = 8.0 * 10.0
 """Of work, in seconds at the tenth of a core that a job asks for: what a node of 8 cores does in a second."""
@@ -47,6 +47,7 @@ def test_even_sharing_and_the_bound_of_a_worked_example():
     """Eight jobs of 100 s on four nodes: shared evenly all are done after 200 s; alone, none before 100 s."""
     case = _case(*[(0.0, 100.0)] * 8)
     assert even_sharing(case) == (pytest.approx(200.0), pytest.approx(200.0))
+    assert queued(case) == pytest.approx((4 * 105.0 + 4 * 210.0) / 8)
     best = best_possible(case)
     assert best.makespan == pytest.approx(200.0)
     assert 100.0 <= best.completion <= 150.0

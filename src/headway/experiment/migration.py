@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
-from headway.experiment.short_jobs import MIXES, OWN, best_possible, even_sharing, short_jobs
+from headway.experiment.short_jobs import MIXES, OWN, best_possible, even_sharing, queued, short_jobs
 from headway.record.outcome import Outcome
 from headway.record.versus import worse
 
@@ -35,6 +35,7 @@ def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
         "one": 100.0 * (1.0 - float((now / before).min())),
         "bound": (float(before.mean()) - mean) / gain if gain > 0 else float("nan"),
         "even": mean / even_sharing(case)[0],
+        "queued": mean / queued(case),
         "worse": loses["share"],
         "pays": loses["seconds"],
         "early": worse(now[:third], before[:third])["share"],
@@ -53,7 +54,10 @@ def _last(case: Case, found: Outcome) -> float:
 def _bound(case: Case) -> Figures:
     best, (even, _) = best_possible(case), even_sharing(case)
     first = min(job.submit for job in case.trace.jobs)
-    return {"jct": best.completion, "makespan": best.makespan - first, "even": best.completion / even}
+    return {
+        "jct": best.completion, "makespan": best.makespan - first, "even": best.completion / even,
+        "queued": best.completion / queued(case),
+    }  # fmt: skip
 
 
 def _own(figure: str, by: Mapping[str, Figures]) -> float | None:
@@ -76,6 +80,8 @@ FIGURES = (
            about="Mean time saved as a share of what the bound would save."),
     Figure("even", "to even sharing", "{:.2f}",
            about="Mean completion as a multiple of that if all jobs shared all nodes as one, evenly, at no cost."),
+    Figure("queued", "to queueing", "{:.2f}",
+           about="The same of jobs that wait for a node each, first come, first served, instead of sharing."),
     Figure("worse", "slower", "{:.1%}", about="Share of jobs that take longer than without migration."),
     Figure("pays", "by", "{:,.0f} s", about="How much longer these take, mean."),
     Figure("early", "of the first", "{:.0%}", about="Share slower of the third that came first."),
@@ -124,6 +130,8 @@ MIGRATION = Experiment(
         ("What else moves can do is to choose who shares with whom. Balancing alone gains little, as even sharing of "
          "the whole cluster at no cost shows. Most of the gain comes from sharing unevenly in time: newcomers crowd "
          "one node, and jobs that have learnt most leave it for nodes where they are few and soon done."),
+        ("Much of that gain is had without moving anybody where jobs do not share but wait for a node each, as long as "
+         "they are of like lengths and can use a node; where lengths differ or jobs are narrow, queueing loses."),
         ("The bound lets any job use the whole cluster up to its limit, shortest first, at no cost: a loose floor."),
         "Loss curves of the models are assumed shapes, and speed is in proportion to cpu.",
     ),

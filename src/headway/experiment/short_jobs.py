@@ -6,6 +6,8 @@ scheduler. Not published: how long each job takes alone. Works are drawn so that
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 
 from headway.core.job import Job, JobId, Role
@@ -32,6 +34,8 @@ MEAN_WORK = 1000.0
 REQUEST = 100
 """Thousandths of a core: what the native scheduler counts where a pod asks for nothing."""
 STEPS = 1000
+START = 5.0
+"""Seconds that a start takes; a save takes as long, so that a move takes twice that."""
 CURVES = {
     "vae": (Curve(30.0, 1.0, 0.3), 512), "mnist": (Curve(60.0, 1.0, 0.1), 256),
     "lstm-cfc": (Curve(15.0, 1.0, 0.2), 1024), "lstm-crf": (Curve(9.0, 1.0, 0.2), 1024),
@@ -79,9 +83,9 @@ def _drawn(cell: Cell, chance: np.random.Generator, count: int) -> tuple[list[fl
 
 
 def _world(trace: Trace, seed: int) -> World:
-    """Speed in proportion to cpu; a start takes 5 s and a save 5 s, so that a move takes 10 s."""
+    """Speed in proportion to cpu."""
     return World(
-        costs=Costs(start=5.0, save=5.0), speed=Speed(parallel_cpu=1.0, profiles=PROFILES), work=trace.work,
+        costs=Costs(start=START, save=START), speed=Speed(parallel_cpu=1.0, profiles=PROFILES), work=trace.work,
         reports=Reports(seconds=10.0, noise=0.01), sharing=Sharing(cpu=True), seed=seed,
     )  # fmt: skip
 
@@ -118,6 +122,16 @@ def even_sharing(case: Case) -> tuple[float, float]:
                 del left[number]
         now = until
     return float(np.mean([ends[number] - jobs[number][0].submit for number in range(len(jobs))])), now
+
+
+def queued(case: Case) -> float:
+    """Mean completion time if nobody shared: first come, first served, a node to a job, a start included."""
+    free, total = [0.0] * len(case.nodes), 0.0
+    for job, work, limit in _works(case):
+        end = max(heapq.heappop(free), job.submit) + START + work / limit
+        heapq.heappush(free, end)
+        total += end - job.submit
+    return total / len(case.trace.jobs)
 
 
 def _works(case: Case) -> list[tuple[Job, float, float]]:
