@@ -19,7 +19,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.emptiest import place_emptiest
 from headway.policies.preempt import run_best
-from headway.policies.rank import Key, Rows, service
+from headway.policies.rank import Key, Rows, by_key, service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""
@@ -39,11 +39,16 @@ class Tiresias:
 
     def plan(self, snapshot: Snapshot, place_in_queue: Callable[[Rows], Key]) -> Plan:
         draft = Draft(snapshot)
-        run_best(draft, lambda rows: self.fallen(snapshot, rows) * _MANY + place_in_queue(rows), placing=place_emptiest)
+
+        def key(rows: Rows) -> Key:
+            keys: Key = self.fallen(snapshot, rows) * _MANY + place_in_queue(rows)
+            return keys
+
+        run_best(draft, key, placing=place_emptiest)
         self._wake_at_next_fall(draft)
         plan = draft.plan()
         stops = tuple(decision for decision in plan.decisions if isinstance(decision, Stop))
-        return Plan(stops, plan.until) if stops else plan
+        return Plan(stops, plan.until) if stops else Plan(_by_rank(draft, key).plan().decisions, plan.until)
 
     def fallen(self, snapshot: Snapshot, rows: Rows) -> BoolArray:
         """Which of them are in the second queue."""
@@ -65,3 +70,15 @@ class Tiresias:
         above = before > _ROUNDING
         if above.any():
             draft.wake(snapshot.now + float((before[above] / np.maximum(snapshot.jobs.size[up][above], 1)).min()))
+
+
+def _by_rank(draft: Draft, key: Callable[[Rows], Key]) -> Draft:
+    """The same starts, where the best-ranked chooses its place first; the draft itself where that does not come out."""
+    rows = np.array(draft.decided_rows(), np.intp)
+    ranked = Draft(draft.snapshot)
+    for row in by_key(rows, key(rows)).tolist() if len(rows) > 1 else ():
+        placement = place_emptiest(ranked.snapshot, ranked.free, ranked.snapshot.jobs.shape_at(row))
+        if placement is None:
+            return draft
+        ranked.start(row, placement)
+    return ranked if len(rows) > 1 else draft
