@@ -9,7 +9,7 @@ import pytest
 from conftest_local import Run, a_local_job
 
 from headway.core.draft import Draft
-from headway.core.job import Job, JobId, Role
+from headway.core.job import Job, JobId, Role, Target
 from headway.core.placement import Placement
 from headway.core.plan import Because, Plan
 from headway.core.snapshot import Snapshot
@@ -54,6 +54,26 @@ def test_a_job_trains_and_ends(scripts):
     steps = [sample.step for snapshot in run.snapshots for sample in snapshot.samples]
     assert steps == sorted(steps)
     assert steps[-1] == 20
+
+
+def test_a_job_that_stops_at_its_target_tells_how_far_it_is(scripts):
+    script = """
+from headway import progress
+import time
+with progress.track() as p:
+    for step in range(1, 100):
+        time.sleep(0.03)
+        p.report(step, loss=9.0, accuracy=step / 40)
+        if step / 40 >= 0.5:
+            break
+"""
+    (scripts / "learn.py").write_text(script)
+    job = a_local_job("a", scripts, "learn.py", target=Target(metric="accuracy", value=0.5, higher=True))
+    run = Run(scripts, [job]).go(first_fit)
+    assert run.state("a") == "FINISHED"
+    samples = [sample for snapshot in run.snapshots for sample in snapshot.samples]
+    assert {(sample.step / 40, sample.loss) for sample in samples} == {(sample.metric, 9.0) for sample in samples}
+    assert job.target.reached(samples[-1].metric)
 
 
 def test_a_moved_job_goes_on_elsewhere_from_its_checkpoint(scripts):
