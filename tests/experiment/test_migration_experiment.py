@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from headway.core.job import JobId
+from headway.core.node import Nodes
+from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.experiment.case import Cell, Size
 from headway.experiment.migration import MIGRATION
 from headway.experiment.perform import measure
-from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, queued, short_jobs
+from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, parallel, queued, short_jobs
+from headway.sim.speed import Company, Speed
 
 NODE_SECOND = 8.0 * 10.0
 """Of work, in seconds at the tenth of a core that a job asks for: what a node of 8 cores does in a second."""
@@ -38,8 +41,11 @@ def test_the_first_arrivals_are_the_published_ones_and_later_gaps_are_like_them(
 def test_the_load_is_what_the_cell_says(mix):
     case = short_jobs(Cell("load 0.9", mix), 1, 4000)
     last = case.trace.jobs[-1].submit
-    work = sum(case.trace.work(job) or 0.0 for job in case.trace.jobs) / 10.0
-    assert work / last / 32.0 == pytest.approx(0.9, rel=0.06)
+    fastest = 3.0 if mix == "narrow" else 8.0
+    speed = Speed(parallel_cpu=parallel(case.trace.name))
+    alone = speed(case.trace.jobs[0], Placement(((0,),)), Nodes.of(case.nodes), Company(cpu=(1000.0 * fastest,)))
+    seconds = sum(case.trace.work(job) or 0.0 for job in case.trace.jobs) / alone
+    assert seconds * fastest / last / 32.0 == pytest.approx(0.9, rel=0.06)
     assert {dict(job.roles[0].limit)[CPU] for job in case.trace.jobs} == {3000 if mix == "narrow" else 8000}
 
 

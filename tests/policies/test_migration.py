@@ -14,11 +14,12 @@ from headway.core.plan import Move, Start
 from headway.core.states import State
 from headway.policies.balanced import balanced
 from headway.policies.flowcon import FlowCon
-from headway.policies.migration import Migration
+from headway.policies.migration import Migration, in_turn_pays
 from headway.policies.separate import Separation, separate, verdict, why_not
 from headway.policies.spread import spread
 from headway.policies.tenancy import tenancy
 from headway.predict.scaling import plain_speed
+from headway.predict.sharing import Claim
 from make import a_board, a_job, a_role, amounts, decided, flying, running, some_nodes, waiting
 
 NOW = 1000.0
@@ -140,7 +141,7 @@ def test_why_a_job_is_not_moved(columns, sentence):
     snapshot = seen(up("fast", 0, touched=NOW), up("slow", 0, **columns), left={"fast": 600, "slow": 600})
     assert moves(snapshot) == {}
     draft = Draft(snapshot)
-    found = tenancy(draft)
+    found = tenancy(draft, 1.0)
     assert found is not None
     assert sentence in why_not(draft, found.on[0][1], Separation())
 
@@ -210,6 +211,20 @@ def test_without_any_estimates_it_is_plain_spreading():
     board = a_board(entries, some_nodes(2, gpus=0, cpu=8, memory=65536), NOW)
     snapshot = board.snapshot(NOW)
     assert Migration()(snapshot).decisions == spread(snapshot).decisions
+
+
+@pytest.mark.parametrize(
+    ("limit", "each", "parallel", "pays"),
+    [
+        (8000, 2.0, 1.0, True),  # together both end after 2; in turn after 1 and 2
+        (8000, 1.0, 1.0, False),
+        (2000, 4.0, 1.0, False),  # four of two cores each: nobody is in another's way
+        (2000, 16.0, 1.0, True),
+        (8000, 2.0, 0.97, False),  # a second core brings little: sharing is better
+    ],
+)
+def test_in_turn_or_together(limit, each, parallel, pays):
+    assert in_turn_pays(Claim(100, limit), 8000.0, each, parallel) is pays
 
 
 # ── the baselines ───────────────────────────────────────────────────────────────────────────────────────────

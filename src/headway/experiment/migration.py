@@ -104,7 +104,8 @@ MIGRATION = Experiment(
     "narrow ones use 3 cores at most. They report their loss every 10 s, with 1 % noise, and declare no time: all "
     "that is known of them is learnt from that. A start takes 5 s and a save 5 s. As published: the first 7 arrivals "
     "to the second, later gaps drawn from theirs (27.8 s in the mean), 820 to 1,620 core-seconds each. Grid: Poisson "
-    "arrivals, 1,000 core-seconds in the mean, of like lengths, mixed (1 to 7) or heavy-tailed (lognormal). Without "
+    "arrivals, 1,000 core-seconds in the mean, of like lengths, mixed (1 to 7) or heavy-tailed (lognormal). Speed is "
+    "in proportion to cpu, save of sublinear jobs, of which 8 cores are worth 4.5 times one; nobody is told. Without "
     "migration jobs are spread by number; moves only does the same and moves.",
     main=MAIN, baseline=NONE,
     entries=(
@@ -133,6 +134,6 @@ MIGRATION = Experiment(
         ("Much of that gain is had without moving anybody where jobs do not share but wait for a node each, as long as "
          "they are of like lengths and can use a node; where lengths differ or jobs are narrow, queueing loses."),
         ("The bound lets any job use the whole cluster up to its limit, shortest first, at no cost: a loose floor."),
-        "Loss curves of the models are assumed shapes, and speed is in proportion to cpu.",
+        "Loss curves of the models are assumed shapes.",
     ),
 )  # fmt: skip

@@ -44,22 +44,30 @@ CURVES = {
 """By model: its loss over the share of training done, and MiB that it asks for. Shapes are assumed: fast to slow."""
 _FORM = AllReduce(compute=1.0, local=0.0, local_more=0.0, cross=0.0, cross_more=0.0)
 PROFILES = {model: Profile(form=_FORM, curve=curve) for model, (curve, _) in CURVES.items()}
-MIXES = ("alike", "mixed", "heavy-tailed", "narrow")
-"""How lengths are distributed; narrow jobs use 3 of a node's 8 cores at most, all others whatever there is."""
+MIXES = ("alike", "mixed", "heavy-tailed", "narrow", "sublinear")
+"""How lengths are distributed. Narrow jobs use 3 of a node's 8 cores at most, all others whatever there is. Of
+sublinear ones 8 cores are worth 4.5 times one, and nobody is told."""
+SUBLINEAR = 0.988
 
 
 def short_jobs(cell: Cell, seed: int, count: int) -> Case:
     chance = np.random.default_rng([seed, 17])
     submits, works = _own(chance, count) if cell.load == OWN else _drawn(cell, chance, count)
     limit = 3000 if cell.mix == "narrow" else 8000
+    alone = Claim(REQUEST, limit).speed(limit, parallel(cell.name)) / limit
     jobs, truth = list[Job](), dict[JobId, float]()
     for number, (submit, work) in enumerate(zip(submits, works, strict=True)):
         model = list(CURVES)[int(chance.integers(len(CURVES)))]
         role = Role(name="worker", request=((CPU, REQUEST), (MEMORY, CURVES[model][1])), limit=((CPU, limit),))
         job = Job(id=JobId(f"job-{number}"), roles=(role,), submit=float(submit), steps=STEPS, model=model)
-        truth[job.id] = 1000.0 * float(work) / REQUEST
+        truth[job.id] = work * 1000.0 / REQUEST * alone
         jobs.append(job)
     return Case(Trace(name=cell.name, jobs=tuple(jobs), truth=truth), NODES, _world, "progress")
+
+
+def parallel(name: str) -> float:
+    """Share of the work that more cpu speeds up, by the name of a cell."""
+    return SUBLINEAR if name.endswith("sublinear") else 1.0
 
 
 def _own(chance: np.random.Generator, count: int) -> tuple[list[float], list[float]]:
@@ -83,10 +91,9 @@ def _drawn(cell: Cell, chance: np.random.Generator, count: int) -> tuple[list[fl
 
 
 def _world(trace: Trace, seed: int) -> World:
-    """Speed in proportion to cpu."""
     return World(
-        costs=Costs(start=START, save=START), speed=Speed(parallel_cpu=1.0, profiles=PROFILES), work=trace.work,
-        reports=Reports(seconds=10.0, noise=0.01), sharing=Sharing(cpu=True), seed=seed,
+        costs=Costs(start=START, save=START), speed=Speed(parallel_cpu=parallel(trace.name), profiles=PROFILES),
+        work=trace.work, reports=Reports(seconds=10.0, noise=0.01), sharing=Sharing(cpu=True), seed=seed,
     )  # fmt: skip
 
 
@@ -94,24 +101,24 @@ def best_possible(case: Case) -> Floor:
     """No policy can beat it, not even one that could divide cpu as it likes, at no cost and knowing everything."""
     nodes = Nodes.of(case.nodes)
     needs = []
-    for job, work, limit in _works(case):
+    for job, work, claim in _works(case):
         areas = tuple(work if kind == CPU else 0.0 for kind in nodes.kinds)
-        needs.append(Need(job.submit, work / limit, areas))
+        needs.append(Need(job.submit, work / claim.speed(claim.limit, parallel(case.trace.name)), areas))
     return floor(needs, nodes)
 
 
 def even_sharing(case: Case) -> tuple[float, float]:
     """Mean completion time and last end if all jobs shared all nodes as one, evenly and at no cost."""
     jobs, left, ends = _works(case), dict[int, float](), dict[int, float]()
-    now, following, whole = 0.0, 0, 1000.0 * CORES
+    now, following, whole, gains = 0.0, 0, 1000.0 * CORES, parallel(case.trace.name)
     while following < len(jobs) or left:
         now = now if left else max(now, jobs[following][0].submit)
         while following < len(jobs) and jobs[following][0].submit <= now:
             left[following] = jobs[following][1]
             following += 1
-        claims = {number: Claim(REQUEST, jobs[number][2]) for number in left}
+        claims = {number: jobs[number][2] for number in left}
         reached = level(whole, list(claims.values()))
-        rates = {number: claim.part(reached) for number, claim in claims.items()}
+        rates = {number: claim.speed(claim.part(reached), gains) for number, claim in claims.items()}
         until = min(now + left[number] / rate for number, rate in rates.items())
         if following < len(jobs):
             until = min(until, jobs[following][0].submit)
@@ -127,16 +134,17 @@ def even_sharing(case: Case) -> tuple[float, float]:
 def queued(case: Case) -> float:
     """Mean completion time if nobody shared: first come, first served, a node to a job, a start included."""
     free, total = [0.0] * len(case.nodes), 0.0
-    for job, work, limit in _works(case):
-        end = max(heapq.heappop(free), job.submit) + START + work / limit
+    for job, work, claim in _works(case):
+        alone = claim.speed(claim.limit, parallel(case.trace.name))
+        end = max(heapq.heappop(free), job.submit) + START + work / alone
         heapq.heappush(free, end)
         total += end - job.submit
     return total / len(case.trace.jobs)
 
 
-def _works(case: Case) -> list[tuple[Job, float, float]]:
+def _works(case: Case) -> list[tuple[Job, float, Claim]]:
     """In order of submission: the job, thousandths of a core times seconds, and what it can use at once."""
     return [
-        (job, (case.trace.work(job) or 0.0) * job.roles[0].amount(CPU), float(dict(job.roles[0].limit)[CPU]))
+        (job, (case.trace.work(job) or 0.0) * REQUEST, Claim(REQUEST, dict(job.roles[0].limit)[CPU]))
         for job in case.trace.jobs
     ]

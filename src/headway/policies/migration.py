@@ -12,6 +12,7 @@ where most are not believed, newcomers are spread, so that without predictions t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,10 @@ from headway.core.snapshot import Snapshot
 from headway.policies.separate import Separation, separate
 from headway.policies.spread import replicas, spread_out
 from headway.policies.tenancy import Tenancy, tenancy
-from headway.predict.sharing import ends
+from headway.predict.sharing import Claim, ends
+
+IN_TURN = 0.9
+"""Mean time of groups one after another, as a share of that of all together, from which on it is worth the moves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,8 @@ class Migration:
     """Of one job, interruptions counted; 0 moves nobody and spreads all."""
     interval: float = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
+    parallel: float = 1.0
+    """Share of the work that cpu above the request speeds up, as Amdahl has it; 1: speed is in proportion to cpu."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -58,7 +64,7 @@ class Migration:
     def separation(self) -> Separation:
         return Separation(
             restart=self.restart, margin=self.margin, harm=self.harm, round=self.round, cool_down=self.cool_down,
-            most_moves=self.most_moves, interval=self.interval,
+            most_moves=self.most_moves, interval=self.interval, parallel=self.parallel,
         )  # fmt: skip
 
     def _order(self, draft: Draft) -> FloatArray:
@@ -68,7 +74,7 @@ class Migration:
             return held
         if held.sum() < self.crowd * int(ready.sum()):
             return held
-        found = tenancy(draft)
+        found = tenancy(draft, self.parallel)
         fullest = int(np.where(ready, held, -1.0).argmax())
         return -held if found is not None and self._drains(draft, found, fullest) else held
 
@@ -79,5 +85,21 @@ class Migration:
         if not shares or 2 * len(believed) < len(shares):
             return False
         capacity = float(draft.snapshot.nodes.capacity[found.kind, node])
-        last = max(ends(capacity, [share.tenant for share in believed]))
-        return last >= (self.round + self.restart) * int(draft.snapshot.nodes.ready.sum())
+        last = max(ends(capacity, [share.tenant for share in believed], self.parallel))
+        if last < (self.round + self.restart) * int(draft.snapshot.nodes.ready.sum()):
+            return False
+        each = sum(len(on) for on in found.on.values()) / int(draft.snapshot.nodes.ready.sum())
+        return in_turn_pays(shares[0].tenant.claim, capacity, each, self.parallel)
+
+
+def in_turn_pays(claim: Claim, capacity: float, each: float, parallel: float) -> bool:
+    """Whether jobs like this one, so many to a node, are sooner done in groups one after another than all together.
+
+    Together all end at the same time. In groups the first ends after one group's time, the last after all of them.
+    """
+
+    def rate(share: float) -> float:
+        return claim.speed(min(claim.limit, capacity / share), parallel)
+
+    groups = [(each / size + 1.0) / (2.0 * rate(size)) for size in range(1, int(each) + 1)]
+    return min(groups, default=math.inf) < IN_TURN / rate(each)

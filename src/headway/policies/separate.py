@@ -40,6 +40,8 @@ class Separation:
     """Of one job, interruptions counted; 0 moves nobody."""
     interval: float = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
+    parallel: float = 1.0
+    """Share of the work that cpu above the request speeds up, as Amdahl has it; 1: speed is in proportion to cpu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def separate(draft: Draft, settings: Separation) -> Proposal | None:
     """Writes at most one move into the draft, and when to look again; tells what was decided and who loses."""
     if not settings.most_moves or not _any_shares(draft.snapshot):
         return None
-    found = tenancy(draft)
+    found = tenancy(draft, settings.parallel)
     if found is None or not any(len(shares) > 1 for shares in found.on.values()):
         return None
     draft.wake(draft.snapshot.now + settings.interval)
@@ -83,7 +85,7 @@ def _any_shares(snapshot: Snapshot) -> bool:
 def verdict(snapshot: Snapshot, row: int, settings: Separation) -> str:
     """Whether this running job moves now, and what that saves and whom it costs; or why it stays."""
     draft = Draft(snapshot)
-    found = tenancy(draft)
+    found = tenancy(draft, settings.parallel)
     shares = [] if found is None else [share for on in found.on.values() for share in on if share.row == row]
     if not shares:
         return "stays: it shares no cpu"
@@ -119,7 +121,7 @@ def proposals(draft: Draft, found: Tenancy, settings: Separation) -> Iterator[Pr
         if crowd[source] <= 1.0 or len(shares) < 2 or not movers:
             continue
         movers.sort(key=lambda share: (share.fast, share.tenant.work, share.row))
-        before = ends(float(capacity[source]), [share.tenant for share in shares])
+        before = found.ends(source, float(capacity[source]))
         emptier = [node for node in range(len(capacity)) if crowd[node] < crowd[source]]
         for target in sorted(emptier, key=lambda node: (len(found.on.get(node, ())), found.fast(node), node))[
             :MOST_NODES
@@ -157,14 +159,13 @@ def weigh(
     mover, source, target, before = move
     jobs, capacity = draft.snapshot.jobs, draft.snapshot.nodes.capacity[found.kind]
     here, there = found.on[source], found.on.get(target, [])
-    beside = ends(float(capacity[target]), [share.tenant for share in there])
-    arrives = replace(mover.tenant, begins=settings.restart)
-    joined = ends(float(capacity[target]), [*(share.tenant for share in there), arrives])
+    beside = found.ends(target, float(capacity[target]))
+    joined = found.ends(target, float(capacity[target]), replace(mover.tenant, begins=settings.restart))
     own = before[here.index(mover)]
     if any(not after - end <= settings.harm * end for end, after in zip([*beside, own], joined, strict=True)):
         return None
     stay = [share for share in here if share is not mover]
-    left = ends(float(capacity[source]), [share.tenant for share in stay])
+    left = ends(float(capacity[source]), [share.tenant for share in stay], found.parallel)
     without = dict(zip([share.row for share in [*here, *there]], [*before, *beside], strict=True))
     saved, losers = 0.0, list[tuple[JobId, float]]()
     for share, end in zip([*stay, *there, mover], [*left, *joined], strict=True):

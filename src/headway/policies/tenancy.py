@@ -19,7 +19,7 @@ from headway.core.plan import Move, Start, Stop
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.predict.sharing import Claim, Tenant, level
+from headway.predict.sharing import Claim, Tenant, ends, level
 
 BELIEVED = (Basis.DECLARED, Basis.HISTORY, Basis.STEPS, Basis.CURVE)
 WANTS_LESS = 0.8
@@ -50,19 +50,24 @@ class Share:
 class Tenancy:
     kind: int
     """The row of cpu among the nodes' resources."""
+    parallel: float
     on: dict[int, list[Share]]
     """By node: who computes there, or will after this plan."""
 
     def fast(self, node: int) -> int:
         return sum(share.fast for share in self.on.get(node, ()))
 
+    def ends(self, node: int, capacity: float, *more: Tenant) -> list[float]:
+        """Seconds from now until each on the node is done, with others beside them."""
+        return ends(capacity, [*(share.tenant for share in self.on.get(node, ())), *more], self.parallel)
+
     def wanted(self, node: int) -> float:
         """Thousandths of a core that all on the node together would use."""
         return sum(share.tenant.claim.limit * share.tenant.claim.count for share in self.on.get(node, ()))
 
 
-def tenancy(draft: Draft) -> Tenancy | None:
-    """As it will be after this plan; None where nodes have no cpu."""
+def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
+    """As it will be after this plan; None where nodes have no cpu. `parallel`: share of work that cpu speeds up."""
     snapshot = draft.snapshot
     if CPU not in snapshot.nodes.kinds:
         return None
@@ -70,7 +75,7 @@ def tenancy(draft: Draft) -> Tenancy | None:
     where = _where(draft)
     left = snapshot.estimates.left(snapshot.now) if snapshot.estimates.known and where else np.zeros(0)
     growth = snapshot.estimates.growth()[0] if snapshot.estimates.known and where else np.zeros(0, np.uint8)
-    found = Tenancy(kind, {})
+    found = Tenancy(kind, parallel, {})
     for row, placement in where.items():
         known = row < len(left) and snapshot.estimates.basis(row) in BELIEVED and math.isfinite(left[row])
         seconds = float(left[row]) if known else _as_long_again(snapshot, row)
@@ -82,7 +87,7 @@ def tenancy(draft: Draft) -> Tenancy | None:
                 share = Share(row, Tenant(claim, seconds), grows, known, len(nodes) == 1)
                 found.on.setdefault(node, []).append(share)
     for node, shares in found.on.items():
-        found.on[node] = _measured(snapshot, shares, float(snapshot.nodes.capacity[kind, node]))
+        found.on[node] = _measured(snapshot, shares, float(snapshot.nodes.capacity[kind, node]), parallel)
     return found
 
 
@@ -127,7 +132,7 @@ def _limit(job: Job, role: int, asked: float) -> float:
     return float(dict(job.roles[role].limit).get(CPU, asked))
 
 
-def _measured(snapshot: Snapshot, shares: list[Share], capacity: float) -> list[Share]:
+def _measured(snapshot: Snapshot, shares: list[Share], capacity: float, parallel: float) -> list[Share]:
     """With work in place of seconds, and limits where less is used than could be."""
     reached = level(capacity, [share.tenant.claim for share in shares])
     found = []
@@ -137,5 +142,5 @@ def _measured(snapshot: Snapshot, shares: list[Share], capacity: float) -> list[
         if used is not None and share.whole and 0.0 < 1000.0 * used < WANTS_LESS * part:
             part = 1000.0 * used
             claim = Claim(min(claim.request, part), part)
-        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * part)))
+        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * claim.speed(part, parallel))))
     return found

@@ -28,6 +28,11 @@ class Claim:
         """What one replica has where everybody open has so many times his request above it."""
         return self.request + min(level, self.room) * max(1.0, self.request)
 
+    def speed(self, part: float, parallel: float) -> float:
+        """What so much cpu is worth where this share of the work gains by more than the request, as Amdahl has it."""
+        asked = max(1.0, self.request)
+        return part if part <= asked or parallel >= 1.0 else asked / ((1.0 - parallel) + parallel * asked / part)
+
 
 def level(capacity: float, claims: Sequence[Claim]) -> float:
     """How many times his request everybody gets above it who does not reach his limit before."""
@@ -52,13 +57,13 @@ class Tenant:
 
     claim: Claim
     work: float
-    """Thousandths of a core times seconds, of one replica."""
+    """Thousandths of a core times seconds, as far as cpu is worth its amount."""
     begins: float = 0.0
     """Seconds from now until it trains here."""
 
 
-def ends(capacity: float, tenants: Sequence[Tenant]) -> list[float]:
-    """Seconds from now until each is done, if nobody comes and speed is in proportion to cpu."""
+def ends(capacity: float, tenants: Sequence[Tenant], parallel: float = 1.0) -> list[float]:
+    """Seconds from now until each is done, if nobody comes."""
     left, done, now = [tenant.work for tenant in tenants], [math.inf] * len(tenants), 0.0
     waits = sorted({tenant.begins for tenant in tenants if tenant.begins > 0.0})
     open_ = [number for number, work in enumerate(left) if math.isfinite(work)]
@@ -66,7 +71,7 @@ def ends(capacity: float, tenants: Sequence[Tenant]) -> list[float]:
     while open_:
         here = [number for number in open_ if tenants[number].begins <= now]
         reached = level(capacity, [*endless, *(tenants[number].claim for number in here)])
-        rates = {number: tenants[number].claim.part(reached) for number in here}
+        rates = {number: tenants[number].claim.speed(tenants[number].claim.part(reached), parallel) for number in here}
         upto = min((left[number] / rate for number, rate in rates.items() if rate > 0), default=math.inf)
         following = next((at - now for at in waits if at > now), math.inf)
         step = min(upto, following)
