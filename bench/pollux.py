@@ -20,11 +20,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pollux_profiles import EPOCHS, Model, Spots, packed
+from pollux_profiles import EPOCHS, Model, Work, packed
 
 from headway.core.estimates import Beliefs, Counts
 from headway.core.job import Job, JobId, Role
@@ -73,70 +73,47 @@ class Rules:
 
 
 @dataclass
-class Work:
-    """One job of a workload: a model, trained at one batch size."""
-
-    model: Model
-    batch: int
-    replicas: int
-    whole: bool
-    """Whether every epoch takes whole seconds."""
-    _seconds: dict[Spots, float] = field(default_factory=dict)
-
-    def seconds(self, spots: Spots) -> float:
-        """The whole training, were it in this place all the time."""
-        known = self._seconds.get(spots)
-        if known is None:
-            steps, replicas = self.model.steps(sum(spots), self.batch), sum(spots)
-            epochs = self.model.seconds(spots, steps) * self.model.iterations(steps.batch(replicas))
-            known = self._seconds[spots] = float((np.round(epochs) if self.whole else epochs).sum())
-        return known
-
-    def guessed(self, replicas: int) -> float:
-        """Seconds per iteration as Optimus reckons with them."""
-        return self.model.seconds(packed(replicas), self.model.steps(replicas, self.batch, guess=True))
-
-    def iterations_left(self, share: float) -> float:
-        """Recorded iterations from the last whole epoch to the end; `share` of the training is done."""
-        done = np.cumsum(self.model.iterations(self.model.steps(self.replicas, self.batch).batch(self.replicas)))
-        epoch = int(np.searchsorted(done, share * done[-1] * (1 + 1e-9), side="right"))
-        recorded = self.model.recorded_iterations(self.batch)
-        last = self.model.epochs - 1
-        return 1.0 if last <= epoch else float(recorded[last] - recorded[epoch])
-
-
-@dataclass(frozen=True)
 class Setup:
     jobs: list[Job]
     works: Mapping[JobId, Work]
     rules: Rules
 
-    def speed(self, job: Job, placement: Placement, *_: object) -> float:
-        """Relative to the asked-for size, packed."""
+    def begin(self, nodes: Nodes) -> SimCluster:
+        pause = RESTART_SECONDS if self.rules.restart else 0.0
+        world = World(samples=False, speed=self._speed, costs=Costs(start=pause, scale=pause))
+        self.sim = SimCluster(nodes, self.jobs, world)
+        return self.sim
+
+    def _speed(self, job: Job, placement: Placement, *_: object) -> float:
+        """So that the rest of its training takes as long as it does in this place."""
+        work, row = self.works[job.id], self.sim.board.row(job.id)
+        assert row is not None
         spots = tuple(Counter(placement.nodes[0]).values())
-        work = self.works[job.id]
-        return work.seconds(packed(work.replicas)) / work.seconds(spots if self.rules.profile else packed(sum(spots)))
+        seconds = work.go_on(spots if self.rules.profile else packed(sum(spots)), self._trained(row))
+        return self.sim.work.left_at(row, self.sim.now) / max(seconds, 1e-9)
+
+    def _trained(self, row: int) -> float:
+        work, now = self.sim.work, self.sim.now
+        return float(work.trained[row]) + (now - float(work.at[row]) if work.rate[row] > 0 else 0.0)
 
     def believed_speed(self, job: Job, counts: Counts) -> float:
         work = self.works[job.id]
         if not self.rules.epochs:
-            return work.seconds(packed(work.replicas)) / work.seconds(packed(counts[0]))
+            return float(work.epochs(packed(work.replicas)).sum() / work.epochs(packed(counts[0])).sum())
         return work.guessed(work.replicas) / work.guessed(counts[0])
 
-    def book(self, sim: SimCluster) -> Oracle:
+    def book(self) -> Oracle:
         """Time left as Optimus is told it: what the recorded training had left at its last whole epoch."""
 
         def told(snapshot: Snapshot) -> Beliefs:
             left = np.zeros(snapshot.jobs.count)
             for row in (*snapshot.jobs.running().tolist(), *snapshot.jobs.waiting().tolist()):
-                work = self.works[snapshot.jobs.job(row).id]
-                share = 1.0 - sim.work.left_at(row, snapshot.now) / float(sim.work.total[row])
-                placement = snapshot.placements.get(row)
+                work, placement = self.works[snapshot.jobs.job(row).id], snapshot.placements.get(row)
                 size = work.replicas if placement is None else placement.width()
-                left[row] = work.iterations_left(share) * work.guessed(size)
+                left[row] = work.iterations_left(self._trained(row)) * work.guessed(size)
             return Beliefs(left, np.full(len(left), snapshot.now), np.zeros(len(left), np.bool_))
 
-        return Oracle(told if self.rules.epochs else sim.truth, self.believed_speed)
+        return Oracle(told if self.rules.epochs else self.sim.truth, self.believed_speed)
 
 
 def read(path: Path, models: Mapping[str, Model], policy: str, rules: Rules) -> Setup:
@@ -150,7 +127,7 @@ def read(path: Path, models: Mapping[str, Model], policy: str, rules: Rules) -> 
                 asked, least = min(asked, most), 1
             work = works[name] = Work(model, batch, asked, rules.whole)
             role = Role(name="worker", replicas=asked, least=least, most=most, request=(("gpu", 1),))
-            seconds = work.seconds(packed(asked))
+            seconds = float(work.epochs(packed(asked)).sum())
             jobs.append(Job(id=name, roles=(role,), submit=float(row["time"]), seconds=seconds, model=model.name))
     return Setup(jobs, works, rules)
 
@@ -187,8 +164,7 @@ class FallsRemembered:
 def simulate(setup: Setup, policy: str) -> dict[str, float]:
     """Completion times of all jobs, counted from submission."""
     nodes = Nodes.of(Node(name=f"n{number:02d}", capacity=(("gpu", 4),)) for number in range(16))
-    pause = RESTART_SECONDS if setup.rules.restart else 0.0
-    sim = SimCluster(nodes, setup.jobs, World(samples=False, speed=setup.speed, costs=Costs(start=pause, scale=pause)))
+    sim = setup.begin(nodes)
     ends: dict[str, float] = {}
 
     def observe(decided: Decided) -> None:
@@ -199,7 +175,7 @@ def simulate(setup: Setup, policy: str) -> dict[str, float]:
                 job = snapshot.jobs.job(row)
                 ends[job.id] = float(snapshot.jobs.since[row]) - job.submit
 
-    run(sim, policy_of(policy, setup.rules), setup.book(sim), observe)
+    run(sim, policy_of(policy, setup.rules), setup.book(), observe)
     assert len(ends) == len(setup.jobs)
     return ends
 

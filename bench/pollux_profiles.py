@@ -1,4 +1,4 @@
-"""The six models of Pollux's simulator, from its published profiles: seconds per step, and epochs to go.
+"""The six models of Pollux's simulator, from its published profiles, and jobs that train them epoch by epoch.
 
 Seconds per iteration come from `placements.csv` where that very placement was measured (between two batch sizes in
 proportion), otherwise from all measurements by nodes, replicas and batch per replica. How much progress an iteration
@@ -154,6 +154,71 @@ class Model:
         share = (batch - lower) / (upper - lower) if upper > lower else 0.0
         between: Floats = (1.0 - share) * low + share * high
         return between
+
+
+@dataclass
+class Work:
+    """One job of a workload: a model, trained at one batch size, and how far it is, epoch by epoch."""
+
+    model: Model
+    batch: int
+    replicas: int
+    whole: bool
+    """Whether every epoch takes whole seconds."""
+    spots: Spots = ()
+    """Where it is, or was last."""
+    trained: float = 0.0
+    """Seconds, when it came there."""
+    epoch: int = 0
+    ahead: float = 1.0
+    """Share of that epoch which was still to come then."""
+    _epochs: dict[Spots, Floats] = field(default_factory=dict)
+    _guesses: dict[int, float] = field(default_factory=dict)
+
+    def epochs(self, spots: Spots) -> Floats:
+        """Seconds of each epoch in this place."""
+        known = self._epochs.get(spots)
+        if known is None:
+            replicas = sum(spots)
+            steps = self.model.steps(replicas, self.batch)
+            known = self.model.seconds(spots, steps) * self.model.iterations(steps.batch(replicas))
+            self._epochs[spots] = known
+        return known
+
+    def guessed(self, replicas: int) -> float:
+        """Seconds per iteration as Optimus reckons with them."""
+        known = self._guesses.get(replicas)
+        if known is None:
+            known = self.model.seconds(packed(replicas), self.model.steps(replicas, self.batch, guess=True))
+            self._guesses[replicas] = known
+        return known
+
+    def after(self, trained: float) -> tuple[int, float]:
+        """The epoch in which it is after so many seconds of training, and the share of that epoch which is to come."""
+        seconds, epoch, ahead = trained - self.trained, self.epoch, self.ahead
+        while self.spots and epoch < self.model.epochs:
+            left = ahead * float(self.epochs(self.spots)[epoch])
+            if seconds + 1e-9 < left:
+                return epoch, ahead * (1.0 - max(0.0, seconds) / left)
+            seconds -= round(left) if self.whole else left
+            epoch, ahead = epoch + 1, 1.0
+        return epoch, ahead
+
+    def go_on(self, spots: Spots, trained: float) -> float:
+        """It trains in this place from now on; returns the seconds that will take."""
+        self.epoch, self.ahead = self.after(trained)
+        self.spots, self.trained = spots, trained
+        left = (
+            self.epochs(spots)[self.epoch :]
+            * np.append(self.ahead, np.ones(self.model.epochs))[: self.model.epochs - self.epoch]
+        )
+        return float((np.round(left) if self.whole else left).sum())
+
+    def iterations_left(self, trained: float) -> float:
+        """Recorded iterations from the last whole epoch to the end."""
+        epoch, last = self.after(trained)[0], self.model.epochs - 1
+        recorded = self.model.recorded_iterations(self.batch)
+        return 1.0 if last <= epoch else float(recorded[last] - recorded[epoch])
 
 
 def packed(replicas: int) -> Spots:

@@ -11,12 +11,14 @@ the smallest first, on the emptiest nodes (`emptiest`).
 from __future__ import annotations
 
 import heapq
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.estimates import Counts
+from headway.core.estimates import Counts, SpeedSource
 from headway.core.job import Can
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
@@ -98,20 +100,70 @@ def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
             budget = budget - cost
         else:
             too_much.add(kind)
-    work = work_left(snapshot, list(sizes))
-    whole = capacity(snapshot)
-    steps = [step for row in sizes if (step := _best_step(snapshot, row, sizes[row], work[row], whole))]
+    growing = _growing(snapshot, sizes)
+    steps = [step for row in sizes if (step := growing[row].best_step(sizes[row], snapshot.estimates.speed))]
     heapq.heapify(steps)
     while steps:
-        _, row, counts = heapq.heappop(steps)
-        cost = demand(snapshot, row, counts) - demand(snapshot, row, sizes[row])
+        _, row, role = heapq.heappop(steps)
+        cost = growing[row].vectors[role]
         if not bool((cost <= budget).all()):
             continue
-        budget, sizes[row] = budget - cost, counts
-        step = _best_step(snapshot, row, counts, work[row], whole)
+        budget, sizes[row] = budget - cost, _one_more(sizes[row], role)
+        step = growing[row].best_step(sizes[row], snapshot.estimates.speed)
         if step is not None:
             heapq.heappush(steps, step)
     return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """What of a job matters to how it grows; the same however large it is."""
+
+    row: int
+    work: float
+    most: Counts
+    vectors: list[FloatArray]
+    """Per role: what one more replica holds."""
+    shares: list[float]
+    """Per role: that as a share of the cluster."""
+
+    def best_step(self, counts: Counts, speed: SpeedSource) -> tuple[float, int, int] | None:
+        """The role of which one more gains most per share; None where none gains. For a heap: best is least."""
+        row, work = self.row, self.work
+        now = speed(row, counts)
+        best: tuple[float, int, int] | None = None
+        for role, count in enumerate(counts):
+            if count >= self.most[role] or work <= 0:
+                continue
+            then = speed(row, _one_more(counts, role))
+            if then <= now:
+                continue
+            saved = (work / now if now > 0 else math.inf) - work / then
+            step = (-saved / max(self.shares[role], 1e-9), row, role)
+            best = step if best is None or step[0] < best[0] else best
+        return best
+
+
+def _growing(snapshot: Snapshot, rows: Iterable[int]) -> dict[int, Growing]:
+    work, whole = work_left(snapshot, list(rows)), capacity(snapshot)
+    shares: dict[bytes, float] = {}
+    found = {}
+    for row in rows:
+        shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
+        vectors: list[FloatArray] = []
+        for number, role in enumerate(shape.roles):
+            asked = role.vector if placement is None else placement.vector(shape, number)
+            vectors.append(asked.astype(np.float64))
+        keys = [vector.tobytes() for vector in vectors]
+        for key, vector in zip(keys, vectors, strict=True):
+            if key not in shares:
+                shares[key] = dominant_share(vector, whole)
+        found[row] = Growing(row, work[row], bounds(snapshot, row)[1], vectors, [shares[key] for key in keys])
+    return found
+
+
+def _one_more(counts: Counts, role: int) -> Counts:
+    return (*counts[:role], counts[role] + 1, *counts[role + 1 :])
 
 
 def _budget(draft: Draft) -> FloatArray:
@@ -121,28 +173,6 @@ def _budget(draft: Draft) -> FloatArray:
     for row in snapshot.jobs.running().tolist():
         budget += demand(snapshot, row, snapshot.placements[row].counts)
     return budget
-
-
-def _best_step(
-    snapshot: Snapshot, row: int, counts: Counts, work: float, whole: FloatArray
-) -> tuple[float, int, Counts] | None:
-    """The one more replica with the largest gain per share; None where none gains. Ready for a heap: best is least."""
-    _, most = bounds(snapshot, row)
-    speed = snapshot.estimates.speed
-    now = speed(row, counts)
-    best: tuple[float, int, Counts] | None = None
-    for role, count in enumerate(counts):
-        if count >= most[role]:
-            continue
-        more = (*counts[:role], count + 1, *counts[role + 1 :])
-        then = speed(row, more)
-        if then <= now or work <= 0:
-            continue
-        saved = (work / now if now > 0 else np.inf) - work / then
-        share = dominant_share(demand(snapshot, row, more) - demand(snapshot, row, counts), whole)
-        step = (-saved / max(share, 1e-9), row, more)
-        best = step if best is None or step < best else best
-    return best
 
 
 def _start(draft: Draft, row: int, sizes: dict[int, Counts]) -> None:
