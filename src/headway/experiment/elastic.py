@@ -184,7 +184,7 @@ ELASTIC = Experiment(
     "anything and every policy has what jobs report.",
     main="elastic", baseline=STOCK, entries=ENTRIES,
     cells=_cells(LOADS, tuple(MIXES)), quick_cells=_cells((0.5, 1.5), ("samples", "mixed")),
-    full=Size(80, (1, 2, 3)), quick=Size(30, (1,), quick=True),
+    full=Size(60, (1, 2, 3)), quick=Size(30, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound, figures=FIGURES,
     targets=(
         Target("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
