@@ -134,7 +134,7 @@ def main() -> None:
         found = measure(jobs_of(given.trace, faster), nodes_of(gpus), given.policy, given.estimates)
         if given.peer:
             found["times_faster_than_peer"] = round(given.peer / float(str(found["cpu_s"])), 1)
-        print(json.dumps({"gpus": gpus, "faster": faster, **found}))
+        print(json.dumps({"gpus": gpus, "faster": faster, **found}), flush=True)
 
 
 if __name__ == "__main__":

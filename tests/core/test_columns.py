@@ -1,0 +1,143 @@
+"""Columns follow the records, whoever asks for which of them when; the shortcuts say the same as the long way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core import columns as columns_module
+from headway.core.columns import MUTABLE, SERVICE, STATE, WRITE_ONCE, Record
+from headway.core.estimates import Beliefs, Estimates
+from headway.core.job import Can
+from headway.core.states import State
+from headway.core.table import Table
+from headway.policies.rank import FEW, by_key
+from make import a_job, a_role, some_nodes
+
+
+def _table(jobs: int) -> Table:
+    table = Table(some_nodes())
+    for number in range(jobs):
+        table.append(a_job(f"j{number}", gpus=1 + number % 3), float(number))
+    return table
+
+
+def _worked(record: Record, serial: int) -> float:
+    return float(1000 * record[STATE] + record[SERVICE] + serial / 7)
+
+
+WRITES = st.lists(
+    st.tuples(st.sampled_from(["state", "service", "size", "look", "view", "append", "compact"]), st.integers(0, 500)),
+    max_size=80,
+)
+
+
+@given(WRITES)
+def test_a_column_is_what_the_records_say_whenever_it_is_asked_for(writes):
+    table = _table(70)
+    for what, number in writes:
+        row = number % table.count
+        if what == "append":
+            table.append(a_job(f"more{table.arrivals}"), 1.0)
+        elif what == "compact":
+            for dead in range(0, table.count, 2):
+                table.set("state", dead, State.FINISHED)
+                table.set("state", (dead + 1) % table.count, State.FINISHED if dead % 8 else State.WAITING)
+            table.dead = int((table.column("state") == State.FINISHED).sum())
+            table.compact()
+        elif what == "view":
+            table.view()
+        elif what == "look":
+            table.view().column(sorted(MUTABLE)[number % len(MUTABLE)])
+            table.view().worked_out("worked", _worked)
+        else:
+            table.set(what, row, number % 7)
+    view, records = table.view(), table.columns.records
+    for place, name in enumerate(MUTABLE):
+        assert np.array_equal(view.column(name), [record[place] for record in records], equal_nan=True), name
+    for name in WRITE_ONCE:
+        assert np.array_equal(view.column(name), [table.get(name, row) for row in range(table.count)], equal_nan=True)
+    expected = [_worked(record, serial) for record, serial in zip(records, view.serial.tolist(), strict=True)]
+    assert np.array_equal(view.worked_out("worked", _worked), expected)
+
+
+def test_a_long_journal_is_worked_off_and_nothing_is_lost(monkeypatch):
+    monkeypatch.setattr(columns_module, "LONG", 20)
+    table = _table(5)
+    before = table.view()
+    then = before.size.copy()
+    for number in range(200):
+        table.set("size", number % 5, number)
+        if number % 50 == 49:
+            assert table.column("size").tolist() == [record[4] for record in table.columns.records]
+            table.view().worked_out("worked", _worked)
+    assert len(table.columns.journal) < 60
+    assert table.view().size.tolist() == [195, 196, 197, 198, 199]
+    assert (before.size == then).all()
+
+
+def test_an_older_view_works_out_what_was():
+    table = _table(3)
+    before = table.view()
+    table.set("service", 1, 5.0)
+    assert before.worked_out("worked", _worked).tolist() == pytest.approx([0.0, 1 / 7, 2 / 7])
+    assert table.view().worked_out("worked", _worked).tolist() == pytest.approx([0.0, 5 + 1 / 7, 2 / 7])
+    assert before.record(1)[SERVICE] == 0.0
+
+
+def test_rows_are_found_by_arrival_number_as_long_as_they_are_there():
+    table = _table(200)
+    for row in range(150):
+        table.set("state", row, State.FINISHED)
+    table.dead = 150
+    table.compact()
+    view = table.view()
+    assert view.row_of_serial(150) == 0
+    assert view.row_of_serial(199) == 49
+    assert view.row_of_serial(3) is None
+    table.append(a_job("later"), 1.0)
+    assert view.row_of_serial(200) is None
+
+
+def test_what_would_be_in_other_states_leaves_the_snapshot_alone():
+    table = _table(3)
+    view = table.view()
+    assert view.waiting().tolist() == [0, 1, 2]
+    state = view.state.copy()
+    state[1] = int(State.CANCELLED)
+    assert view.with_state(state).waiting().tolist() == [0, 2]
+    assert view.waiting().tolist() == [0, 1, 2]
+
+
+def test_a_view_knows_whether_somebody_forbids_stopping_or_changes_size():
+    table = _table(2)
+    assert table.view().all_can_stop
+    assert not table.view().any_elastic
+    before = table.view()
+    table.append(a_job("fixed", can=Can.NOTHING), 0.0)
+    table.append(a_job("elastic", roles=[a_role(replicas=2, least=1, most=4)]), 0.0)
+    assert not table.view().all_can_stop
+    assert table.view().any_elastic
+    assert before.all_can_stop
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 50), st.booleans()), min_size=1, max_size=30), st.data())
+def test_time_left_of_some_is_time_left_of_all_at_those(rows, data):
+    left, at, burning = (np.array(column) for column in zip(*rows, strict=True))
+    left[data.draw(st.integers(0, len(left) - 1))] = np.nan
+    estimates = Estimates(lambda: Beliefs(left.astype(float), at.astype(float), burning.astype(bool)))
+    some = np.array(data.draw(st.lists(st.integers(0, len(left) - 1))), np.intp)
+    assert np.array_equal(estimates.left_of(some, 60.0), estimates.left(60.0)[some], equal_nan=True)
+
+
+def test_few_and_many_are_ranked_alike():
+    chance = np.random.default_rng(1)
+    key = chance.integers(0, 40, 3 * FEW) / 2.0
+    key[::17], key[5::31] = np.inf, np.nan
+    rows = np.arange(len(key))
+    many = by_key(rows, key)
+    for count in (1, FEW // 2, FEW):
+        some = many[np.isin(many, rows[:count])]
+        assert by_key(rows[:count], key[:count]).tolist() == some.tolist()
