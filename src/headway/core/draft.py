@@ -11,6 +11,8 @@ from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Sc
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 
+NOTHING = Plan()
+
 
 class Draft:
     __slots__ = ("_decisions", "_own", "coming", "free", "snapshot", "until")
@@ -40,6 +42,8 @@ class Draft:
         self._decisions, self._own = trial._decisions, True
 
     def plan(self) -> Plan:
+        if not self._decisions and self.until == math.inf:
+            return NOTHING
         return Plan(tuple(self._decisions.values()), self.until)
 
     def decided(self, row: int) -> Decision | None:

@@ -95,7 +95,7 @@ class Rooms:
         key = (role.asks, role.constraint)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = int(room(self._nodes, self._free, role).sum())
+            known = self._known[key] = int(np.add.reduce(room(self._nodes, self._free, role)))
         return known if role.asks else known * role.most
 
 

@@ -48,7 +48,7 @@ def run_best(
     role = _only_role(snapshot)
     if role is not None:
         soon = draft.soon() if snapshot.flights else draft.free
-        slots = int(room(snapshot.nodes, soon, role).sum())
+        slots = int(np.add.reduce(room(snapshot.nodes, soon, role)))
         if _slots_add_up(snapshot, role, slots):
             for row in _by_counting(draft, waiting, key, slots, role):
                 placement = placing(snapshot, draft.free, snapshot.jobs.shape_at(row))
@@ -96,7 +96,7 @@ def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
     capacity = known.get(asked)
     if capacity is None:
         capacity = known[asked] = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
-    held = int(jobs.size[jobs.running()].sum())
+    held = int(np.add.reduce(jobs.size[jobs.running()]))
     for flight in snapshot.flights.values():
         held += flight.towards.width() if flight.towards is not None else 0
     return slots + held == capacity
@@ -114,7 +114,7 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     running_keys = key(running)
     if may is not None:
         running, running_keys = running[may], running_keys[may]
-    worst = float(running_keys.max(initial=-np.inf))
+    worst = float(np.maximum.reduce(running_keys, initial=-np.inf))
     passes = (keys < (np.inf if math.isnan(worst) else worst)).nonzero()[0]
     starting: list[int] = []
     leftover = slots
