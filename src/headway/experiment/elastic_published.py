@@ -14,7 +14,7 @@ from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
-from headway.experiment.elastic import COSTS, ENTRIES, STOCK, best_other, elastic_figures, less
+from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
 from headway.predict.coefficients import BUILT_IN
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
@@ -83,7 +83,7 @@ ELASTIC_PUBLISHED = Experiment(
     "jobs of Philly's log (rows 30,000, 38,000, and so on) on 32 nodes of 4 GPUs; models by rule, 1 to 16 workers or "
     "what was asked for. A seed is a workload's or window's number. kube-default, affinity only and srtf run what was "
     "asked for. A start or growth costs 30 s, a save 10 s. True estimates for all.",
-    main="elastic", baseline=STOCK, entries=(*ENTRIES, Entry("srtf", "srtf", rigid=True)),
+    main="elastic", baseline=STOCK, entries=(*entries(600.0), Entry("srtf", "srtf", rigid=True)),
     cells=CELLS, quick_cells=CELLS[:1], full=Size(0, (1, 2, 3, 4)), quick=Size(60, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound,
     figures=(
