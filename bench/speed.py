@@ -2,6 +2,7 @@
 
     python bench/speed.py philly_jobs.csv.gz --gpus 2496 --policy first-fit
     python bench/speed.py philly_jobs.csv.gz --all
+    python bench/speed.py philly_jobs.csv.gz --gpus 2496 --first 10000
     python bench/speed.py philly_all_5000.csv --gpus 240 --policy fifo --peer 17.6
 
 An event is an arrival, a start, a stop or an end of a job. Times are processor time of this process; where other work
@@ -127,11 +128,13 @@ def main() -> None:
     parser.add_argument("--faster", type=float, default=1.0, help="divide submit times by this")
     parser.add_argument("--policy", default="first-fit")
     parser.add_argument("--estimates", default="oracle")
+    parser.add_argument("--first", type=int, help="only so many jobs of the trace; several runs show the curve")
     parser.add_argument("--peer", type=float, help="seconds of another simulator on the same run")
     parser.add_argument("--all", action="store_true", help="the four Philly settings")
     given = parser.parse_args()
     for gpus, faster in ALL if given.all else ((given.gpus, given.faster),):
-        found = measure(jobs_of(given.trace, faster), nodes_of(gpus), given.policy, given.estimates)
+        jobs = jobs_of(given.trace, faster)[: given.first]
+        found = measure(jobs, nodes_of(gpus), given.policy, given.estimates)
         if given.peer:
             found["times_faster_than_peer"] = round(given.peer / float(str(found["cpu_s"])), 1)
         print(json.dumps({"gpus": gpus, "faster": faster, **found}), flush=True)

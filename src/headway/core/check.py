@@ -17,6 +17,7 @@ from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import STATES, State
 
+_BEGINS = (Start, Reserve)
 _STARTABLE, _RUNNING = int(State.WAITING), int(State.RUNNING)
 
 
@@ -50,7 +51,7 @@ class _Checker:
         if decision.job in self.seen:
             return "the plan decides twice about this job"
         self.seen.add(decision.job)
-        wanted = _STARTABLE if isinstance(decision, Start | Reserve) else _RUNNING
+        wanted = _STARTABLE if isinstance(decision, _BEGINS) else _RUNNING
         state = jobs.value(row, "state")
         if state != wanted:
             return f"the job is {STATES[state].name.lower()}, not {STATES[wanted].name.lower()}"
