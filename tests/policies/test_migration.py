@@ -125,6 +125,15 @@ def test_a_job_that_uses_less_than_its_part_is_no_neighbour_to_flee():
     assert moves(snapshot) == {}
 
 
+def test_what_others_are_seen_to_use_is_what_a_job_is_expected_to_use():
+    """One that is alone uses two of eight cores, so that four on the other node are not in each other's way."""
+    entries = [*(up(name, 0) for name in "abcd"), up("alone", 1)]
+    left = dict.fromkeys((*"abcd", "alone"), 600.0)
+    used = dict.fromkeys(range(4), 1.9)
+    assert moves(seen(*entries, left=left, used=used | {4: 7.9}), harm=2.0) == {"a": 1}
+    assert moves(seen(*entries, left=left, used=used | {4: 2.0}), harm=2.0) == {}
+
+
 # ── who may be moved, and when ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -189,9 +198,11 @@ def _where(snapshot, **settings):
 def test_newcomers_spread_until_there_is_a_crowd():
     one = seen(up("a", 0), waiting(shared("new")), left={"a": 600})
     assert _where(one) == {"new": 1}
-    three = seen(up("a", 0), up("b", 0), up("c", 1), waiting(shared("new")), left={"a": 600, "b": 600, "c": 600})
-    assert _where(three, crowd=2.0) == {"new": 1}
-    assert _where(three, crowd=1.5) == {"new": 0}
+    four = [up("a", 0), up("b", 0), up("c", 0), up("d", 1), waiting(shared("new"))]
+    assert _where(seen(*four, left=dict.fromkeys("abcd", 600.0)), crowd=3.0) == {"new": 1}
+    assert _where(seen(*four, left=dict.fromkeys("abcd", 600.0)), crowd=2.0) == {"new": 0}
+    unlike = {"a": 600.0, "b": 60.0, "c": 60.0, "d": 9000.0}
+    assert _where(seen(*four, left=unlike), crowd=2.0) == {"new": 1}, "a short one would wait for long ones"
 
 
 def test_newcomers_spread_where_jobs_would_not_leave_again():

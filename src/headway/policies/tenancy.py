@@ -1,12 +1,14 @@
 """Who shares which node's cpu, what each would use there, and how much each has left: what moves are weighed by.
 
 A job's work is its time left times the cpu it has; where nobody is believed about that, a job is taken to have as much
-left as it has trained. What a job was measured to use below its part of the node is all that it wants.
+left as it has trained. What a job was measured to use below its part of the node is all that it wants; and where some
+are seen to want less than they could have, nobody is expected to use more than the most that anybody does.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.estimates import Basis, Growth
 from headway.core.job import Job
+from headway.core.node import IntArray
 from headway.core.placement import Placement
 from headway.core.plan import Move, Start, Stop
 from headway.core.quantity import CPU
@@ -86,8 +89,10 @@ def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
             if claim is not None:
                 share = Share(row, Tenant(claim, seconds), grows, known, len(nodes) == 1)
                 found.on.setdefault(node, []).append(share)
+    capacity = snapshot.nodes.capacity[kind]
+    widest = _widest(snapshot, found.on, capacity)
     for node, shares in found.on.items():
-        found.on[node] = _measured(snapshot, shares, float(snapshot.nodes.capacity[kind, node]), parallel)
+        found.on[node] = _measured(shares, float(capacity[node]), snapshot.used_cpu, parallel, widest)
     return found
 
 
@@ -132,15 +137,31 @@ def _limit(job: Job, role: int, asked: float) -> float:
     return float(dict(job.roles[role].limit).get(CPU, asked))
 
 
-def _measured(snapshot: Snapshot, shares: list[Share], capacity: float, parallel: float) -> list[Share]:
-    """With work in place of seconds, and limits where less is used than could be."""
+def _widest(snapshot: Snapshot, on: Mapping[int, list[Share]], capacity: IntArray) -> float:
+    """The most that any job uses, where some are seen to use less than they could; infinite where none is."""
+    most, shown = 0.0, False
+    for node, shares in on.items():
+        reached = level(float(capacity[node]), [share.tenant.claim for share in shares])
+        for share in shares:
+            used = snapshot.used_cpu.get(share.row)
+            if used and share.whole:
+                most = max(most, 1000.0 * used)
+                shown |= 1000.0 * used < WANTS_LESS * share.tenant.claim.part(reached)
+    return most if shown else math.inf
+
+
+def _measured(
+    shares: list[Share], capacity: float, used: Mapping[int, float], parallel: float, widest: float
+) -> list[Share]:
+    """With work in place of seconds, and limits where less is used than could be, by itself or by anybody."""
     reached = level(capacity, [share.tenant.claim for share in shares])
     found = []
     for share in shares:
         claim = share.tenant.claim
-        part, used = claim.part(reached), snapshot.used_cpu.get(share.row)
-        if used is not None and share.whole and 0.0 < 1000.0 * used < WANTS_LESS * part:
-            part = 1000.0 * used
-            claim = Claim(min(claim.request, part), part)
-        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * claim.speed(part, parallel))))
+        part, uses = claim.part(reached), 1000.0 * used.get(share.row, 0.0)
+        limit = min(claim.limit, max(widest, claim.request))
+        if share.whole and 0.0 < uses < WANTS_LESS * part:
+            part = limit = uses
+        claim = Claim(min(claim.request, limit), limit)
+        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * claim.speed(min(part, limit), parallel))))
     return found

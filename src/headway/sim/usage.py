@@ -3,7 +3,7 @@
 A replica that computes uses its cpu while it computes, up to what it can use at all; while it exchanges gradients it
 waits. Parameter servers work while the others exchange. What part of a step is which, the model's profile tells; a
 model without one computes all the time. A gang below its least does nothing. Where cpu above the requests is shared, a
-job is taken to use all it can get.
+job uses what it can get while it works in parallel, and what it asked for otherwise.
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ from headway.sim.speed import Company, Speed, SpeedOf
 def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, company: Company) -> float | None:
     """Of all replicas together; None where it is not measured."""
     if company.cpu is not None:
-        return sum(cpu * len(at) for cpu, at in zip(company.cpu, placement.nodes, strict=True)) / 1000
+        parallel = speed.parallel_cpu if isinstance(speed, Speed) else 1.0
+        each = (_shared(role.amount(CPU), cpu, parallel) for role, cpu in zip(job.roles, company.cpu, strict=True))
+        return sum(cpu * len(at) for cpu, at in zip(each, placement.nodes, strict=True)) / 1000
     return _metered(speed, job, placement, nodes) if isinstance(speed, Speed) and speed.metered else None
+
+
+def _shared(asked: float, cpu: float, parallel: float) -> float:
+    """In what it cannot do in parallel a replica keeps busy what it asked for and no more."""
+    return cpu if cpu <= asked or asked <= 0 else asked / ((1.0 - parallel) + parallel * asked / cpu)
 
 
 def _metered(speed: Speed, job: Job, placement: Placement, nodes: Nodes) -> float:
