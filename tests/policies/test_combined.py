@@ -141,6 +141,7 @@ def test_nothing_starves_behind_a_stream_of_better_jobs(make):
 
 
 USERS = (("ann", 10.0), ("bob", 0.0))
+STOPPING = {"user_priority": USERS, "preempt": 0.15}
 URGENT = {"user": "ann", "priority": 5}
 """Three quarters of the most that user and job priority can be together."""
 
@@ -165,14 +166,14 @@ def test_an_urgent_job_stops_as_few_lower_ones_as_will_do_those_that_lose_least_
         a_job("urgent", 1, submit=990.0, **URGENT), a_job("late", 1, submit=990.0, user="bob", seconds=1.0),
     ]  # fmt: skip
     snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=4), now=1000.0)
-    plan = CombinedPriority(user_priority=USERS)(snapshot)
+    plan = CombinedPriority(**STOPPING)(snapshot)
     assert [(type(one), one.job) for one in plan.decisions] == [(Stop, "cheap")]
     wide = a_snapshot(*entries[:4], a_job("urgent", 2, **URGENT), nodes=some_nodes(1, gpus=4), now=1000.0)
-    assert {one.job for one in CombinedPriority(user_priority=USERS)(wide).decisions} == {"cheap", "dear"}
+    assert {one.job for one in CombinedPriority(**STOPPING)(wide).decisions} == {"cheap", "dear"}
     larger = a_snapshot(*entries[:4], a_job("urgent", 3, **URGENT), nodes=some_nodes(1, gpus=4), now=1000.0)
-    kinds = [type(one) for one in CombinedPriority(user_priority=USERS)(larger).decisions]
+    kinds = [type(one) for one in CombinedPriority(**STOPPING)(larger).decisions]
     assert kinds == [Reserve], "all that may be stopped are not enough"
-    assert not CombinedPriority(user_priority=USERS, preempt=0.0)(snapshot).decisions[1:]
+    assert not CombinedPriority(user_priority=USERS)(snapshot).decisions[1:]
 
 
 def test_what_was_stopped_for_an_urgent_job_is_kept_for_it_until_it_is_there():
@@ -183,7 +184,7 @@ def test_what_was_stopped_for_an_urgent_job_is_kept_for_it_until_it_is_there():
     ]
     nodes = some_nodes(1, gpus=4)
     cluster = SimCluster(nodes, jobs, World(samples=False, costs=Costs(save=60.0, stop=10.0)))
-    ends = ends_of(simulate([], nodes, CombinedPriority(user_priority=USERS), cluster=cluster))
+    ends = ends_of(simulate([], nodes, CombinedPriority(**STOPPING), cluster=cluster))
     assert ends["urgent"] == pytest.approx(100.0 + 70.0 + 50.0)
     assert ends["low"] >= 1000.0 + 70.0 + 50.0
     assert set(ends) == {"low", "urgent", "thief"}
@@ -193,7 +194,7 @@ def test_nobody_is_stopped_for_ever():
     """Urgent jobs that leave hardly a gap, and one of no rank that they stop: it ends, and is stopped twice at most."""
     stream = [a_job(f"s{i}", 4, submit=100.0 * i + 10.0, seconds=80.0, **URGENT) for i in range(100)]
     jobs = [a_job("low", 4, submit=0.0, seconds=200.0, user="bob"), *stream]
-    cluster = simulate(jobs, some_nodes(1, gpus=4), CombinedPriority(user_priority=USERS, longest_wait=500.0))
+    cluster = simulate(jobs, some_nodes(1, gpus=4), CombinedPriority(**STOPPING, longest_wait=500.0))
     ends = ends_of(cluster)
     assert len(ends) == len(jobs)
     assert ends["low"] <= DESPERATE * 500.0 + 400.0

@@ -126,7 +126,7 @@ COMBINED_PRIORITY = Experiment(
     entries=(
         Entry("kube-default", "kube-default"), Entry("fifo", "fifo"),
         Entry("volcano-like", "volcano", {"sla_waiting_time": LONGEST_WAIT}),
-        Entry("no stops", "combined-priority", {**COMBINED, "preempt": 0.0}),
+        Entry("with stops", "combined-priority", {**COMBINED, "preempt": 0.15}),
         Entry("no affinity", "combined-priority", {**COMBINED, "affinity": False}),
         Entry("combined-priority", "combined-priority", COMBINED),
     ),
@@ -137,6 +137,7 @@ COMBINED_PRIORITY = Experiment(
     targets=(
         Target("waiting of urgent jobs of preferred users, as a multiple of all jobs'",
                lambda by: by["combined-priority"]["first"], 0.5, "{:.2f}", at_least=False),
+        Target("the same with stops", lambda by: by["with stops"]["first"], 0.5, "{:.2f}", at_least=False),
         Target("waiting of urgent jobs of preferred users, as a multiple of what they wait under fifo",
                lambda by: _seconds("first", "fifo", by), 0.5, "{:.2f}", at_least=False),
         Target("waiting of wide jobs, as a multiple of what they wait under volcano-like",
@@ -147,10 +148,10 @@ COMBINED_PRIORITY = Experiment(
         Target("per cent faster training of ps jobs with affinity", _faster, 20.0),
     ),
     analysis=(
-        ("Without stops an urgent job can do no better than reserve when it arrives: a wide one still waits until "
-         "enough of what runs has ended, however urgent it is, while narrow jobs of no rank slip into gaps. That "
-         "is what keeps `no stops` at about half of everybody's waiting. Stopping jobs of clearly "
-         "lower standing removes it."),
+        ("Nobody is stopped by default. An urgent job reserves when it arrives, and can do no better: a wide one waits "
+         "until enough of what runs has ended, while narrow jobs of no rank slip into gaps. Where jobs of clearly lower "
+         "standing are stopped for it (`with stops`), it waits for their saving and little else; GPU-seconds held idle "
+         "are then those in which they save."),
         ("Nobody is stopped more than twice, nobody who has waited a day (four times the longest wait), and whoever "
          "has waited a day comes before every urgent job: nothing starves."),
         ("A job that is larger than a node must exchange over the network wherever it is put: affinity gains at most "

@@ -61,9 +61,9 @@ class CombinedPriority:
     urgent: float = 0.5
     """User and job priority together (a U + b J), as a share of the most, from which a job reserves as soon as it does
     not fit; above 1: never."""
-    preempt: float = 0.15
-    """An urgent job that does not fit stops jobs whose share is lower by at least this: as few as will do, those with
-    least work lost first. 0 stops nobody."""
+    preempt: float = 0.0
+    """An urgent job that does not fit stops jobs whose share is lower by at least this (0.15 is a good step): as few as
+    will do, those with least work lost first. 0 stops nobody."""
     most_stops: int = 2
     """A job that was stopped so often is not stopped again; nor is one that has waited four times the longest wait."""
     affinity: bool = True
