@@ -30,7 +30,7 @@ class Separation:
     """Seconds that a move costs: save, stop, start elsewhere."""
     margin: float = 2.0
     """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
-    harm: float = 0.05
+    harm: float = 0.02
     """Share of its time left that a move may cost a job which is not asked."""
     round: float = 10.0
     """Seconds between two moves."""
