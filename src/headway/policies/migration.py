@@ -1,9 +1,9 @@
 """Migration, after SpeCon: slow-growing jobs leave those that still learn, for nodes where they are few and soon done.
 
 1. A job starts on an empty node, or where fewest are. Once there are `crowd` jobs to a node, newcomers start beside the
-   others on the fullest node instead, where they learn what they learn fast: the other nodes are kept for jobs that
-   move there, few at a time. Sharing a node among few ends each of them sooner and nobody later than sharing it among
-   all, as long as jobs keep moving; so this is done only where one move a round is enough to reach all nodes in time.
+   others on the fullest node instead, and the rest is kept for jobs that move there, few at a time: where lengths are
+   alike, most jobs are sooner done in turn than all together. This is done only where that holds, where jobs are in
+   each other's way at all, and where one move a round is enough to reach all nodes in time.
 2. At most one job a round moves, where that saves more than it costs and nobody else loses much: `separate`.
 
 Who is slow and how long each has left is the book's word. A job that is not believed is never moved and counts as fast;
@@ -27,7 +27,6 @@ from headway.predict.sharing import Claim, ends
 
 IN_TURN = 0.8
 """Mean time of groups one after another, as a share of that of all together, from which on it is worth the moves."""
-
 MOST_VARIANCE = 0.5
 """Of lengths, as a share of their mean squared. At 1 serving in turn is no better than sharing, whatever is moved."""
 FEWEST = 4
