@@ -50,7 +50,8 @@ class Las:
         if not len(waiting):
             return draft.plan()
         keys, had = self._keys_of_waiting(snapshot), service(snapshot, running)
-        queue = self._limits().searchsorted(had + _ROUNDING, "right")
+        limits = np.array([*self._limits(), np.inf])
+        queue = limits.searchsorted(had + _ROUNDING, "right")
         inside = jobs.serial[running] if self.by_arrival else jobs.since[running]
         keys_of_running = queue * _QUEUE + inside
 
@@ -62,16 +63,16 @@ class Las:
             return column[rows]
 
         run_best(draft, key, placing=place_emptiest if self.emptiest else place)
-        self._wake_at_next_fall(draft, keys, had, queue)
+        falls = (limits[queue] - had) / jobs.size[running]
+        self._wake_at_next_fall(draft, keys, falls, queue)
         return draft.plan()
 
-    def _limits(self) -> FloatArray:
-        return np.array([self.threshold, self.second] if self.second > 0 else [self.threshold])
+    def _limits(self) -> list[float]:
+        return [self.threshold, self.second] if self.second > 0 else [self.threshold]
 
     def _keys_of_waiting(self, snapshot: Snapshot) -> FloatArray:
         """By queue; there the stopped, the last first, then new ones by arrival. Changes only with the job itself."""
-        limits: list[float] = (self._limits() - _ROUNDING).tolist()
-        by_arrival = self.by_arrival
+        limits, by_arrival = [limit - _ROUNDING for limit in self._limits()], self.by_arrival
 
         def place_of(record: Record, serial: int) -> float:
             front: float = _QUEUE * sum(record[SERVICE] >= limit for limit in limits)
@@ -83,22 +84,19 @@ class Las:
         keys: FloatArray = snapshot.jobs.worked_out(self, place_of)[snapshot.jobs.waiting()]
         return keys
 
-    def _wake_at_next_fall(self, draft: Draft, keys: FloatArray, had: FloatArray, queue: Rows) -> None:
-        snapshot = draft.snapshot
-        jobs, limits = snapshot.jobs, np.append(self._limits(), np.inf)
+    def _wake_at_next_fall(self, draft: Draft, keys: FloatArray, falls: FloatArray, queue: Rows) -> None:
+        """Seconds until each running job falls; the last queue has no end."""
+        jobs, now, limits = draft.snapshot.jobs, draft.snapshot.now, [*self._limits(), np.inf]
         starting = [row for row in draft.decided_rows() if isinstance(draft.decided(row), Start)]
         if len(keys) == len(starting):
             return
         if starting:
             keys[jobs.waiting().searchsorted(starting)] = np.inf
-        first = int(keys.min() // _QUEUE)
-        falls = (limits[queue] - had) / jobs.size[jobs.running()]
-        if first:
-            falls = falls[queue >= first]
-        soonest = float(falls.min(initial=np.inf))
+        first = int(np.minimum.reduce(keys) // _QUEUE)
+        soonest = float(np.minimum.reduce(falls[queue >= first] if first else falls, initial=np.inf))
         for row in starting:
-            has = jobs.value(row, "service")
-            own = int(limits.searchsorted(has + _ROUNDING, "right"))
-            if own >= first:
-                soonest = min(soonest, (limits.item(own) - has) / jobs.value(row, "width"))
-        draft.wake(snapshot.now + soonest)
+            had = jobs.value(row, "service")
+            own = next(limit for limit in limits if had < limit - _ROUNDING)
+            if limits.index(own) >= first:
+                soonest = min(soonest, (own - had) / jobs.value(row, "width"))
+        draft.wake(now + soonest)
