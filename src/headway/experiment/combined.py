@@ -149,9 +149,9 @@ COMBINED_PRIORITY = Experiment(
     ),
     analysis=(
         ("Nobody is stopped by default. An urgent job reserves when it arrives, and can do no better: a wide one waits "
-         "until enough of what runs has ended, while narrow jobs of no rank slip into gaps. Where jobs of clearly lower "
-         "standing are stopped for it (`with stops`), it waits for their saving and little else; GPU-seconds held idle "
-         "are then those in which they save."),
+         "until enough of what runs has ended, while narrow jobs of no rank slip into gaps. Where jobs of clearly "
+         "lower standing are stopped for it (`with stops`), it waits for their saving and little else; GPU-seconds "
+         "held idle are then those in which they save."),
         ("Nobody is stopped more than twice, nobody who has waited a day (four times the longest wait), and whoever "
          "has waited a day comes before every urgent job: nothing starves."),
         ("A job that is larger than a node must exchange over the network wherever it is put: affinity gains at most "
