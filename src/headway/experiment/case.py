@@ -54,6 +54,8 @@ class Entry:
     settings: Mapping[str, Any] = field(default_factory=dict)
     rigid: bool = False
     """Jobs keep the size that their users asked for: for policies that know no other."""
+    estimates: str = ""
+    """Where this policy's estimates come from; empty means as the case says."""
 
 
 @dataclass(frozen=True, slots=True)

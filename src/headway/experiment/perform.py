@@ -42,8 +42,9 @@ def perform(case: Case, entry: Entry, seed: int) -> Outcome:
     tally = Tally()
     writer = LogWriter(None, Head("sim", entry.label, case.estimates, {}, seed, 0.0, trace.name), tally)
     book: Book = Oracle(cluster.truth, cluster.speed_at)
-    if case.estimates != "oracle":
-        book = Progress() if case.estimates == "progress" else Declared()
+    estimates = entry.estimates or case.estimates
+    if estimates != "oracle":
+        book = Progress() if estimates == "progress" else Declared()
     policy = POLICIES[entry.policy](**entry.settings)
     run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(cluster.now, cluster.board.unfinished)

@@ -21,7 +21,7 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.node import BoolArray, FloatArray
-from headway.core.plan import Plan, Start
+from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
 from headway.policies.classes import first_within, priority_class, shares
@@ -37,6 +37,10 @@ from headway.policies.worth import Terms
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""
+LOOK_AGAIN = 60.0
+"""Seconds after which it is looked again who is in whose way, while jobs share the cpu of nodes."""
+WIDE = 8.0
+"""A job that is wider than the share for the latest is among them only after so many times the patience."""
 _OVER = min(int(state) for state in OVER)
 
 
@@ -56,7 +60,7 @@ class Headway:
     """Seconds for which a job is left alone after it was started, scaled or moved."""
     patience: float = 10_800.0
     """Seconds that a job must have waited to be counted among the latest, or to reserve where nobody may be stopped."""
-    latest_share: float = 0.5
+    latest_share: float = 0.3
     """Of the cluster, for the latest. 0 lets long jobs wait for as long as there are shorter ones."""
     latest_left: float = 0.3
     """How much a second that is left counts beside a second of age when it is told who is latest."""
@@ -90,8 +94,8 @@ class Headway:
                 run_best(draft, lambda rows: rank[rows])
         elif sizing:
             use_sizes(draft, np.zeros(jobs.count), self.terms, self.patience)
-        if self.moving and snapshot.estimates.known and not any(isinstance(d, Start) for d in draft.plan().decisions):
-            separate(draft, Separation(restart=self.restart / 2))
+        if self.moving and snapshot.used_cpu and snapshot.estimates.known:
+            separate(draft, Separation(restart=self.restart / 2, interval=LOOK_AGAIN))
         return draft.plan()
 
     @property
@@ -132,7 +136,8 @@ class Headway:
         """Who would be latest of those that waited long; whoever is up stays among them a little longer."""
         up = snapshot.jobs.state[rows] > int(State.WAITING)
         late = snapshot.now - snapshot.jobs.submit[rows] + self.latest_left * found.seconds
-        long_ = waited(snapshot, rows) >= self.patience
+        claim = np.where(share > self.latest_share, WIDE, 1.0) * share * found.seconds
+        long_ = waited(snapshot, rows) >= np.maximum(self.patience, claim)
         return first_within(late * np.where(up, 1.0 + self.margin, 1.0), share, self.latest_share, long_)
 
     def _at_risk(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:

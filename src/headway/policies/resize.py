@@ -22,6 +22,8 @@ from headway.policies.worth import Terms, Worth
 
 TRIED = 6
 """Waiting jobs for which room is looked for in one plan."""
+FAR_BEHIND = 2000.0
+"""Ranks are thousandths of a doubling: whoever could be shrunk is stopped only for a job a fourth of his own size."""
 AT_ONCE = 64
 """Waiting jobs that are looked at in one plan."""
 
@@ -67,7 +69,7 @@ def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth
     snapshot = draft.snapshot
     jobs, running = snapshot.jobs, snapshot.jobs.running()
     may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
-    behind = running[may & (rank[running] > rank[row])]
+    behind = running[may & (rank[running] > rank[row] + FAR_BEHIND)]
     victims, pot = list[int](), soon.copy()
     wanted = (jobs.shape_at(row), worth.path(row)[0])
     for victim in behind[np.argsort(-rank[behind], kind="stable")].tolist():

@@ -1,0 +1,152 @@
+"""The cells of `everything`: which part of which published trace, on how many nodes.
+
+The rule, fixed beforehand. Of a trace of more than 1,000 jobs the first third is for tuning; reported is a window of
+consecutive jobs from the rest, seed n being the n-th of ten places at equal distances. Smaller traces are taken whole
+(their first jobs, where a size is asked for). Where no published cluster goes with a trace, it has so many nodes of 8
+GPUs that the window's GPU-seconds are the cell's load times what the nodes offer while its jobs arrive, and never fewer
+than its widest job needs. Nobody declares how long a job takes. A job reports its steps; where a trace has none, a
+millionth of the job is a step. Models and steps that a trace has are known from the start, as its users know them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from headway.core.errors import UserError
+from headway.core.job import Job
+from headway.core.node import Node, Nodes
+from headway.core.quantity import GPU
+from headway.core.shape import shape_of
+from headway.experiment.case import Case, Cell, Size
+from headway.experiment.elastic import COSTS
+from headway.predict.coefficients import BUILT_IN
+from headway.sim.speed import Speed
+from headway.sim.world import Reports, World
+from headway.workload.cluster import open_cluster
+from headway.workload.open import open_workload
+from headway.workload.trace import Trace, rebase
+
+GPU_MILLI = "gpu_milli"
+"""Thousandths of a GPU, as openb counts."""
+SMALL = 1000
+PLACES = 10
+"""Windows of one trace."""
+PARTS = 1_000_000
+"""Steps of a job whose trace has none."""
+REPORTS = Reports(seconds=60.0, growth=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    file: str
+    """{} stands for the seed, where a trace has several workloads."""
+    load: float = 0.0
+    cluster: str = ""
+    """As published; empty means by load."""
+    own_nodes: bool = False
+    """So many of the trace's own nodes as the load takes."""
+
+
+SOURCES: dict[str, Source] = {
+    "philly, load 0.9": Source("philly/philly_jobs.csv.gz", 0.9),
+    "philly, load 1.2": Source("philly/philly_jobs.csv.gz", 1.2),
+    "itp, load 0.9": Source("elasticflow/itp_jobs_deadline.csv.gz", 0.9),
+    "itp, load 1.2": Source("elasticflow/itp_jobs_deadline.csv.gz", 1.2),
+    "elasticflow philly": Source("elasticflow/philly_103959.csv", 0.9),
+    "elasticflow t4": Source("elasticflow/elasticVpollux_e.csv", cluster="16x4"),
+    "chronus mix2": Source("chronus/trace_job_Philly_MIX2.csv.gz", 0.9),
+    "pollux": Source("pollux/workloads/workload-{}.csv", cluster="16x4"),
+    "pollux untuned": Source("pollux/workloads-realistic/workload-{}.csv", cluster="16x4"),
+    "sia": Source("sia/workloads/philly/workload-{}.csv", cluster="16x4"),
+    "gavel philly": Source("gavel/traces/msr/seed0/11cb48.trace.gz", 0.9),
+    "gavel": Source("gavel/traces/physical_cluster/max_min_fairness.trace", 0.9),
+    "shockwave": Source("shockwave/220_0.2_5_100_25_4_0_0.5_0.5_0.6_0.3_0.09_0.01_multigpu_dynamic.trace", 1.5),
+    "tiresias": Source("tiresias/60_job.csv", cluster="4x4"),
+    "openb": Source("alibaba/openb_pod_list_default.csv.gz", 0.9, own_nodes=True),
+    "hydra": Source("hydra/20_ddl.csv.gz", cluster="16x4"),
+    "acme": Source("acme/kalos_converted_sample.csv", 0.9),
+}
+CELLS = tuple(Cell("published", name) for name in SOURCES)
+
+
+def make(cell: Cell, seed: int, size: Size) -> Case:
+    return case_of(cell.mix, seed, size.jobs)
+
+
+def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Case:
+    """`tuning`: the first third of a large trace, or a workload that is not reported, instead."""
+    source = SOURCES[name]
+    trace = window(_read(source.file.format(seed + 3 if tuning else seed)), seed, jobs, tuning=tuning)
+    nodes = _nodes(trace, source)
+    table = Nodes.of(nodes)
+    fitting = tuple(job for job in trace.jobs if _fits(job, table))
+    return Case(blind(rebase(replace(trace, jobs=fitting))), nodes, world, "progress")
+
+
+def world(trace: Trace, seed: int) -> World:
+    return World(costs=COSTS, speed=Speed(profiles=BUILT_IN), work=trace.work, reports=REPORTS, seed=seed)
+
+
+def window(trace: Trace, seed: int, jobs: int, *, tuning: bool = False) -> Trace:
+    """Consecutive jobs by the rule above."""
+    third, count = len(trace.jobs) // 3, len(trace.jobs)
+    if count <= SMALL:
+        return replace(trace, jobs=trace.jobs[:jobs])
+    begin, end = (0, third) if tuning else (third, count)
+    first = begin + max(0, end - begin - jobs) * ((seed - 1) % PLACES) // PLACES
+    return replace(trace, jobs=trace.jobs[first : first + jobs])
+
+
+def blind(trace: Trace) -> Trace:
+    """The same jobs, of which nobody has declared how long they take."""
+    truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
+    jobs = tuple(replace(job, seconds=None, steps=job.steps or PARTS) for job in trace.jobs if truth[job.id] > 0)
+    return replace(trace, jobs=jobs, truth=truth)
+
+
+@cache
+def _read(file: str) -> Trace:
+    root = os.environ.get("HEADWAY_TRACES", "")
+    path = Path(root) / file
+    if not root or not path.is_file():
+        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {file} in it")
+    return open_workload(path)
+
+
+def _nodes(trace: Trace, source: Source) -> tuple[Node, ...]:
+    if source.cluster:
+        return tuple(open_cluster(source.cluster))
+    kind = GPU_MILLI if source.own_nodes else GPU
+    span = max(1.0, trace.jobs[-1].submit - trace.jobs[0].submit)
+    wanted = sum((trace.work(job) or 0.0) * _asks(job, kind) for job in trace.jobs) / span / source.load
+    if source.own_nodes:
+        return _first_nodes(trace.nodes, wanted)
+    widest = max(_asks(job, kind) for job in trace.jobs)
+    return tuple(open_cluster(f"{max(1, -(-max(round(wanted), widest) // 8))}x8"))
+
+
+def _first_nodes(nodes: tuple[Node, ...], wanted: float) -> tuple[Node, ...]:
+    """Nodes spread over the trace's list, so that their mix is the list's."""
+    whole = sum(dict(node.capacity).get(GPU_MILLI, 0) for node in nodes)
+    step = max(1, int(whole / max(wanted, 1.0)))
+    return nodes[::step]
+
+
+def _asks(job: Job, kind: str) -> int:
+    return sum(role.replicas * role.amount(kind) for role in job.roles)
+
+
+def _fits(job: Job, nodes: Nodes) -> bool:
+    """Whether the empty cluster holds it at its asked-for size: others would wait for ever under every policy."""
+    shape = shape_of(job, nodes)
+    if shape.missing:
+        return False
+    for role in shape.roles:
+        takes = [nodes.capacity[kind] // amount for kind, amount in role.asks]
+        room = sum(int(min(column)) for column in zip(*takes, strict=True)) if takes else role.replicas
+        if room < role.replicas or not nodes.mask(role.constraint).any():
+            return False
+    return True
