@@ -231,6 +231,7 @@ def test_without_any_estimates_it_is_plain_spreading():
         (8000, 1.0, 1.0, False),
         (2000, 4.0, 1.0, False),  # four of two cores each: nobody is in another's way
         (2000, 16.0, 1.0, True),
+        (2000, 2.0, 1.0, False),  # fewer than would fit beside each other
         (8000, 2.0, 0.97, False),  # a second core brings little: sharing is better
     ],
 )

@@ -119,4 +119,4 @@ def in_turn_pays(claim: Claim, capacity: float, each: float, parallel: float) ->
         return claim.speed(min(claim.limit, capacity / share), parallel)
 
     size = max(1.0, capacity // claim.limit)
-    return (each / size + 1.0) / (2.0 * rate(size)) < IN_TURN / rate(each)
+    return each > size and (each / size + 1.0) / (2.0 * rate(size)) < IN_TURN / rate(each)
