@@ -35,7 +35,7 @@ FEWEST = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    crowd: float = 2.0
+    crowd: float = 1.5
     """Jobs to a node from which on newcomers share one node, while others are kept for those that move."""
     restart: float = 10.0
     """Seconds that a move costs: save, stop, start elsewhere."""
