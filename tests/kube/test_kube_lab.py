@@ -6,7 +6,11 @@ import json
 import time
 
 import pytest
-from scheduling import HERE, run_headway
+from scheduling import HERE, TRAINING, run_headway
+
+from headway.lab.api import ApiError
+from headway.record.lines import CycleLine
+from headway.record.log import read
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -181,7 +185,7 @@ def test_a_jobs_file_goes_through_submit_and_shows_in_jobs(schedule):
     trainer = ["python", str(HERE / "trainer.py"), "--steps"]
     small = {"cpu": "100m", "memory": "64Mi"}
     jobs = [
-        {"name": "first", "user": "ana", **small, "command": [*trainer, "10"]},
+        {"name": "first", "user": "ana", "target": {"at_most": 0.1}, **small, "command": [*trainer, "10"]},
         {"name": "second", "user": "ben", "submit": "1s", **small, "command": [*trainer, "10", "--fail-at", "5"]},
     ]
     file = schedule.folder / "jobs.yaml"
@@ -196,7 +200,22 @@ def test_a_jobs_file_goes_through_submit_and_shows_in_jobs(schedule):
     assert [(row["name"], row["phase"], row["step"]) for row in listed] == [
         ("first", "Succeeded", 10), ("second", "Failed", 4),
     ]  # fmt: skip
+    assert schedule.job("first")["spec"]["target"] == {"metric": "loss", "atMost": 0.1}
+    heard = [sample for line in read(schedule.log) if isinstance(line, CycleLine) for sample in line.samples]
+    metrics = {(sample[0].rpartition("/")[2], len(sample)) for sample in heard}
+    assert ("first", 6) in metrics, "the metric of its target is in the log"
+    assert ("second", 6) not in metrics
     again = run_headway("submit", str(file), "--at-once", *here)
     assert again.returncode == 2
     assert "job 'first': field name" in again.stderr
     assert "Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize("target", [{"atLeast": 1, "atMost": 2}, {"metric": "loss"}, {"metric": "", "atMost": 1}])
+def test_the_api_server_refuses_a_target_that_says_too_much_or_too_little(schedule, target):
+    job = {
+        "apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "bad"},
+        "spec": {"roles": {"worker": {}}, "target": target},
+    }  # fmt: skip
+    with pytest.raises(ApiError, match="target"):
+        schedule.lab.api.post(TRAINING.format(schedule.namespace), job)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.core.board import Board
-from headway.core.job import Job, JobId, Role
+from headway.core.job import Job, JobId, Role, Target
 from headway.core.node import Nodes
 from headway.core.states import State
 from headway.kube.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
@@ -50,6 +52,13 @@ def test_the_last_word_counts_and_keeps_the_loss():
     record = a_record()
     heard(record, Reported(J, "ps", 0, 1, 5, 0.5, 100), Done(J, "ps", 0, 1, 100))
     assert (record.step, record.progress.loss) == (100, 0.5)
+
+
+def test_being_done_does_not_take_the_last_report_away():
+    record = a_record()
+    record.job = replace(record.job, target=Target(metric="accuracy", value=0.9, higher=True))
+    heard(record, Reported(J, "ps", 0, 1, 100, 0.5, 100, {"accuracy": 0.91}), Done(J, "ps", 0, 1, 100))
+    assert (record.sample.loss, record.sample.metric) == (0.5, 0.91)
 
 
 def test_nobody_is_asked_to_save_before_all_that_can_are_there():

@@ -21,8 +21,11 @@ def hear(record: Record, event: Event, board: Board, now: float, began: float) -
             sample = Sample(record.job.id, now, step, loss, total, event.metric(record.job.target))
             return _report(record, event, sample, began)
         case Done(step=step):
+            last = record.sample  # told and not yet passed on: being done must not take its loss away
             total = None if record.progress is None else record.progress.total
-            return _report(record, event, Sample(record.job.id, now, step, None, total), began)
+            sample = Sample(record.job.id, now, step, None, total)
+            sample = last if last is not None and last.step == step else sample
+            return _report(record, event, sample, began)
         case Connected(can_save=can_save):
             record.dirty |= record.intent.state in SAVING
             record.savers |= {(event.role, event.index)} if can_save else set()
