@@ -125,7 +125,9 @@ class Estimates:
         beliefs = self.beliefs
         left: FloatArray = beliefs.left[rows]
         burns = beliefs.burning[rows].nonzero()[0]
-        if len(burns):
+        if len(burns) == len(rows):
+            left -= now - beliefs.at[rows]
+        elif len(burns):
             left[burns] -= now - beliefs.at[rows[burns]]
         return np.maximum(left, 0.0, out=left)
 

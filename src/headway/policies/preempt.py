@@ -23,7 +23,7 @@ from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.place import place, place_asked, room
-from headway.policies.rank import Key, Rows, by_key, stoppable, touchable
+from headway.policies.rank import Key, Rows, by_key, ranks, stoppable, touchable
 
 _RUNNING = int(State.RUNNING)
 LITTLE = 16
@@ -120,12 +120,12 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     leftover = slots
     if len(passes):
         new = keys[passes]
-        behind = (~(running_keys <= new.min())).nonzero()[0]
+        behind = np.logical_not(running_keys <= np.minimum.reduce(new)).nonzero()[0]
         up, rows = running[behind], waiting[passes]
         widths: list[int] = snapshot.jobs.size[up].tolist()
         leftover += sum(widths)
         widths += width[rows].tolist()
-        order = by_key(np.arange(len(widths)), np.concatenate([running_keys[behind], new])).tolist()
+        order = ranks(np.concatenate([running_keys[behind], new])).tolist()
         leftover, chosen, stopped = _deal(order, widths, len(up), leftover)
         starting = [rows.item(number) for number in chosen]
         for number in stopped:

@@ -25,17 +25,23 @@ def by_key(rows: Rows, key: Key) -> Rows:
 
     `key` is aligned with `rows` and not negative.
     """
-    if len(rows) <= FEW:
-        few: Rows = rows[np.floor(np.fmin(key * 1000.0, _LARGEST)).argsort(kind="stable")]
-        return few
-    bits = len(rows).bit_length()
-    if bits > 20:
-        return rows[np.argsort(key, kind="stable")]
-    thousandths = np.where(np.isfinite(key), np.minimum(key * 1000.0, _LARGEST - 1), _LARGEST).astype(np.int64)
-    packed = (thousandths << bits) | np.arange(len(rows))
-    packed.sort()
-    ordered: Rows = rows[packed & ((1 << bits) - 1)]
+    ordered: Rows = rows[ranks(key)]
     return ordered
+
+
+def ranks(key: Key) -> Rows:
+    """The same as numbers of places in `key`."""
+    if len(key) <= FEW:
+        few: Rows = np.floor(np.fmin(key * 1000.0, _LARGEST)).argsort(kind="stable")
+        return few
+    bits = len(key).bit_length()
+    if bits > 20:
+        return np.argsort(key, kind="stable")
+    thousandths = np.where(np.isfinite(key), np.minimum(key * 1000.0, _LARGEST - 1), _LARGEST).astype(np.int64)
+    packed = (thousandths << bits) | np.arange(len(key))
+    packed.sort()
+    places: Rows = packed & ((1 << bits) - 1)
+    return places
 
 
 def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
