@@ -100,7 +100,7 @@ class Progress:
             return track
         if track is not None and (track.placement is placement or track.placement == placement):
             since: float = snapshot.jobs.value(row, "since")
-            if since <= track.at or sample.at <= since:
+            if since <= track.at or sample.at < since:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         setting = Setting.of(job, placement, snapshot.nodes)

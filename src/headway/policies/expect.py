@@ -8,6 +8,8 @@ log-normal about a median, and a limit at which one goes on or not, that is
     (trial + seconds spent on those within the limit) / (share of those within it)      at the limit that is cheapest.
 
 It is small where lengths differ much, so that new jobs are soon tried, and the median where like jobs are all alike.
+A job that has had its trial and told nothing, or is not believed, runs up to the limit before one knows: that is what
+is then spent on those beyond it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
     if not estimates.known:
         none, nan = np.zeros(len(rows), np.bool_), np.full(len(rows), np.nan)
         again = np.maximum(trained, trial)
-        return Expected(cheapest_try(nan, nan, trained, trial), none, none, again)
+        return Expected(cheapest_try(nan, nan, trained, trial, told=none), none, none, again)
     left, basis = seconds_left(snapshot, rows), estimates.beliefs.basis
     if basis is None:
         shown, odd = ~np.isnan(left), np.zeros(len(rows), np.bool_)
@@ -64,21 +66,26 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
     vague = np.flatnonzero(~shown)
     if len(vague):
         spread = estimates.spread()[rows[vague]]
-        seconds[vague] = cheapest_try(seconds[vague], spread, trained[vague], trial)
+        told = (trained[vague] < trial) & ~odd[vague]
+        seconds[vague] = cheapest_try(seconds[vague], spread, trained[vague], trial, told=told)
     return Expected(seconds, shown, odd, median)
 
 
-def cheapest_try(median: FloatArray, spread: FloatArray, trained: FloatArray, trial: float) -> FloatArray:
+def cheapest_try(
+    median: FloatArray, spread: FloatArray, trained: FloatArray, trial: float, *, told: BoolArray
+) -> FloatArray:
     """What it costs, for each that is done, to run jobs up to a limit: at the limit at which that is least.
 
-    Where nothing is known a job is taken to need as long again as it has trained, at least a trial.
+    `told`: a trial tells how long the job is, so that no more than that is spent on those beyond the limit; others run
+    up to it. Where nothing is known a job is taken to need as long again as it has trained, at least a trial.
     """
     unknown = np.isnan(median)
     middle = np.where(unknown, np.maximum(trained, trial), np.maximum(median, 1e-3))
     sigma = np.where(unknown | np.isnan(spread), ANY_LENGTH, np.clip(spread, 1e-3, 4.0))
     within = _normal(_LIMITS)
     spent = (middle * np.exp(sigma**2 / 2))[:, None] * _normal(_LIMITS - sigma[:, None])
-    costs: FloatArray = ((trial + spent) / within).min(axis=1)
+    beyond = middle[:, None] * np.exp(sigma[:, None] * _LIMITS) * (1.0 - within)
+    costs: FloatArray = ((spent + np.where(told[:, None], trial, beyond)) / within).min(axis=1)
     return costs
 
 

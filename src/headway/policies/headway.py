@@ -33,7 +33,7 @@ from headway.policies.preempt import run_best
 from headway.policies.rank import Rows, by_key
 from headway.policies.resize import use_sizes
 from headway.policies.separate import Separation, separate
-from headway.policies.worth import Terms
+from headway.policies.terms import Terms
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""

@@ -18,7 +18,8 @@ from headway.policies.rank import by_key
 from headway.policies.release import release_useless
 from headway.policies.scale import SOON
 from headway.policies.shrink import shrink_for
-from headway.policies.worth import Terms, Worth
+from headway.policies.terms import Terms
+from headway.policies.worth import Worth
 
 TRIED = 6
 """Waiting jobs for which room is looked for in one plan."""

@@ -1,0 +1,294 @@
+"""headway: worked examples, no flapping, and reports that are garbage or try to win something."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headway.core.draft import Draft
+from headway.core.estimates import Basis, Beliefs, Estimates
+from headway.core.job import Can, JobId
+from headway.core.plan import Reserve, Start, Stop
+from headway.core.snapshot import Sample
+from headway.cycle.book import Progress
+from headway.cycle.loop import decide
+from headway.policies.classes import first_within, shares
+from headway.policies.expect import cheapest_try, expected
+from headway.policies.headway import Headway
+from headway.sim.cluster import Costs, Reports, SimCluster, World
+from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting
+from simulated import ends_of, simulate
+
+PLAIN = Headway()
+
+
+def believed(snapshot, left, basis, spread=math.nan):
+    """The same snapshot with a book that says on what its beliefs rest."""
+    count = snapshot.jobs.count
+    columns = Beliefs(
+        np.array(left, float), np.full(count, snapshot.now), snapshot.jobs.training(), np.full(count, spread),
+        np.zeros(count, np.uint8), np.full(count, math.nan), np.array([int(one) for one in basis], np.uint8),
+    )  # fmt: skip
+    return snapshot.with_estimates(Estimates(lambda: columns, lambda _row, _counts: 1.0))
+
+
+# ── order and trials ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_shortest_for_its_share_starts_first():
+    jobs = [a_job("long", seconds=5000.0), a_job("wide", 4, seconds=600.0), a_job("short", seconds=900.0)]
+    assert started(PLAIN(a_snapshot(*jobs, nodes=some_nodes(1, gpus=1)))) == ["short"]
+    assert started(PLAIN(a_snapshot(*jobs, nodes=some_nodes(1, gpus=4))))[0] == "short"
+    narrow = replace(PLAIN, width_weight=0.0)
+    assert started(narrow(a_snapshot(*jobs, nodes=some_nodes(1, gpus=4)))) == ["wide"]
+
+
+def test_a_new_job_is_tried_before_one_that_is_known_to_be_long():
+    snapshot = a_snapshot(a_job("known"), a_job("new"), nodes=some_nodes(1, gpus=1), now=10.0)
+    found = believed(snapshot, [9000.0, 9000.0], [Basis.STEPS, Basis.HISTORY], spread=2.0)
+    assert started(PLAIN(found)) == ["new"]
+    alike = believed(snapshot, [9000.0, 9500.0], [Basis.STEPS, Basis.HISTORY], spread=0.05)
+    assert started(PLAIN(alike)) == ["known"], "where like jobs are all alike there is nothing to try"
+
+
+def test_nobody_is_stopped_during_his_trial_and_the_plan_looks_again():
+    entries = (running(a_job("new"), (0,), since=0.0, touched=-100.0), a_job("short"))
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=30.0)
+    plan = PLAIN(believed(snapshot, [9000.0, 50.0], [Basis.HISTORY, Basis.STEPS], spread=1.0))
+    assert not plan.decisions
+    assert plan.until == pytest.approx(60.0, abs=0.1)
+    late = a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=130.0)
+    assert decided(PLAIN(believed(late, [9000.0, 50.0], [Basis.HISTORY, Basis.STEPS], spread=1.0))) == {"new": "stop"}
+
+
+def test_trials_have_a_bounded_share():
+    entries = [running(a_job(f"r{i}"), (0,), touched=0.0, since=0.0) for i in range(4)]
+    new = [a_job(f"n{i}") for i in range(4)]
+    snapshot = a_snapshot(*entries, *new, nodes=some_nodes(1, gpus=4), now=500.0)
+    found = believed(snapshot, [3000.0] * 4 + [4000.0] * 4, [Basis.STEPS] * 4 + [Basis.HISTORY] * 4, spread=2.5)
+    stops = [one for one in PLAIN(found).decisions if isinstance(one, Stop)]
+    assert len(stops) == 2, "half the cluster"
+    assert not replace(PLAIN, trial_share=0.0)(found).decisions
+
+
+def test_a_stop_must_gain_more_than_it_costs():
+    def plan(left, short):
+        entries = (running(a_job("up"), (0,), since=0.0, touched=0.0), a_job("next"))
+        snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=500.0)
+        return decided(PLAIN(believed(snapshot, [left, short], [Basis.STEPS, Basis.STEPS])))
+
+    assert plan(1000.0, 100.0) == {"up": "stop"}
+    assert plan(1000.0, 900.0) == {}, "within the margin"
+    assert plan(70.0, 5.0) == {}, "a restart costs more"
+
+
+def test_just_started_jobs_are_left_alone():
+    entries = (running(a_job("up", seconds=1000.0), (0,), since=480.0, touched=470.0), a_job("next", seconds=10.0))
+    plan = PLAIN(a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=500.0))
+    assert not plan.decisions
+    assert plan.until == pytest.approx(530.0, abs=0.1)
+
+
+def test_what_a_try_costs():
+    def one(median, spread, trained=0.0, told=True):
+        columns = (np.array([one]) for one in (median, spread, trained))
+        return float(cheapest_try(*columns, 60.0, told=np.array([told]))[0])
+
+    assert one(1000.0, 0.01) == pytest.approx(1060.0, rel=0.05)
+    assert one(1000.0, 2.0) < 500.0 < one(1000.0, 0.5)
+    assert one(4000.0, 2.0) > one(1000.0, 2.0)
+    assert one(math.nan, math.nan, 5000.0) > one(math.nan, math.nan, 10.0)
+    assert one(1000.0, 1.0, told=False) > one(1000.0, 1.0)
+
+
+# ── who comes before ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_administrators_word_comes_first():
+    jobs = (a_job("short", user="bob", seconds=10.0), a_job("long", user="ann", seconds=90_000.0))
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=1))
+    assert started(PLAIN(snapshot)) == ["short"]
+    assert started(replace(PLAIN, user_priority=(("ann", 8.0), ("bob", 2.0)))(snapshot)) == ["long"]
+    urgent = a_snapshot(jobs[0], replace(jobs[1], priority=5), nodes=some_nodes(1, gpus=1))
+    assert started(PLAIN(urgent)) == ["long"]
+    up = a_snapshot(running(jobs[0], (0,), since=0.0, touched=0.0), replace(jobs[1], priority=5),
+                    nodes=some_nodes(1, gpus=1), now=100.0)  # fmt: skip
+    assert decided(PLAIN(replace(up))) in ({"short": "stop"}, {}), "the short one may be over by then"
+
+
+def test_who_would_be_latest_has_a_share():
+    short = [a_job(f"s{i}", seconds=100.0, submit=19_000.0) for i in range(9)]
+    old = a_job("old", seconds=30_000.0)
+    nodes = some_nodes(1, gpus=4)
+    snapshot = a_snapshot(waiting(old), *short, nodes=nodes, now=20_000.0)
+    assert "old" in started(PLAIN(snapshot))
+    assert "old" not in started(replace(PLAIN, latest_share=0.0)(snapshot))
+    early = a_snapshot(waiting(replace(old, submit=15_000.0)), *short, nodes=nodes, now=20_000.0)
+    assert "old" not in started(PLAIN(early)), "it has not waited for long"
+
+
+def test_a_wide_job_must_wait_longer_to_come_first():
+    short = [a_job(f"s{i}", seconds=50_000.0, submit=19_000.0) for i in range(4)]
+    wide = a_job("wide", 4, seconds=60_000.0)
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=20_000.0))) != ["wide"]
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=600_000.0))) == ["wide"]
+
+
+def test_a_deadline_at_risk_comes_before_a_shorter_job():
+    jobs = (a_job("short", seconds=500.0), a_job("due", seconds=1000.0, deadline=1200.0))
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=1))
+    assert started(PLAIN(snapshot)) == ["due"]
+    assert started(replace(PLAIN, deadline_share=0.0)(snapshot)) == ["short"]
+    for deadline in (900.0, 9000.0):  # hopeless, and with time to spare
+        other = a_snapshot(jobs[0], replace(jobs[1], deadline=deadline), nodes=some_nodes(1, gpus=1))
+        assert started(PLAIN(other)) == ["short"]
+
+
+def test_where_nobody_may_be_stopped_who_waited_long_reserves():
+    fixed = Can.everything() & ~Can.STOP
+    entries = [running(a_job(f"r{i}", seconds=5000.0, can=fixed), (0,), since=0.0) for i in range(3)]
+    wide, small = (
+        a_job("wide", 4, seconds=100.0, can=fixed),
+        a_job("small", seconds=90_000.0, submit=19_000.0, can=fixed),
+    )
+    plan = PLAIN(a_snapshot(*entries, wide, small, nodes=some_nodes(1, gpus=4), now=20_000.0))
+    assert [type(one) for one in plan.decisions] == [Reserve], "the small one would hold it up"
+
+
+def test_shares_and_who_fits_into_one():
+    snapshot = a_snapshot(a_job("a", 2), a_job("b", roles=[a_role(cpu=6)]), nodes=some_nodes(2, gpus=4, cpu=8))
+    assert shares(snapshot, np.arange(2)) == pytest.approx([0.25, 0.375])
+    worth, share = np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.1, 0.2])
+    assert first_within(worth, share, 0.7, np.ones(3, bool)).tolist() == [True, False, True]
+    assert first_within(worth, share, 0.1, np.ones(3, bool)).tolist() == [True, False, False], "at least one"
+    assert not first_within(worth, share, 0.0, np.ones(3, bool)).any()
+
+
+# ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_running_jobs_grow_when_nobody_waits_and_shrink_for_a_newcomer():
+    job = a_job("a", 2, least=1, most=4, seconds=5000.0)
+    nodes = some_nodes(1, gpus=4)
+    alone = a_snapshot(running(job, (0, 0), since=0.0, touched=0.0), nodes=nodes, now=500.0)
+    assert decided(PLAIN(alone)) == {"a": "scale"}
+    assert decided(replace(PLAIN, scaling=False)(alone)) == {}
+    full = running(job, (0, 0, 0, 0), since=0.0, touched=0.0)
+    crowded = a_snapshot(full, a_job("b", 2, least=1, most=4, seconds=300.0), nodes=nodes, now=500.0)
+    assert decided(PLAIN(crowded)) == {"a": "scale"}, "nobody is stopped where shrinking will do"
+
+
+# ── whole runs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _workload(seed, count=60, **more):
+    chance = random.Random(seed)
+    return [
+        a_job(f"j{i}", chance.choice([1, 1, 1, 2, 4]), submit=chance.uniform(0, 20_000.0),
+              seconds=chance.lognormvariate(6.5, 1.5), **more)
+        for i in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_flapping(seed):
+    """Stops are for somebody's good: few, never twice in a row within the cool-down, and each job ends."""
+    jobs = sorted(_workload(seed), key=lambda job: job.submit)
+    world = World(samples=False, costs=Costs(start=10.0, save=5.0))
+    cycles = simulate(jobs, some_nodes(2), PLAIN, cluster=SimCluster(some_nodes(2), jobs, world))
+    starts: dict[JobId, list[float]] = {}
+    stops = 0
+    for cycle in cycles:
+        for one in cycle.plan.decisions:
+            if isinstance(one, Start):
+                starts.setdefault(one.job, []).append(cycle.snapshot.now)
+            if isinstance(one, Stop):
+                stops += 1
+                assert cycle.snapshot.now - starts[one.job][-1] >= PLAIN.cool_down
+    assert len(ends_of(cycles)) == len(jobs)
+    assert stops <= len(jobs)
+    assert max(len(times) for times in starts.values()) <= 12
+
+
+def _progress_run(jobs, work, spoil=lambda sample: sample):
+    """Completion times by job with reports, which may be spoiled on their way; and the bases that were believed."""
+    world = World(costs=Costs(start=10.0, save=5.0), work=work, reports=Reports(seconds=30.0))
+    nodes = some_nodes(1)
+    cluster, book, ends, bases = SimCluster(nodes, jobs, world), Progress(), {}, set()
+    while (snapshot := cluster.next_snapshot()) is not None:
+        snapshot = replace(snapshot, samples=tuple(filter(None, map(spoil, snapshot.samples))))
+        book = book.fold(snapshot)
+        found = decide(PLAIN, book.annotate(snapshot))
+        assert not found.refusals
+        alive = snapshot.jobs.state < 7
+        bases |= set(book.annotate(snapshot).estimates.beliefs.basis[alive].tolist())
+        for row in snapshot.changed:
+            if snapshot.jobs.state[row] == 7:
+                ends[snapshot.jobs.job(row).id] = snapshot.now - snapshot.jobs.job(row).submit
+        cluster.apply(found.plan)
+    return ends, bases
+
+
+SPOILED = {
+    "not a number": (Basis.HISTORY, lambda one: replace(one, at=math.nan, loss=math.nan)),
+    "backwards": (Basis.BACKWARDS, lambda one: replace(one, step=max(0, 1_000_000 - one.step))),
+    "clock jumps": (Basis.CLOCK, lambda one: replace(one, at=one.at + (1e6 if int(one.at) % 2 else -1e6))),
+    "no report at all": (Basis.HISTORY, lambda _one: None),
+}
+
+
+@pytest.mark.parametrize("name", list(SPOILED))
+def test_garbage_is_as_if_nobody_reported_and_it_is_said(name):
+    jobs = sorted((replace(job, seconds=None, steps=1_000_000) for job in _workload(5, 40)), key=lambda job: job.submit)
+    lengths = {job.id: random.Random(job.id).lognormvariate(6.0, 1.2) for job in jobs}
+    basis, spoil = SPOILED[name]
+    spoiled, bases = _progress_run(jobs, lambda job: lengths[job.id], spoil)
+    honest, _ = _progress_run(jobs, lambda job: lengths[job.id])
+    assert len(spoiled) == len(honest) == len(jobs)
+    assert int(basis) in bases
+    assert np.mean(list(spoiled.values())) < 4 * np.mean(list(honest.values()))
+
+
+def test_who_claims_to_be_nearly_done_wins_little():
+    """A long job that always claims to be at its last step is found out, and treated as one that does not report."""
+    jobs = [a_job("liar", steps=1_000_000), *(a_job(f"j{i}", steps=1_000_000, submit=60.0 * i) for i in range(20))]
+
+    def lie(sample: Sample) -> Sample:
+        if sample.job != "liar":
+            return sample
+        step = 999_000 + int(sample.at) % 7 * 100
+        return replace(sample, step=step, total_steps=1_000_000)
+
+    def work(job):
+        return 30_000.0 if job.id == "liar" else 2_000.0
+
+    lying, bases = _progress_run(jobs, work, lie)
+    honest, _ = _progress_run(jobs, work)
+    assert bases & {int(Basis.BACKWARDS), int(Basis.ERRATIC), int(Basis.OVERRUN)}
+    others = [one for one in honest if one != "liar"]
+    assert np.mean([lying[one] for one in others]) < 1.2 * np.mean([honest[one] for one in others])
+
+
+def test_odd_reports_are_no_trial():
+    snapshot = a_snapshot(a_job("odd"), a_job("known"), nodes=some_nodes(1, gpus=1), now=10.0)
+    found = expected(believed(snapshot, [math.nan, 100.0], [Basis.ERRATIC, Basis.STEPS]), np.arange(2), 60.0)
+    assert found.odd.tolist() == [True, False]
+    assert found.shown.tolist() == [False, True]
+
+
+def test_without_estimates_who_had_least_comes_first():
+    entries = (waiting(a_job("had"), attained=5000.0), waiting(a_job("new"), attained=100.0))
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=6000.0)
+    assert started(PLAIN(snapshot.with_estimates(Estimates()))) == ["new"]
+
+
+def test_ranks_leave_the_draft_alone():
+    snapshot = a_snapshot(a_job("a", seconds=10.0), a_job("b", seconds=20.0))
+    draft = Draft(snapshot)
+    rank = PLAIN.ranks(draft)
+    assert rank[0] < rank[1]
+    assert not draft.plan().decisions
