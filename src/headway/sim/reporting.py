@@ -14,7 +14,8 @@ from headway.sim.faults import chance
 from headway.sim.work import Work
 from headway.sim.world import World
 
-_TRAINING = tuple(int(state) for state in TRAINING)
+_TRAINING = tuple(sorted(int(state) for state in TRAINING))
+"""They follow one another."""
 _PLAIN = Curve()
 
 
@@ -31,7 +32,7 @@ class Reporter:
         state = board.table.column("state")
         if len(self._last) < len(state):
             self._last = np.concatenate([self._last, np.full(len(state), -np.inf)])
-        training = np.isin(state, _TRAINING)
+        training = (state >= _TRAINING[0]) & (state <= _TRAINING[-1])
         if reports.seconds or reports.growth:
             pause = np.full(len(state), reports.seconds)
             if reports.growth:
