@@ -12,7 +12,7 @@ import pytest
 from headway.core.draft import Draft
 from headway.core.estimates import Basis, Beliefs, Estimates
 from headway.core.job import Can, JobId
-from headway.core.plan import Reserve, Start, Stop
+from headway.core.plan import Reserve, Resize, Start, Stop
 from headway.core.snapshot import Sample
 from headway.cycle.book import Progress
 from headway.cycle.loop import decide
@@ -180,6 +180,17 @@ def test_running_jobs_grow_when_nobody_waits_and_shrink_for_a_newcomer():
     full = running(job, (0, 0, 0, 0), since=0.0, touched=0.0)
     crowded = a_snapshot(full, a_job("b", 2, least=1, most=4, seconds=300.0), nodes=nodes, now=500.0)
     assert decided(PLAIN(crowded)) == {"a": "scale"}, "nobody is stopped where shrinking will do"
+
+
+def test_idle_cpu_is_lent_and_taken_back_when_somebody_waits():
+    job = a_job("a", roles=[a_role(cpu=1, limit=(("cpu", 4000),))], seconds=5000.0)
+    nodes = some_nodes(1, gpus=0, cpu=4)
+    alone = a_snapshot(running(job, (0,), since=0.0, touched=0.0), nodes=nodes, now=500.0)
+    assert PLAIN(alone).decisions == (Resize(JobId("a"), "worker", 4000, 1),)
+    assert not PLAIN(replace(alone, now=30.0)).decisions, "it is left alone at first"
+    grown = running(job, (0,), requests=((4000,),), since=0.0, touched=0.0)
+    crowded = a_snapshot(grown, a_job("b", roles=[a_role(cpu=2)], seconds=9000.0), nodes=nodes, now=500.0)
+    assert PLAIN(crowded).decisions == (Resize(JobId("a"), "worker", 1000, 1),)
 
 
 # ── whole runs ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,8 @@
 3. *Room.* Where jobs can be scaled, newcomers start at the size that is worth most and others shrink for them. Running
    jobs that rank behind are stopped where the gain is well above what stopping and starting costs, and not soon after
    they were started. Where jobs may not be stopped, who waited long reserves, and others pass only beside that.
-4. *What is left.* Nobody waits: running jobs grow where they gain most, and at most one moves to a better place.
+4. *What is left.* Nobody waits: running jobs grow where they gain most, have idle cpu up to their limits, and at most
+   one moves to a better place.
 
 Without estimates, and for jobs that are not believed, a job is taken to need as long again as it has had.
 """
@@ -33,6 +34,7 @@ from headway.policies.preempt import run_best
 from headway.policies.rank import Rows, by_key
 from headway.policies.resize import use_sizes
 from headway.policies.separate import Separation, separate
+from headway.policies.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.terms import Terms
 
 _CLASS = 1e6
@@ -73,7 +75,7 @@ class Headway:
     other_users: float = 0.0
     """Priority of users who are not named."""
     scaling: bool = True
-    """Sizes of jobs that allow it are the scheduler's to choose."""
+    """Sizes of jobs that allow it, and cpu up to their limits, are the scheduler's to choose."""
     moving: bool = True
     """Jobs that allow it are moved to where less is in their way."""
     favour: float = 0.5
@@ -86,6 +88,8 @@ class Headway:
         sizing = self.scaling and jobs.any_elastic and snapshot.estimates.known
         if len(waiting):
             rank = self.ranks(draft)
+            if self.scaling:
+                take_back_cpu(draft)
             if sizing:
                 use_sizes(draft, rank, self.terms, self.patience)
             elif self._guards(snapshot, waiting):
@@ -94,6 +98,8 @@ class Headway:
                 run_best(draft, lambda rows: rank[rows])
         elif sizing:
             use_sizes(draft, np.zeros(jobs.count), self.terms, self.patience)
+        if self.scaling and not len(waiting):
+            lend_cpu(draft, self.cool_down)
         if self.moving and snapshot.used_cpu and snapshot.estimates.known:
             separate(draft, Separation(restart=self.restart / 2, interval=LOOK_AGAIN))
         return draft.plan()

@@ -1,0 +1,59 @@
+"""Cpu that nobody asked for: lent to running jobs up to their limits, in place, and taken back when somebody waits."""
+
+from __future__ import annotations
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.quantity import CPU, MEMORY
+from headway.core.snapshot import Snapshot
+
+LEAST_GAIN = 1.1
+"""Less than a tenth more is not worth a change."""
+
+
+def lend_cpu(draft: Draft, cool_down: float) -> None:
+    """To running jobs whose limit lies above what they hold: as much as their nodes have idle, one role of each."""
+    snapshot = draft.snapshot
+    jobs = snapshot.jobs
+    if CPU not in snapshot.nodes.kinds:
+        return
+    for row in jobs.running().tolist():
+        if draft.decided(row) is not None or not int(jobs.can[row]) & Can.RESIZE:
+            continue
+        for number, role in enumerate(jobs.job(row).roles):
+            wanted = min(dict(role.limit).get(CPU, 0), _held(snapshot, row, number) + _spare(draft, row, number))
+            if wanted < _held(snapshot, row, number) * LEAST_GAIN or not _held(snapshot, row, number):
+                continue
+            cool_at = float(jobs.touched[row]) + cool_down
+            if snapshot.now < cool_at:
+                draft.wake(cool_at)
+            else:
+                draft.resize(row, number, wanted, max(role.amount(MEMORY), 1))
+            break
+
+
+def take_back_cpu(draft: Draft) -> None:
+    """From every running job that holds more than it asked for. What is given up is free in a later snapshot."""
+    snapshot = draft.snapshot
+    jobs = snapshot.jobs
+    if CPU not in snapshot.nodes.kinds:
+        return
+    for row in jobs.running().tolist():
+        if snapshot.placements[row].requests is None or draft.decided(row) is not None:
+            continue
+        for number, role in enumerate(jobs.job(row).roles):
+            if _held(snapshot, row, number) > role.amount(CPU) > 0 and int(jobs.can[row]) & Can.RESIZE:
+                draft.resize(row, number, role.amount(CPU), max(role.amount(MEMORY), 1))
+                draft.wake(snapshot.now + 1.0)
+                break
+
+
+def _held(snapshot: Snapshot, row: int, role: int) -> int:
+    vector = snapshot.placements[row].vector(snapshot.jobs.shape_at(row), role)
+    return int(vector[snapshot.nodes.kinds.index(CPU)])
+
+
+def _spare(draft: Draft, row: int, role: int) -> int:
+    """Thousandths of a core that each replica of the role could have more."""
+    kind, nodes = draft.snapshot.nodes.kinds.index(CPU), draft.snapshot.placements[row].nodes[role]
+    return min((int(draft.free[kind, node]) // nodes.count(node) for node in nodes), default=0)
