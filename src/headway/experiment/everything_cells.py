@@ -1,11 +1,12 @@
 """The cells of `everything`: which part of which published trace, on how many nodes.
 
 The rule, fixed beforehand. Of a trace of more than 1,000 jobs the first third is for tuning; reported is a window of
-consecutive jobs from the rest, seed n being the n-th of ten places at equal distances. Smaller traces are taken whole
-(their first jobs, where a size is asked for). Where no published cluster goes with a trace, it has so many nodes of 8
-GPUs that the window's GPU-seconds are the cell's load times what the nodes offer while its jobs arrive, and never fewer
-than its widest job needs. Nobody declares how long a job takes. A job reports its steps; where a trace has none, a
-millionth of the job is a step. Models and steps that a trace has are known from the start, as its users know them.
+200 consecutive jobs from the rest, seed n being the n-th of ten places at equal distances. Of smaller traces the first
+200 are taken. Where jobs can be scaled it is 100, because sizing takes long. Where no published cluster goes with a
+trace, it has so many nodes of 8 GPUs that the window's GPU-seconds are the cell's load times what the nodes offer while
+its jobs arrive, and never fewer than its widest job needs. Nobody declares how long a job takes. A job reports its
+steps; where a trace has none, a millionth of the job is a step. Models and steps that a trace has are known from the
+start, as its users know them.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def make(cell: Cell, seed: int, size: Size) -> Case:
 def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Case:
     """`tuning`: the first third of a large trace, or a workload that is not reported, instead."""
     source = SOURCES[name]
-    trace = window(_read(source.file.format(seed + 3 if tuning else seed)), seed, jobs, tuning=tuning)
+    whole = _read(source.file.format(seed + 3 if tuning else seed))
+    trace = window(whole, seed, jobs // 2 if whole.jobs[0].elastic else jobs, tuning=tuning)
     nodes = _nodes(trace, source)
     table = Nodes.of(nodes)
     fitting = tuple(job for job in trace.jobs if _fits(job, table))
