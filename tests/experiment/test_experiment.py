@@ -26,7 +26,7 @@ from make import a_job
 TINY = Size(12, (1, 2), quick=True)
 
 
-PUBLISHED = {"deadline-peer", "elastic-published"}
+PUBLISHED = {"deadline-peer", "elastic-published", "everything"}
 """These need traces that are not part of Headway."""
 
 
