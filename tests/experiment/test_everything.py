@@ -19,7 +19,7 @@ from headway.experiment.everything import (
     to_clairvoyant,
     to_first_fit,
 )
-from headway.experiment.everything_cells import CELLS, PARTS, SOURCES, Source, blind, case_of, window
+from headway.experiment.everything_cells import CELLS, PARTS, SOURCES, Source, blind, busiest, case_of, window
 from headway.experiment.gather import result, run
 from headway.policies.registry import POLICIES
 from headway.workload.trace import Trace
@@ -42,8 +42,8 @@ def traces(tmp_path, monkeypatch):
 
 
 def test_tuning_and_reporting_share_no_job(traces):
-    tuned, reported = (case_of("philly, load 0.9", 1, 50, tuning=tuning) for tuning in (True, False))
-    again = case_of("philly, load 0.9", 2, 50)
+    tuned, reported = (case_of("philly, half", 1, 50, tuning=tuning) for tuning in (True, False))
+    again = case_of("philly, half", 2, 50)
     names = [{job.id for job in case.trace.jobs} for case in (tuned, reported, again)]
     assert [len(one) for one in names] == [50, 50, 50]
     assert not names[0] & names[1]
@@ -52,19 +52,24 @@ def test_tuning_and_reporting_share_no_job(traces):
 
 
 def test_nobody_is_told_how_long_a_job_takes(traces):
-    case = case_of("philly, load 0.9", 1, 50)
+    case = case_of("philly, half", 1, 50)
     assert all(job.seconds is None and job.steps == PARTS for job in case.trace.jobs)
     assert all(60 <= (case.trace.work(job) or 0) <= 60 + 37 * 49 for job in case.trace.jobs)
     assert case.estimates == "progress"
     assert case.trace.jobs[0].submit == 0.0
 
 
-def test_nodes_follow_from_the_load(traces):
-    case = case_of("philly, load 0.9", 1, 300)
-    work = sum((case.trace.work(job) or 0) * job.replicas for job in case.trace.jobs)
-    capacity = 8 * len(case.nodes) * (case.trace.jobs[-1].submit - case.trace.jobs[0].submit)
-    assert 0.5 < work / capacity < 1.2
-    assert len(case_of("philly, load 1.2", 1, 300).nodes) <= len(case.nodes)
+def test_nodes_follow_from_the_busiest_moment(traces):
+    half, quarter = (case_of(name, 1, 300) for name in ("philly, half", "philly, quarter"))
+    most = busiest(half.trace, "gpu")
+    assert 8 * len(half.nodes) >= most / 2 > 8 * (len(half.nodes) - 1)
+    assert len(quarter.nodes) < len(half.nodes)
+    jobs = (
+        a_job("a", 2, seconds=10.0),
+        a_job("b", 3, seconds=10.0, submit=5.0),
+        a_job("c", 4, seconds=1.0, submit=10.0),
+    )
+    assert busiest(Trace(name="t", jobs=jobs), "gpu") == 7
 
 
 def test_a_small_trace_is_taken_from_its_beginning():
@@ -83,9 +88,9 @@ def test_a_trace_that_is_not_there_is_said_in_a_sentence(tmp_path, monkeypatch):
 
 
 def test_a_cell_runs_with_every_entry(traces, monkeypatch):
-    monkeypatch.setitem(SOURCES, "philly, load 1.2", Source("philly/philly_jobs.csv.gz", cluster="1x4"))
+    monkeypatch.setitem(SOURCES, "philly, quarter", Source("philly/philly_jobs.csv.gz", cluster="1x4"))
     size = Size(25, (1,))
-    cell = Cell("published", "philly, load 1.2")
+    cell = Cell("published", "philly, quarter")
     told = result(EVERYTHING, run(EVERYTHING, [cell], size, 1, lambda _: None), size)
     found = told["cells"][0]["policies"]
     assert set(found) == {entry.label for entry in ENTRIES}

@@ -3,10 +3,10 @@
 The rule, fixed beforehand. Of a trace of more than 1,000 jobs the first third is for tuning; reported is a window of
 200 consecutive jobs from the rest, seed n being the n-th of ten places at equal distances. Of smaller traces the first
 200 are taken. Where jobs can be scaled it is 100, because sizing takes long. Where no published cluster goes with a
-trace, it has so many nodes of 8 GPUs that the window's GPU-seconds are the cell's load times what the nodes offer while
-its jobs arrive, and never fewer than its widest job needs. Nobody declares how long a job takes. A job reports its
-steps; where a trace has none, a millionth of the job is a step. Models and steps that a trace has are known from the
-start, as its users know them.
+trace, it has nodes of 8 GPUs, so many that they hold the cell's share (a half or a quarter) of what the window's jobs
+would use at the busiest moment if nobody waited, and never fewer than its widest job needs. Nobody declares how long a
+job takes. A job reports its steps; where a trace has none, a millionth of the job is a step. Models and steps that a
+trace has are known from the start, as its users know them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from headway.core.errors import UserError
@@ -44,31 +45,32 @@ REPORTS = Reports(seconds=60.0, growth=0.1)
 class Source:
     file: str
     """{} stands for the seed, where a trace has several workloads."""
-    load: float = 0.0
+    share: float = 0.5
+    """Of what its jobs would use at the busiest moment."""
     cluster: str = ""
-    """As published; empty means by load."""
+    """As published; empty means by share."""
     own_nodes: bool = False
-    """So many of the trace's own nodes as the load takes."""
+    """So many of the trace's own nodes as that takes."""
 
 
 SOURCES: dict[str, Source] = {
-    "philly, load 0.9": Source("philly/philly_jobs.csv.gz", 0.9),
-    "philly, load 1.2": Source("philly/philly_jobs.csv.gz", 1.2),
-    "itp, load 0.9": Source("elasticflow/itp_jobs_deadline.csv.gz", 0.9),
-    "itp, load 1.2": Source("elasticflow/itp_jobs_deadline.csv.gz", 1.2),
-    "elasticflow philly": Source("elasticflow/philly_103959.csv", 0.9),
+    "philly, half": Source("philly/philly_jobs.csv.gz"),
+    "philly, quarter": Source("philly/philly_jobs.csv.gz", 0.25),
+    "itp, half": Source("elasticflow/itp_jobs_deadline.csv.gz"),
+    "itp, quarter": Source("elasticflow/itp_jobs_deadline.csv.gz", 0.25),
+    "elasticflow philly": Source("elasticflow/philly_103959.csv"),
     "elasticflow t4": Source("elasticflow/elasticVpollux_e.csv", cluster="16x4"),
-    "chronus mix2": Source("chronus/trace_job_Philly_MIX2.csv.gz", 0.9),
+    "chronus mix2": Source("chronus/trace_job_Philly_MIX2.csv.gz"),
     "pollux": Source("pollux/workloads/workload-{}.csv", cluster="16x4"),
     "pollux untuned": Source("pollux/workloads-realistic/workload-{}.csv", cluster="16x4"),
     "sia": Source("sia/workloads/philly/workload-{}.csv", cluster="16x4"),
-    "gavel philly": Source("gavel/traces/msr/seed0/11cb48.trace.gz", 0.9),
-    "gavel": Source("gavel/traces/physical_cluster/max_min_fairness.trace", 0.9),
-    "shockwave": Source("shockwave/220_0.2_5_100_25_4_0_0.5_0.5_0.6_0.3_0.09_0.01_multigpu_dynamic.trace", 1.5),
+    "gavel philly": Source("gavel/traces/msr/seed0/11cb48.trace.gz"),
+    "gavel": Source("gavel/traces/physical_cluster/max_min_fairness.trace"),
+    "shockwave": Source("shockwave/220_0.2_5_100_25_4_0_0.5_0.5_0.6_0.3_0.09_0.01_multigpu_dynamic.trace"),
     "tiresias": Source("tiresias/60_job.csv", cluster="4x4"),
-    "openb": Source("alibaba/openb_pod_list_default.csv.gz", 0.9, own_nodes=True),
+    "openb": Source("alibaba/openb_pod_list_default.csv.gz", own_nodes=True),
     "hydra": Source("hydra/20_ddl.csv.gz", cluster="16x4"),
-    "acme": Source("acme/kalos_converted_sample.csv", 0.9),
+    "acme": Source("acme/kalos_converted_sample.csv"),
 }
 CELLS = tuple(Cell("published", name) for name in SOURCES)
 
@@ -122,12 +124,18 @@ def _nodes(trace: Trace, source: Source) -> tuple[Node, ...]:
     if source.cluster:
         return tuple(open_cluster(source.cluster))
     kind = GPU_MILLI if source.own_nodes else GPU
-    span = max(1.0, trace.jobs[-1].submit - trace.jobs[0].submit)
-    wanted = sum((trace.work(job) or 0.0) * _asks(job, kind) for job in trace.jobs) / span / source.load
+    wanted = source.share * busiest(trace, kind)
     if source.own_nodes:
         return _first_nodes(trace.nodes, wanted)
     widest = max(_asks(job, kind) for job in trace.jobs)
     return tuple(open_cluster(f"{max(1, -(-max(round(wanted), widest) // 8))}x8"))
+
+
+def busiest(trace: Trace, kind: str) -> int:
+    """What all jobs together would hold at most if every one started at once."""
+    changes = [(job.submit, _asks(job, kind)) for job in trace.jobs]
+    changes += [(job.submit + (trace.work(job) or 0.0), -_asks(job, kind)) for job in trace.jobs]
+    return int(max(accumulate(amount for _, amount in sorted(changes))))
 
 
 def _first_nodes(nodes: tuple[Node, ...], wanted: float) -> tuple[Node, ...]:
