@@ -208,12 +208,12 @@ ELASTIC = Experiment(
     ),
     analysis=(
         ("Both claims say up to, and not of the same run. Completion falls most where users ask for more than helps "
-         "them and a queue forms (samples, at load 1 and above); cpu use rises most where they ask for little and nodes "
-         "lie idle (modest, at load 0.5 and below). Each is measured in the cells of its own mix."),
-        ("More cpu in use is not the aim: with as many workers again a job computes more for each step. Where users ask "
-         "for too much, elastic does the same work with fewer cores, and uses less."),
+         "them and a queue forms (samples, at load 1 and above); cpu use rises most where they ask for little and "
+         "nodes lie idle (modest, at load 0.5 and below). Each is measured in the cells of its own mix."),
+        ("More cpu in use is not the aim: with as many workers again a job computes more for each step. Where users "
+         "ask for too much, elastic does the same work with fewer cores, and uses less."),
         ("dragon adds workers without servers, and by the measured speeds six models of eight are slower with four "
          "workers on one server than with one: it is faster than the stock operator only where a queue is long."),
-        ("The bound has every job in its fastest size and place from its submission on, gangs of any size on one node."),
+        "The bound has every job in its fastest size and place from its submission on, gangs of any size on one node.",
     ),
 )  # fmt: skip
