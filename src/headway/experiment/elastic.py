@@ -213,7 +213,7 @@ ELASTIC = Experiment(
         ("More cpu in use is not the aim: with as many workers again a job computes more for each step. Where users "
          "ask for too much, elastic does the same work with fewer cores, and uses less."),
         ("dragon adds workers without servers, and by the measured speeds six models of eight are slower with four "
-         "workers on one server than with one: it is faster than the stock operator only where a queue is long."),
+         "workers on one server than with one: which is why it is slower than the stock operator in most cells."),
         "The bound has every job in its fastest size and place from its submission on, gangs of any size on one node.",
     ),
 )  # fmt: skip
