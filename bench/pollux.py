@@ -133,7 +133,8 @@ def read(path: Path, models: Mapping[str, Model], policy: str, rules: Rules) -> 
 
 
 def policy_of(name: str, rules: Rules) -> Policy:
-    policy: Policy = Optimus(interval=0.0, every=ROUND_SECONDS, restarts=rules.order)
+    pause = 0.0 if rules.rounds else ROUND_SECONDS  # or it would restart jobs at every event, for ever
+    policy: Policy = Optimus(interval=pause, every=ROUND_SECONDS, restarts=rules.order)
     if name == "tiresias":
         counted = RESTART_SECONDS if rules.restart and rules.service else 0.0
         tiresias = Tiresias(start_seconds=counted)
