@@ -191,7 +191,7 @@ ELASTIC = Experiment(
     "suits it better here than its ten minutes. True estimates, save in the last mix, where nobody declares "
     "anything and every policy has what jobs report.",
     main="elastic", baseline=STOCK, entries=entries(60.0),
-    cells=_cells(LOADS, tuple(MIXES)), quick_cells=_cells((0.5, 1.5), ("samples", "mixed")),
+    cells=_cells(LOADS, tuple(MIXES)), quick_cells=_cells((0.25, 1.5), ("samples", "modest")),
     full=Size(60, (1, 2, 3)), quick=Size(30, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound, figures=FIGURES,
     targets=(
