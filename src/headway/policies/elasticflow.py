@@ -28,7 +28,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.even import place_evenly
 from headway.policies.place import place_any_size
 from headway.policies.scale import may_scale, scale_towards
-from headway.policies.sizes import capacity, demand, dominant_share, ladder, work_left
+from headway.policies.sizes import capacity, ladder, work_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +172,20 @@ def _options(snapshot: Snapshot, rows: list[int]) -> dict[int, Options]:
     for row in rows:
         counts = ladder(snapshot, row)
         speeds = np.array([snapshot.estimates.speed(row, size) for size in counts])
-        shares = np.array([dominant_share(demand(snapshot, row, size), whole) for size in counts])
-        made[row] = Options(counts, shares, speeds, work[row])
+        made[row] = Options(counts, _shares(snapshot, row, counts, whole), speeds, work[row])
     return made
+
+
+def _shares(snapshot: Snapshot, row: int, counts: list[Counts], whole: FloatArray) -> FloatArray:
+    """The dominant share of each size."""
+    shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
+    vectors = np.array([
+        role.vector if placement is None else placement.vector(shape, number) for number, role in enumerate(shape.roles)
+    ])  # fmt: skip
+    demands = np.array(counts, np.float64) @ vectors
+    missing = np.where(demands > 0, np.inf, 0.0)
+    shares: FloatArray = np.divide(demands, whole, out=missing, where=whole > 0).max(axis=1, initial=0.0)
+    return shares
 
 
 def _best_effort(snapshot: Snapshot, rows: list[int], admitted: set[int], options: dict[int, Options]) -> list[int]:
