@@ -242,3 +242,15 @@ def test_a_trace_that_measured_several_accelerators_is_simulated_on_them(headway
                            "--json")  # fmt: skip
     assert code == 0
     assert json.loads(out)["jct"]["mean"] == (150 + 300) / 2
+
+
+def test_soft_deadlines_are_told_by_what_was_got(headway: Command, tmp_path: Path) -> None:
+    """One GPU, two jobs of ten minutes: the first is worth all it can be, the second what its second step is."""
+    head = "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
+    row = "vc,1,0,100,resnet,10,1,15-30,10-4,0,soft\n"
+    (tmp_path / "soft.csv").write_text(f"{head}best_effort,job_type\n0,{row}1,{row}")
+    words = ("simulate", tmp_path / "soft.csv", "--format", "chronus", "--cluster", "1x1", "--policy", "fifo")
+    code, out, _ = headway(*words, "--json")
+    assert code == 0
+    assert json.loads(out)["worth"] == {"got": 14.0, "most": 20.0}
+    assert "worth       14 of 20" in headway(*words)[1]

@@ -113,9 +113,13 @@ def differing(fields: msgspec.Struct, plain: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value != default.get(name)}
 
 
+def make_tally(scenario: Scenario, task: Task) -> Tally:
+    return Tally(stays=task.picture, worth=scenario.trace.expectations)
+
+
 def perform(scenario: Scenario, task: Task, progress: Progress | None = None) -> Outcome:
     """One run from beginning to end, its log seen by the tally only."""
-    cluster, tally = make_cluster(scenario, task), Tally(stays=task.picture)
+    cluster, tally = make_cluster(scenario, task), make_tally(scenario, task)
     writer = LogWriter(None, make_head(scenario, task), tally, *watched(tally, scenario, progress))
     book = make_book(task.estimates, cluster.truth, cluster.speed_at)
     policy = make_policy(task.policy, task.settings)

@@ -132,6 +132,8 @@ def summary(result: dict[str, Any]) -> str:
         )
     if met["total"]:
         lines.append(f"  deadlines   {met['met']} of {met['total']} met")
+    if "worth" in result:
+        lines.append(f"  worth       {result['worth']['got']:,.0f} of {result['worth']['most']:,.0f}")
     return "\n".join(lines)
 
 

@@ -9,13 +9,12 @@ import typer
 
 from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Queues, Report, Seed, Set, World
 from headway.cli.progress import Bars
-from headway.cli.scenario import Task, make_cluster, make_head, read_scenario, watched
+from headway.cli.scenario import Task, make_cluster, make_head, make_tally, read_scenario, watched
 from headway.cli.show import show_result
 from headway.cli.wiring import check_estimates, make_book, make_policy, queue_setting, writable
 from headway.cycle.loop import run
 from headway.cycle.resume import resume
 from headway.record.log import LogWriter
-from headway.record.metrics import Tally
 from headway.record.outcome import outcome
 from headway.record.resume import interrupted
 
@@ -47,7 +46,7 @@ def simulate(
         policy=policy, estimates=estimates, settings=tuple(settings), seed=seed, picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
     )  # fmt: skip
-    sim, head, tally = make_cluster(scenario, task), make_head(scenario, task), Tally(stays=task.picture)
+    sim, head, tally = make_cluster(scenario, task), make_head(scenario, task), make_tally(scenario, task)
     before = interrupted(log, head)
     with Bars([policy], quiet=json) as bars:
         readers = watched(tally, scenario, lambda share: bars.set(0, share))

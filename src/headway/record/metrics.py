@@ -5,10 +5,11 @@ What each figure means is told in docs/compare.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.core.job import Job
+from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.states import OVER, State
 from headway.record.holdings import Holdings
@@ -63,14 +64,19 @@ class Course:
         return self.up if self.job.seconds is None else self.job.seconds
 
 
+Worth = Mapping[JobId, tuple[tuple[float, float], ...]]
+
+
 class Tally:
     """Reads lines as they are written, or again from a file.
 
-    `courses` keeps each job's states and losses, `stays` every stay on a node: for pictures and reports.
+    `courses` keeps each job's states and losses, `stays` every stay on a node: for pictures and reports. `worth` tells
+    of jobs whose value falls in steps: seconds after submission, and what being done by then is worth.
     """
 
-    def __init__(self, *, courses: bool = False, stays: bool = False) -> None:
+    def __init__(self, *, courses: bool = False, stays: bool = False, worth: Worth | None = None) -> None:
         self.head: Head | None = None
+        self.worth = worth or {}
         self.courses: dict[int, Course] = {}
         self.nodes: Nodes | None = None
         self.holdings = Holdings(keep=stays)

@@ -43,6 +43,7 @@ def result(tally: Tally) -> dict[str, Any]:
         "cycles": tally.cycles,
         "users": by_name(tally, lambda job: job.user),
         "queues": by_name(tally, lambda job: job.queue),
+        **({"worth": _worth(tally)} if tally.worth else {}),
     }
 
 
@@ -58,6 +59,17 @@ def group(courses: Sequence[Course]) -> dict[str, Any]:
         "slowdown": spread([slowdown(course) for course in done]),
         "deadlines": {"met": sum(course.met for course in asked), "total": len(asked)},
     }
+
+
+def _worth(tally: Tally) -> dict[str, float]:
+    """What jobs whose value falls in steps were worth when they were done, and would have been at once."""
+    got = most = 0.0
+    for course in tally.courses.values():
+        steps = tally.worth.get(course.job.id, ())
+        most += max((value for _, value in steps), default=0.0)
+        if course.state is State.FINISHED and course.completion is not None:
+            got += max((value for seconds, value in steps if course.completion <= seconds + 1e-6), default=0.0)
+    return {"got": got, "most": most}
 
 
 def by_name(tally: Tally, name: Callable[[Job], str]) -> dict[str, Any]:
