@@ -18,8 +18,6 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.emptiest import place_emptiest
-from headway.policies.place import place
 from headway.policies.preempt import run_best
 from headway.policies.rank import Key, Rows, service
 
@@ -37,12 +35,6 @@ class Las:
     """Replica-seconds after which a job leaves the first queue."""
     second: float = 0.0
     """Replica-seconds after which it leaves the second queue; 0 means that there are two queues."""
-    by_arrival: bool = False
-    """Inside a queue the earlier job comes first, whether it runs or not; who only filled a gap is stopped."""
-    start_seconds: float = 0.0
-    """Seconds that every start took, in which it held its replicas before it trained: they count as service too."""
-    emptiest: bool = False
-    """Replicas go to the emptiest nodes first; otherwise where they fit most tightly."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft, jobs = Draft(snapshot), snapshot.jobs
@@ -52,8 +44,7 @@ class Las:
         keys, had = self._keys_of_waiting(snapshot), service(snapshot, running)
         limits = np.array([*self._limits(), np.inf])
         queue = limits.searchsorted(had + _ROUNDING, "right")
-        inside = jobs.serial[running] if self.by_arrival else jobs.since[running]
-        keys_of_running = queue * _QUEUE + inside
+        keys_of_running = queue * _QUEUE + jobs.since[running]
 
         def key(rows: Rows) -> Key:
             if rows is waiting or rows is running:
@@ -62,7 +53,7 @@ class Las:
             column[waiting], column[running] = keys, keys_of_running
             return column[rows]
 
-        run_best(draft, key, placing=place_emptiest if self.emptiest else place)
+        run_best(draft, key)
         falls = (limits[queue] - had) / jobs.size[running]
         self._wake_at_next_fall(draft, keys, falls, queue)
         return draft.plan()
@@ -72,14 +63,12 @@ class Las:
 
     def _keys_of_waiting(self, snapshot: Snapshot) -> FloatArray:
         """By queue; there the stopped, the last first, then new ones by arrival. Changes only with the job itself."""
-        limits, by_arrival = [limit - _ROUNDING for limit in self._limits()], self.by_arrival
+        limits = [limit - _ROUNDING for limit in self._limits()]
 
         def place_of(record: Record, serial: int) -> float:
             front: float = _QUEUE * sum(record[SERVICE] >= limit for limit in limits)
-            inside: float = serial
-            if not by_arrival:
-                inside = 2 * _KIND + (-1.0 - record[SINCE] if record[STOPS] else serial)
-            return front + inside
+            inside: float = -1.0 - record[SINCE] if record[STOPS] else serial
+            return front + 2 * _KIND + inside
 
         keys: FloatArray = snapshot.jobs.worked_out(self, place_of)[snapshot.jobs.waiting()]
         return keys
