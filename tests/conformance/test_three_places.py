@@ -71,7 +71,7 @@ def test_the_quickstart_trains_here(headway, tmp_path):
 @pytest.mark.timeout(650)
 def test_every_decision_on_real_training(headway, tmp_path):
     """One job grown, one resized while it trains, one moved, one preempted and resumed, each from its checkpoint."""
-    result = json.loads(headway("run", str(ADAPT), "--json", seconds=600).stdout)
+    result = json.loads(headway("run", str(ADAPT), "--json", "--policy", "adaptive", seconds=600).stdout)
     assert result["finished"] == result["jobs"] == 3
     assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
     output = tmp_path / ".headway/adapt/output"
@@ -82,7 +82,7 @@ def test_every_decision_on_real_training(headway, tmp_path):
 
 
 def test_every_decision_in_virtual_time(headway, tmp_path):
-    result = json.loads(headway("simulate", str(ADAPT), "--json", "--log", "sim.log").stdout)
+    result = json.loads(headway("simulate", str(ADAPT), "--json", "--policy", "adaptive", "--log", "sim.log").stdout)
     assert result["finished"] == 3
     assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
     assert json.loads(headway("replay", "sim.log", "--json").stdout)["differences"] == []

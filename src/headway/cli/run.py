@@ -35,7 +35,7 @@ from headway.workload.jobsfile import JobsFile, load_all
 
 def run(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Jobs files (YAML).")],
-    policy: PolicyName = "adaptive",
+    policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
     cluster: Cluster = "",

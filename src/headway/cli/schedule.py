@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def schedule(
-    policy: PolicyName = "adaptive",
+    policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     estimates: Estimates = "progress",
     kubeconfig: Kubeconfig = None,

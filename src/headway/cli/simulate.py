@@ -21,7 +21,7 @@ from headway.record.resume import interrupted
 
 def simulate(
     file: Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")],
-    policy: PolicyName = "adaptive",
+    policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
     cluster: Cluster = "",

@@ -61,7 +61,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
 }
 """Name to a function that makes the policy from its settings."""
 
-DEFAULT = "adaptive"
+DEFAULT = "headway"
 
 
 def settings_of(name: str) -> Mapping[str, Any]:
