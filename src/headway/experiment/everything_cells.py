@@ -105,9 +105,12 @@ def window(trace: Trace, seed: int, jobs: int, *, tuning: bool = False) -> Trace
 
 
 def blind(trace: Trace) -> Trace:
-    """The same jobs, of which nobody has declared how long they take."""
+    """The same jobs, of which nobody has declared how long they take, and none comes before another by its rank: most
+    of the policies that are compared know no ranks.
+    """
     truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
-    jobs = tuple(replace(job, seconds=None, steps=job.steps or PARTS) for job in trace.jobs if truth[job.id] > 0)
+    known = (job for job in trace.jobs if truth[job.id] > 0)
+    jobs = tuple(replace(job, seconds=None, priority=0, steps=job.steps or PARTS) for job in known)
     return replace(trace, jobs=jobs, truth=truth)
 
 
