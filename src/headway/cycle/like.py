@@ -9,10 +9,13 @@ import numpy as np
 
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.predict.duration import LEAST_LEFT, Histogram, edge_of, place_of_all
+from headway.predict.duration import LEAST_LEFT, Histogram, edge_of, place_of, place_of_all
 from headway.predict.history import History
 from headway.predict.pace import Guess
 from headway.predict.speed import Setting, workers_per_node
+
+FEW = 12
+"""So few jobs are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,25 @@ class Like:
         if self.took is None:
             return None
         found: FloatArray = np.empty((3, len(attained)))
+        if len(attained) <= FEW:
+            for number, row in enumerate(zip(attained.tolist(), since.tolist(), trained.tolist(), strict=True)):
+                found[:, number] = self._going(*row)
+            return found
         places = np.where(trained >= 1.0, place_of_all(trained), -1)
         for place in np.unique(places).tolist():
             chosen, begins = places == place, edge_of(place)
-            known = self._took(begins)
-            assert known is not None
-            left = known[0] - np.maximum(0.0, attained[chosen] - begins)
+            middle, spread = self._took(begins) or (math.nan, math.nan)
+            left = middle - np.maximum(0.0, attained[chosen] - begins)
             found[0, chosen] = np.maximum(left, LEAST_LEFT * begins)
             found[1, chosen] = since[chosen] + np.maximum(0.0, begins - attained[chosen])
-            found[2, chosen] = known[1]
+            found[2, chosen] = spread
         return found
+
+    def _going(self, attained: float, since: float, trained: float) -> tuple[float, float, float]:
+        begins = edge_of(place_of(trained) if trained >= 1.0 else -1)
+        middle, spread = self._took(begins) or (math.nan, math.nan)
+        left = max(middle - max(0.0, attained - begins), LEAST_LEFT * begins)
+        return left, since + max(0.0, begins - attained), spread
 
     def _took(self, begins: float) -> tuple[float, float] | None:
         if self.took is None:
