@@ -53,7 +53,7 @@ class Contender:
 CONTENDERS = {
     "native": Contender("native", plain, 15),
     "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
-    "kueue": Contender("kueue + native", in_kueue, 30, kueue=True),
+    "kueue": Contender("kueue + native", in_kueue, 90, kueue=True),
 }
 
 
