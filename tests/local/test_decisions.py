@@ -193,3 +193,22 @@ def test_a_job_that_cannot_save_says_so(scripts):
     run = Run(scripts, [a_local_job("a", scripts, "mute.py")]).go(policy)
     assert run.notes["a"] == ["it was not stopped: none of its replicas can save"]
     assert run.state("a") == "FINISHED"
+
+
+@pytest.mark.parametrize("save", ["None", "broken"])
+def test_a_job_that_refuses_is_not_asked_without_a_pause(scripts, save):
+    (scripts / "no.py").write_text(
+        "import time\nfrom headway import progress\ndef broken(step):\n    raise OSError('disk full')\n"
+        f"with progress.track(save={save}) as p:\n"
+        "    for step in range(1, 400):\n        p.report(step)\n        time.sleep(0.01)\n"
+    )
+
+    def policy(snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        for row in snapshot.jobs.running():
+            draft.stop(int(row), Because.PREEMPTED)
+        return draft.plan() if draft.decided_rows() else first_fit(snapshot)
+
+    run = Run(scripts, [a_local_job("a", scripts, "no.py")], Patience(speak=0.2, save=5, stop=5, start=20)).go(policy)
+    assert run.state("a") == "FINISHED"
+    assert 1 <= len(run.notes["a"]) <= run.snapshots[-1].now - run.snapshots[0].now + 1

@@ -32,6 +32,8 @@ from headway.local.machine import cores_of
 BEAT_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
 LINGER_SECONDS = 10.0
+REFUSED_SECONDS = 1.0
+"""What a job has just refused is not asked again before that, whatever the policy wishes."""
 MOST_INTERRUPTIONS = 3
 
 
@@ -227,7 +229,10 @@ class LocalCluster:
         if landing.why:
             self.board.note(gang.job.id, landing.why)
         self._lingering.pop(gang.job.id, None)
-        self._happened = True
+        if landing.why and landing.state is State.RUNNING:
+            self._wake = min(self._wake, self.now() + REFUSED_SECONDS)
+        else:
+            self._happened = True
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 

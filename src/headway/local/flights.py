@@ -36,6 +36,8 @@ class Patience:
     """Seconds until something is given up."""
 
     start: float = 60.0
+    speak: float = 5.0
+    """For a replica that says that it can save; some say so only when their model is built."""
     save: float = 30.0
     stop: float = 20.0
 
@@ -136,9 +138,11 @@ class Pilot:
         request = gang.asked
         gang.saved.clear()
         gang.refused.clear()
-        speakers = self.server.save(gang.job.id, request)
-        if not speakers:
-            return "none of its replicas can save"
+        give_up = self.clock() + self.patience.speak
+        while not (speakers := self.server.save(gang.job.id, request)):
+            if self.clock() > give_up or not gang.alive():
+                return "none of its replicas can save"
+            yield
         give_up = self.clock() + self.patience.save
         while len(gang.saved) < speakers:
             if gang.refused:
