@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -174,3 +175,40 @@ def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
     time.sleep(0.3)
     name = f"headway-{zlib.crc32(bytes((scripts / 'state').resolve())):08x}"
     assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
+
+
+def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_away(scripts):
+    """A killed process ends thread by thread: the shim hears of it while its parent is still listed."""
+    (scripts / "deaf.py").write_text(
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "open(sys.argv[1], 'w').close()\ntime.sleep(100)\n"
+    )
+    (scripts / "half.py").write_text(
+        "import ctypes, json, os, subprocess, sys, threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(8), os._exit(0))).start()\n"
+        "spec = json.loads(sys.argv[1]) | {'parent': os.getpid(), 'env': dict(os.environ)}\n"
+        "subprocess.Popen([sys.executable, '-m', 'headway.local.shim', json.dumps(spec)])\n"
+        "while not os.path.exists(spec['command'][-1]): time.sleep(0.02)\n"
+        "ctypes.CDLL(None).syscall(ctypes.c_long(60 if os.uname().machine == 'x86_64' else 93), 0)\n"
+    )
+    limits = Limits(f"half-{os.getpid()}")
+    ready = scripts / "ready"
+    spec = {
+        "command": [sys.executable, str(scripts / "deaf.py"), str(ready)], "directory": str(scripts), "grace": 30,
+        "output": str(scripts / "out"), "join": limits.group("a", 500).join,
+    }  # fmt: skip
+    half = subprocess.Popen([sys.executable, str(scripts / "half.py"), json.dumps(spec)])
+    deadline = time.monotonic() + 30
+    while not ready.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    below = descendants(half.pid)
+    assert len(below) == 2
+    deadline = time.monotonic() + 5  # the other thread lives longer, and so does the grace that Headway would give
+    while any(_alive(pid) for pid in below):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert half.poll() is None
+    assert not [folder for folder in limits._parents if folder.exists()]
+    half.kill()
+    half.wait()

@@ -33,11 +33,12 @@ def main() -> None:
     shim = Shim(headway)
     signal.signal(signal.SIGTERM, shim.asked_to_stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.getppid() != headway:
+    if _gone(headway):
+        _clear_away(spec)
         return
     shim.start(spec, prctl)
     code = shim.wait()
-    if os.getppid() != headway:
+    if _gone(headway):
         _clear_away(spec)
     sys.exit(code)
 
@@ -65,7 +66,7 @@ class Shim:
 
     def asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
         """Headway wants the replica to end; or Headway is gone, and then it ends at once."""
-        orphaned = os.getppid() != self.headway
+        orphaned = _gone(self.headway)
         if self.stop_by is None or orphaned:
             self.stop_by = time.monotonic() + (0.0 if orphaned else self.grace)
         _signal_all(signal.SIGKILL if orphaned else signal.SIGTERM)
@@ -100,6 +101,18 @@ class Shim:
             if pid == self.child:
                 code = os.waitstatus_to_exitcode(status)
                 code = 128 - code if code < 0 else code
+
+
+def _gone(headway: int) -> bool:
+    """Its main thread, which started us, may end a moment before its others: it is our parent still, and a zombie."""
+    if os.getppid() != headway:
+        return True
+    try:
+        with open(f"/proc/{headway}/stat", "rb") as file:  # noqa: PTH123
+            stat = file.read()
+    except OSError:
+        return True
+    return stat[stat.rindex(b")") + 2 :][:1] in b"ZX"
 
 
 def _clear_away(spec: dict[str, Any]) -> None:
