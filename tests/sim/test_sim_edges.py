@@ -7,7 +7,7 @@ import math
 import pytest
 
 from headway.core.placement import Placement
-from headway.core.plan import Plan, Start
+from headway.core.plan import Plan, Scale, Start
 from headway.core.snapshot import Snapshot
 from headway.cycle.book import Oracle
 from headway.cycle.loop import run
@@ -177,3 +177,10 @@ def test_elastic_ps_job_scales_its_workers() -> None:
     roles = (a_role("ps", 1, cpu=1), a_role("worker", 2, cpu=1, least=2, most=3))
     _, ends = simulate([a_job("a", roles=roles, seconds=9.0)], nodes=some_nodes(1, gpus=0, cpu=8))
     assert ends == {"a": 9.0}
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [((0, 0), 5.0), ((1,), 5.0), ((), 0.0), ((0,), 0.0)])
+def test_a_replica_on_another_node_is_a_new_one_and_takes_its_time(nodes, seconds) -> None:
+    job = a_job("a", roles=(a_role("worker", 1, cpu=1, least=1, most=3),))
+    here = Placement(((0,),))
+    assert Costs(scale=5.0).of(Scale(job.id, "worker", nodes), here, job) == seconds

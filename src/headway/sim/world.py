@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Costs:
     resize: float = 0.0
 
     def of(self, decision: Decision, now: Placement | None, job: Job) -> float:
-        """What carrying out a decision takes. Giving up replicas takes no time."""
+        """What carrying out a decision takes. Giving up replicas takes no time; on another node they are new ones."""
         match decision:
             case Start():
                 return self.start
@@ -42,8 +43,8 @@ class Costs:
             case Resize():
                 return self.resize
             case Scale(role=name, nodes=nodes) if now is not None:
-                before = next(len(where) for role, where in zip(job.roles, now.nodes, strict=True) if role.name == name)
-                return self.scale if len(nodes) > before else 0.0
+                before = next(where for role, where in zip(job.roles, now.nodes, strict=True) if role.name == name)
+                return self.scale if Counter(nodes) - Counter(before) else 0.0
         return 0.0
 
 
