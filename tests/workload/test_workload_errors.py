@@ -93,6 +93,26 @@ BAD = {
         "a.csv, line 3: field name: two jobs are called 'a' (the other is in line 2)",
     ),
     "own name": ("a.csv", "name\nA b\n", "a.csv, line 2: field name: use 1 to 52 of a-z"),
+    "own target, no value": (
+        "a.csv",
+        "name,target_metric\na,loss\n",
+        "a.csv, line 2: field target_metric: name a metric and either target_at_least or target_at_most",
+    ),
+    "own target, both": (
+        "a.csv",
+        "name,target_at_least,target_at_most\na,1,\nb,1,2\n",
+        "a.csv, line 3: field target_at_least: name a metric and either target_at_least or target_at_most",
+    ),
+    "own target, never": (
+        "a.csv",
+        "name,target_at_most\na,-inf\n",
+        "a.csv, line 2: field target_at_most: -inf can never be reached",
+    ),
+    "own target, no number": (
+        "a.csv",
+        "name,target_at_most\na,low\n",
+        "a.csv, line 2: field target_at_most: Expected 'float | null', got 'str'",
+    ),
     "line": ("a.jsonl", '{"name": "a", "gpu": 1}\n{"name": "b"', "a.jsonl, line 2: Input data was truncated"),
     "line field": ("a.jsonl", '{"name": "a", "gpus": 1}\n', "a.jsonl, line 1: Object contains unknown field 'gpus'"),
     "line type": ("a.jsonl", '{"name": "a", "steps": "x"}\n', "a.jsonl, line 1: field steps: Expected 'int | null'"),

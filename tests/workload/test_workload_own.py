@@ -34,6 +34,11 @@ def roles(draw: st.DrawFn) -> Role:
 
 
 @st.composite
+def targets(draw: st.DrawFn) -> Target:
+    return Target(metric=draw(st.sampled_from(["loss", "top-1"])), value=draw(numbers) - 1, higher=draw(st.booleans()))
+
+
+@st.composite
 def jobs(draw: st.DrawFn, name: str) -> Job:
     submit = draw(numbers)
     deadline = draw(st.none() | numbers)
@@ -41,6 +46,7 @@ def jobs(draw: st.DrawFn, name: str) -> Job:
         id=JobId(name), roles=(draw(roles()),), user=draw(words), queue=draw(words), priority=draw(st.integers(-3, 3)),
         submit=submit, seconds=draw(st.none() | numbers), steps=draw(st.none() | st.integers(1, 10**9)),
         deadline=None if deadline is None else submit + deadline, model=draw(words),
+        target=draw(st.none() | targets()),
     )  # fmt: skip
 
 
@@ -92,8 +98,6 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     assert open_workload(tmp_path / "a.jsonl").jobs == (job,)
     with pytest.raises(UserError, match="one role per job"):
         write_workload(trace, tmp_path / "a.csv")
-    with pytest.raises(UserError, match="holds no target"):
-        write_workload(Trace(name="t", jobs=(replace(job, roles=(ps,)),)), tmp_path / "a.csv")
 
 
 def test_a_csv_may_be_short(tmp_path):
@@ -104,6 +108,15 @@ def test_a_csv_may_be_short(tmp_path):
     assert (second.id, second.seconds, second.replicas, second.submit, second.deadline) == ("b", 5400, 4, 120, None)
     assert second.roles[0].request == (("gpu", 1),)
     assert second.roles[0].least == second.roles[0].most == 4
+
+
+def test_a_row_may_say_where_its_job_stops(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("name,target_metric,target_at_least,target_at_most\na,accuracy,0.93,\nb,,,0.5\nc,,,\n")
+    a, b, c = open_workload(path).jobs
+    assert a.target == Target(metric="accuracy", value=0.93, higher=True)
+    assert b.target == Target(metric="loss", value=0.5)
+    assert c.target is None
 
 
 def test_a_workload_cannot_be_written_just_anywhere(tmp_path):

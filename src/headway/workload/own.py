@@ -7,6 +7,7 @@ A JSON line has the fields of a job in a jobs file (`schema.JobFields`) and `tru
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,8 @@ import msgspec
 
 from headway.core.job import Job, JobId, Role
 from headway.core.quantity import write
-from headway.spelling.fields import Number, RoleFields
+from headway.spelling.fields import Number, RoleFields, TargetFields
+from headway.spelling.job import target_entry
 from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
 from headway.workload.jobsfile import job_of
@@ -54,9 +56,16 @@ class CsvFields(msgspec.Struct, forbid_unknown_fields=True):
     steps: int | None = None
     model: str = ""
     accelerator: str = ""
+    target_metric: Annotated[
+        str | None, msgspec.Meta(description="The metric at which the job stops by itself; loss unless told.")
+    ] = None
+    target_at_least: Annotated[float | None, msgspec.Meta(description="It stops when the metric is so high.")] = None
+    target_at_most: Annotated[float | None, msgspec.Meta(description="It stops when the metric is so low.")] = None
 
 
 CSV_COLUMNS = CsvFields.__struct_fields__
+_TARGET = {f"target_{name}": name for name in TargetFields.__struct_fields__}
+"""Columns that are one nested field elsewhere."""
 
 
 def read_lines(path: Path) -> Trace:
@@ -87,8 +96,21 @@ def read_csv(path: Path) -> Trace:
             raise row.error("", _sentence(error)) from error
         if fields.gpu is None and fields.cpu is None and fields.memory is None:
             fields.gpu = 1
-        _add(jobs, LineFields(**{name: getattr(fields, name) for name in CSV_COLUMNS}))
+        plain = {name: getattr(fields, name) for name in CSV_COLUMNS if name not in _TARGET}
+        _add(jobs, LineFields(**plain, target=_target(row, fields)))
     return jobs.trace("csv")
+
+
+def _target(row: Rows, fields: CsvFields) -> TargetFields | None:
+    given = {column: value for column in _TARGET if (value := getattr(fields, column)) is not None}
+    if not given:
+        return None
+    values = [column for column in given if column != "target_metric"]
+    if len(values) != 1:
+        raise row.error(next(iter(given)), "name a metric and either target_at_least or target_at_most")
+    if not math.isfinite(given[values[0]]):
+        raise row.error(values[0], f"{given[values[0]]} can never be reached")
+    return TargetFields(**{_TARGET[column]: value for column, value in given.items()})
 
 
 def _check_header(path: Path) -> None:
@@ -131,8 +153,6 @@ def csv_row(job: Job, true_seconds: float | None) -> list[str]:
     """The job as a row in the order of `CSV_COLUMNS`."""
     if len(job.roles) != 1:
         raise WorkloadError(f"job {job.id!r}: a csv file holds one role per job; write .jsonl or .yaml instead")
-    if job.target is not None:
-        raise WorkloadError(f"job {job.id!r}: a csv file holds no target; write .jsonl or .yaml instead")
     role = job.roles[0]
     given = dict(_cells(job, role, true_seconds))
     return [given.get(name, "") for name in CSV_COLUMNS]
@@ -154,3 +174,5 @@ def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[s
         yield "deadline", repr(round(job.deadline - job.submit, 6))
     yield "steps", str(job.steps or "")
     yield from (("model", job.model), ("accelerator", role.accelerator))
+    if job.target is not None:
+        yield from ((f"target_{name}", str(value)) for name, value in target_entry(job.target).items())
