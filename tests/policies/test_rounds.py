@@ -145,6 +145,34 @@ def test_optimus_leaves_a_job_alone_for_the_interval_also_where_it_restarts() ->
     assert (plan.decisions, plan.until) == ((), 600.0)
 
 
+def test_optimus_starts_a_job_anew_only_when_it_has_trained_for_long_beside_its_last_start() -> None:
+    """It took 20 s to start, a tenth of 200: until then it is left alone, whatever happens."""
+    up = running(a_job("a", 2, least=1, most=4), [0, 0], touched=100.0, since=120.0)
+
+    def plan(now: float, **settings: float) -> Plan:
+        snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=4), now=now, left={"a": 5000}, speed=linear)
+        return Optimus(restarts=True, interval=0.0, **settings)(snapshot)
+
+    assert (plan(299.0).decisions, plan(299.0).until) == ((), 300.0)
+    assert decided(plan(300.0)) == {"a": "stop"}
+    assert decided(plan(139.0, restart_share=0.5)) == {}
+    assert decided(plan(140.0, restart_share=0.5)) == {"a": "stop"}
+    assert decided(plan(121.0, restart_share=1.0)) == {"a": "stop"}
+    assert decided(plan(1e6, restart_share=0.0)) == {}
+
+
+def test_jobs_of_optimus_come_to_an_end_though_every_event_may_restart_them() -> None:
+    """With 80 of them somebody comes, stops or ends more often than a start takes. Seldom changes are the measure."""
+    jobs = [a_job(f"j{i}", 2, least=1, most=8, seconds=100.0 * 1.5 ** (i * 5 % 11), submit=60.0 * i) for i in range(80)]
+
+    def mean(interval: float) -> float:
+        policy = Optimus(restarts=True, interval=interval)
+        found = ends(jobs, some_nodes(16, gpus=4), policy, Costs(start=30.0, save=10.0))
+        return sum(found[job.id] - job.submit for job in jobs) / len(jobs)
+
+    assert mean(0.0) < 1.25 * mean(600.0)
+
+
 def test_optimus_may_look_again_though_nothing_happens() -> None:
     up = running(a_job("a", 1), [0], touched=0.0)
     snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=1), now=100.0, left={"a": 5000}, speed=linear)
@@ -155,6 +183,6 @@ def test_optimus_may_look_again_though_nothing_happens() -> None:
 def test_a_restart_costs_a_start_and_no_time_passes_between_stop_and_start() -> None:
     """One starts for 30 s and trains on four GPUs for 90 s; then the other comes, and it starts anew on three."""
     jobs = [a_job("a", 1, least=1, most=4, seconds=480.0), a_job("b", 1, least=1, most=1, seconds=500.0, submit=70.0)]
-    policy = in_rounds(Optimus(restarts=True, interval=0.0), 60.0)
+    policy = in_rounds(Optimus(restarts=True, interval=0.0, restart_share=1.0), 60.0)
     found = ends(jobs, some_nodes(1, gpus=4), policy, Costs(start=30.0))
     assert found == {"a": 120.0 + 30.0 + (480.0 - 4 * 90.0) / 3, "b": 120.0 + 30.0 + 500.0}

@@ -5,7 +5,8 @@ are worked out anew whenever something happens; a running job is changed at most
 are worth their cost. Placement: fewest nodes, each role spread evenly (`even`). Needs estimates of time and of speed.
 
 With `restarts`, a change is a stop and a start: all whose size changes are stopped, and then all that wait are placed,
-the smallest first, on the emptiest nodes (`emptiest`).
+the smallest first, on the emptiest nodes (`emptiest`). Such starts are events too: what they cost is counted, or a busy
+cluster would do nothing else.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Optimus:
     """Seconds after which sizes are worked out anew though nothing has happened; 0 means that only events count."""
     restarts: bool = False
     """Sizes change by stopping and starting anew instead of by scaling."""
+    restart_share: float = 0.1
+    """The most of a job's time that goes into such starts, by how long its last one took; 1 does not count them."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -61,6 +64,11 @@ class Optimus:
                 scale_towards(draft, row, sizes[row], up=True)
         return draft.plan()
 
+    def _due(self, snapshot: Snapshot, row: int) -> float:
+        """When a running job may start anew: not before its last start has paid."""
+        begun = float(snapshot.jobs.touched[row])
+        return begun + max(self.interval, (float(snapshot.jobs.since[row]) - begun) / max(self.restart_share, 1e-9))
+
     def _restart(self, draft: Draft, running: list[int], waiting: list[int]) -> None:
         """Stops those whose size changes; where there are none any more, starts those that wait."""
         snapshot = draft.snapshot
@@ -69,7 +77,7 @@ class Optimus:
         for row in running:
             if sizes[row] == snapshot.placements[row].counts or not int(snapshot.jobs.can[row]) & Can.STOP:
                 continue
-            due = float(snapshot.jobs.touched[row]) + self.interval
+            due = self._due(snapshot, row)
             if snapshot.now < due or snapshot.now == snapshot.jobs.touched[row]:
                 draft.wake(due)
             else:
