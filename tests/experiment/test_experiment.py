@@ -120,6 +120,22 @@ def test_mistakes_are_told_in_one_sentence(words, sentence):
     assert "Traceback" not in done.stderr
 
 
+def test_a_job_that_asks_for_more_workers_than_do_it_good_takes_its_steps_at_every_size(tmp_path, monkeypatch):
+    """100 steps at 0.5 a second on four workers, as published, are 50 seconds on two."""
+    folder = tmp_path / "elasticflow"
+    (folder / "throughputs_T4").mkdir(parents=True)
+    (folder / "throughputs_T4" / "yolov3.csv").write_text("global_batch_size,1,2,4\n64,1.0,2.0,0.5\n")
+    (folder / "elasticVpollux_e.csv").write_text(
+        "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n0,0,100,yolov3,60,64,4,200\n"
+    )
+    monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path))
+    experiment = EXPERIMENTS["deadline-peer"]
+    found = measure(experiment, experiment.cells[0], 0, experiment.full).figures
+    assert found["fifo"]["jct"] == 200
+    assert found["deadline"]["jct"] == 50
+    assert found["deadline"]["jobs"] == 1
+
+
 def test_published_traces_are_read_with_their_throughputs(tmp_path, monkeypatch):
     folder = tmp_path / "elasticflow"
     (folder / "throughputs_T4").mkdir(parents=True)

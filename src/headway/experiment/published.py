@@ -44,12 +44,16 @@ TRACES = {
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Iterations per second by number of workers; between two measured numbers the smaller one counts."""
+    """Iterations per second by number of workers, as measured: more may be slower.
+
+    Between two measured numbers the smaller one counts. The published durations are steps at these speeds, to the second.
+    """
 
     points: Mapping[int, float]
 
     def __call__(self, layout: Layout) -> float:
-        return max((speed for count, speed in self.points.items() if count <= layout.workers), default=0.0)
+        measured = max((count for count in self.points if count <= layout.workers), default=0)
+        return self.points.get(measured, 0.0)
 
 
 def _folder() -> Path:
@@ -60,10 +64,10 @@ def _folder() -> Path:
 
 
 @cache
-def _profiles(table: str) -> dict[str, Profile]:
+def _profiles(table: Path) -> dict[str, Profile]:
     """By model and batch, as jobs are named here."""
     profiles = {}
-    for path in sorted((_folder() / table).glob("*.csv")):
+    for path in sorted(table.glob("*.csv")):
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 points = {int(count): float(speed) for count, speed in row.items() if count.isdigit() and speed}
@@ -74,7 +78,7 @@ def _profiles(table: str) -> dict[str, Profile]:
 
 def _make(cell: Cell, seed: int, size: Size) -> Case:  # noqa: ARG001  a trace is as it is
     one = TRACES[cell.mix]
-    path, profiles = _folder() / one.file, _profiles(one.table)
+    path, profiles = _folder() / one.file, _profiles(_folder() / one.table)
     with path.open(newline="") as file:
         batches = {row["job_id"]: float(row["batch_size"]) for row in csv.DictReader(file)}
     trace = read(path)
