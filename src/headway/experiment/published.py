@@ -46,7 +46,7 @@ TRACES = {
 class Steps:
     """Iterations per second by number of workers, as measured: more may be slower.
 
-    Between two measured numbers the smaller one counts. The published durations are steps at these speeds, to the second.
+    Between two measured numbers the smaller one counts. The published durations are the steps at these speeds.
     """
 
     points: Mapping[int, float]
