@@ -44,6 +44,8 @@ def _for(snapshot, row):  # noqa: PLR0911  one for each name
             return Stop(job.id, Because.PREEMPTED)
         case "deaf" if jobs.touched[row] < jobs.first_start[row]:
             return Stop(job.id, Because.PREEMPTED)
+        case "unwilling":
+            return Stop(job.id, Because.PREEMPTED)
         case "grow" if len(helpers) < 2:
             return Scale(job.id, "helper", (*helpers, other))
         case "shrink" if len(helpers) > 1:

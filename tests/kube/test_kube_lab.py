@@ -72,6 +72,7 @@ def test_ends_well_badly_and_by_other_hands(schedule):
     schedule.submit("wrong", {"worker": {}}, ["--steps", "100", "--fail-at", "20"])
     schedule.submit("lost", {"worker": {"replicas": 2}}, ["--steps", "200"])
     schedule.submit("deaf", {"worker": {}}, ["--steps", "160", "--deaf"])
+    schedule.submit("unwilling", {"worker": {}}, ["--steps", "240", "--full"])
     schedule.submit("withdrawn", {"worker": {"replicas": 2}}, ["--steps", "1000"])
     schedule.submit("huge", {"worker": {"cpu": "64"}}, ["--steps", "10"])
     schedule.submit("nonsense", {"worker": {"cpu": "lots"}}, ["--steps", "10"])
@@ -91,6 +92,9 @@ def test_ends_well_badly_and_by_other_hands(schedule):
     assert "did not save in time" in schedule.words()
     schedule.wait("deaf", "Succeeded", seconds=90)
     assert len(firsts(schedule.story("deaf"))) == 1, "what did not save was not stopped"
+    schedule.wait("unwilling", "Succeeded", seconds=90)
+    asked = schedule.words().count("unwilling: stopping")
+    assert 2 <= asked <= 5, f"in its twelve seconds it was asked {asked} times to stop, and refused"
     huge = schedule.job("huge")["status"]
     assert (huge["phase"], huge["reason"]) == ("Waiting", "LargerThanAnyNode")
     assert "64 cpu" in huge["message"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
 
 from headway.core.job import Job, JobId, Role
+from headway.core.placement import Placement
+from headway.core.plan import Because, Move, Scale, Start, Stop
+from headway.core.plan import Resize as ResizeJob
 from headway.core.states import State
-from headway.kube.begin import adopted, begun
-from headway.kube.intent import Intent, Share
+from headway.kube.begin import adopted, ask_again_at, begun
+from headway.kube.intent import Intent, Share, pack, unpack
 from headway.kube.reconcile import reconcile
 from headway.kube.replica import Phase, Replica
 from headway.kube.view import AskSave, Bind, Create, Delete, Patience, Refusal, Resize, Saves, View
@@ -374,13 +378,54 @@ def test_after_a_restart_a_flight_has_its_time_again():
     assert adopted(draining, NOW, patience).until == math.inf
 
 
-def test_every_decision_becomes_an_intent_with_a_time_out():
-    from headway.core.placement import Placement
-    from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
+PLACE = Placement(((0, 1),))
+PREEMPT = Stop(JOB.id, Because.PREEMPTED)
+REFUSED = {
+    "a stop, as it could not save": (PREEMPT, BOTH, {"saves": Saves(2, 1, "disk full")}),
+    "a move, as it did not save in time": (Move(JOB.id, PLACE), BOTH, {"now": NOW + 99}),
+    "a scale": (Scale(JOB.id, "worker", (0, 1, 2)), BOTH, {"refusal": Refusal("quota")}),
+    "a resize": (
+        ResizeJob(JOB.id, "worker", 900, 64), [replace(pod, cannot_resize="no room") for pod in BOTH], {}
+    ),
+}  # fmt: skip
+TARGETS = {
+    Stop: None,
+    Move: (on("n3", "n4"),),
+    Scale: (on("n1", "n2", "n3"),),
+    ResizeJob: (on("n1", "n2", amounts=LARGE),),
+}
 
-    place = Placement(((0, 1),))
-    decisions = [Start(JOB.id, place), Scale(JOB.id, "worker", (0,)), Resize(JOB.id, "worker", 1, 1),
-                 Move(JOB.id, place), Stop(JOB.id, Because.PREEMPTED)]  # fmt: skip
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_was_refused_is_asked_again_after_a_pause_that_grows(case):
+    decision, pods, fields = REFUSED[case]
+    intent, pauses = RUNNING, []
+    for _ in range(7):
+        asked = begun(intent, decision, TARGETS[type(decision)], NOW, Patience(save=9))
+        intent = reconcile(a_view(asked, *pods, **fields)).intent
+        assert (intent.state, bool(intent.message)) == (State.RUNNING, True)
+        again = ask_again_at(intent, decision, intent.since)
+        assert ask_again_at(intent, decision, again) <= again, "then it is asked"
+        assert unpack(json.dumps(pack(intent)).encode()).intent == intent, "a restart does not forget it"
+        pauses.append(again - intent.since)
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_job_that_did_as_it_was_told_is_asked_at_once():
+    refused = replace(RUNNING, declined=5, since=NOW)
+    assert ask_again_at(RUNNING, PREEMPT, NOW) == NOW
+    assert ask_again_at(refused, PREEMPT, NOW) == NOW + 16
+    assert ask_again_at(refused, Stop(JOB.id, Because.CANCELLED), NOW) == NOW, "who cancels does not wait"
+    assert ask_again_at(refused, PREEMPT, NOW - 1000) == NOW - 1000, "nor does it, where the clock was set back"
+    scaled = begun(refused, Scale(JOB.id, "worker", (0,)), (on("n1"),), NOW, Patience())
+    assert reconcile(a_view(scaled, BOTH[0])).intent.declined == 0
+    for leaving in (replace(MOVING, declined=5), meant(State.STOPPING, allocation=TWO, until=NOW + 9, declined=5)):
+        assert reconcile(a_view(leaving, *BOTH, saves=Saves(1, 1))).intent.declined == 0
+
+
+def test_every_decision_becomes_an_intent_with_a_time_out():
+    decisions = [Start(JOB.id, PLACE), Scale(JOB.id, "worker", (0,)), ResizeJob(JOB.id, "worker", 1, 1),
+                 Move(JOB.id, PLACE), Stop(JOB.id, Because.PREEMPTED)]  # fmt: skip
     states = []
     for decision in decisions:
         intent = begun(replace(RUNNING, message="old"), decision, TWO, NOW, Patience())

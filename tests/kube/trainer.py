@@ -16,6 +16,7 @@ parser.add_argument("--pace", type=float, default=0.05, help="seconds per step")
 parser.add_argument("--save-every", type=int, default=0, help="steps")
 parser.add_argument("--fail-at", type=int, default=-1)
 parser.add_argument("--deaf", action="store_true", help="answers a request to save too late")
+parser.add_argument("--full", action="store_true", help="cannot save, and says so at once")
 options = parser.parse_args()
 
 me = progress.identity()
@@ -31,6 +32,8 @@ def note(words):
 
 
 def save(step):
+    if options.full:
+        raise OSError("disk full")
     if options.deaf:
         time.sleep(5)
     part = checkpoint.with_suffix(".part")
@@ -51,6 +54,6 @@ with progress.track(total_steps=options.steps, save=None if me.role == "helper" 
         p.report(step, loss=1.0 / step)
         if options.save_every and step % options.save_every == 0:
             save(step)
-    if me.role != "helper" and not options.deaf:
+    if me.role != "helper" and not (options.deaf or options.full):
         save(step)
 note(f"done {step}")

@@ -10,6 +10,18 @@ from headway.kube.intent import Allocation, Intent
 from headway.kube.view import Patience
 
 Begun = Start | Scale | Resize | Move | Stop
+LONGEST_PAUSE_SECONDS = 30.0
+
+
+def ask_again_at(intent: Intent, decision: Begun, now: float) -> float:
+    """When this may be begun: now, unless the job has just refused; then after a pause that grows with each time.
+
+    Each refusal costs the API server four writes and training a checkpoint, and a policy would ask at once.
+    """
+    cancelled = isinstance(decision, Stop) and decision.because is Because.CANCELLED
+    if not intent.declined or cancelled or now < intent.since:  # the last: the clock was set back
+        return now
+    return max(now, intent.since + min(2.0 ** (intent.declined - 1), LONGEST_PAUSE_SECONDS))
 
 
 def begun(intent: Intent, decision: Begun, target: Allocation | None, now: float, patience: Patience) -> Intent:

@@ -21,7 +21,7 @@ from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
 from headway.kube.admit import Admission
-from headway.kube.begin import Begun, begun
+from headway.kube.begin import Begun, ask_again_at, begun
 from headway.kube.errors import NotFound
 from headway.kube.hearing import hear
 from headway.kube.intent import Allocation, Intent
@@ -88,7 +88,7 @@ class KubeCluster:
         self.board.compact()
         self._wake = plan.until
         for decision in plan.decisions:
-            if not isinstance(decision, Reserve):
+            if not isinstance(decision, Reserve) and self._may_begin(decision):
                 self._begin(decision)
         if self._shown is not None:
             tell_why(self._shown, plan, self._by_id.get, self.now(), self.setup.progress_seconds)
@@ -192,6 +192,14 @@ class KubeCluster:
             record.well()
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _may_begin(self, decision: Begun) -> bool:
+        """What a job has just refused is left for later, whatever the policy wishes."""
+        now = self.now() + self.setup.began
+        then = ask_again_at(self._by_id[decision.job].intent, decision, now)
+        if then > now:
+            self._wake = min(self._wake, then - self.setup.began)
+        return then <= now
 
     def _begin(self, decision: Begun) -> None:
         record, row = self._by_id[decision.job], self.board.row(decision.job)

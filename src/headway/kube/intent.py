@@ -63,6 +63,8 @@ class Intent:
     """How far it was when it was last lost."""
     refusals: int = 0
     """How often in a row a start was refused."""
+    declined: int = 0
+    """How often in a row something else was asked of it while it ran, in vain."""
     reason: str = ""
     message: str = ""
 
@@ -97,6 +99,7 @@ class _Status(msgspec.Struct):
     interruptions: int = 0
     lostAtStep: int = -1  # noqa: N815  as it stands in the object
     refusals: int = 0
+    declined: int = 0
     reason: str = ""
     message: str = ""
     history: dict[str, float] = {}
@@ -124,7 +127,8 @@ def pack(intent: Intent) -> dict[str, Any]:
         "draining": intent.draining or None, "saved": intent.saved or None,
         "interruptions": intent.interruptions or None,
         "lostAtStep": intent.lost_at_step if intent.lost_at_step >= 0 else None,
-        "refusals": intent.refusals or None, "reason": intent.reason or None, "message": intent.message or None,
+        "refusals": intent.refusals or None, "declined": intent.declined or None,
+        "reason": intent.reason or None, "message": intent.message or None,
     }  # fmt: skip
 
 
@@ -140,7 +144,7 @@ def unpack(raw: bytes) -> Remembered:
         until=math.inf if status.until is None else status.until,
         goal=STATES[status.goal] if status.goal else State.WAITING, draining=status.draining, saved=status.saved,
         interruptions=status.interruptions, lost_at_step=status.lostAtStep, refusals=status.refusals,
-        reason=status.reason, message=status.message,
+        declined=status.declined, reason=status.reason, message=status.message,
     )  # fmt: skip
     return Remembered(_sound(intent), status.history, step if isinstance(step, int) else 0, frozenset(status.savers))
 

@@ -187,9 +187,9 @@ def _saving(view: View) -> Intent:
     intent, saves = view.intent, view.saves
     if saves.asked and saves.acknowledged >= saves.asked:
         if intent.state is State.STOPPING:
-            return replace(intent, draining=True, saved=True, until=math.inf)
+            return replace(intent, draining=True, saved=True, declined=0, until=math.inf)
         until = view.now + view.patience.start
-        return replace(intent, saved=True, attempt=intent.attempt + 1, since=view.now, until=until)
+        return replace(intent, saved=True, declined=0, attempt=intent.attempt + 1, since=view.now, until=until)
     cancelled = intent.state is State.STOPPING and intent.goal is State.CANCELLED
     if saves.failed and not cancelled:
         return _stay(view, "SaveFailed", f"it could not save and stays: {saves.failed}")
@@ -232,14 +232,14 @@ def take_down(view: View, goal: State, reason: str, message: str) -> Intent:
 def _run(view: View, allocation: Allocation, reason: str, message: str) -> Intent:
     return replace(
         view.intent, state=State.RUNNING, allocation=allocation, target=None, since=view.now, until=math.inf,
-        saved=False, refusals=0, reason=reason, message=message,
+        saved=False, refusals=0, declined=0, reason=reason, message=message,
     )  # fmt: skip
 
 
 def _stay(view: View, reason: str, message: str) -> Intent:
-    """It goes on as it was before the change was begun."""
+    """It goes on as it was before the change was begun; that is counted, so as not to ask for it without a pause."""
     assert view.intent.allocation is not None
-    return _run(view, view.intent.allocation, reason, message)
+    return replace(_run(view, view.intent.allocation, reason, message), declined=view.intent.declined + 1)
 
 
 def _interrupted(view: View, why: str) -> Intent:
