@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self
@@ -15,6 +17,11 @@ from headway.lab import Lab
 CONNECTIONS = 32
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+TELL_SECONDS = 15.0
+
+
+def say(sentence: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)
 
 
 class Refused(Exception):  # noqa: N818 - it reads as what it is
@@ -87,14 +94,17 @@ class Client:
         while wanted & self.live:  # noqa: ASYNC110 - emptied by the watch, a few times a second is enough
             await asyncio.sleep(0.1)
 
-    async def settle(self, quiet_seconds: float, expected: int | None = None) -> None:
-        """Until all expected pods are bound, or none has been for so long."""
-        began = time.monotonic()
-        while expected is None or len(self.bound_at) < expected:
+    async def settle(self, quiet: float, done: Callable[[], bool], at_most: float = math.inf) -> None:
+        """Until it is done, or no pod was bound for `quiet` seconds, or `at_most` seconds have passed."""
+        began = told = time.monotonic()
+        while not done() and time.monotonic() - began < at_most:
             if self._watcher.done():
                 self._watcher.result()
-            if time.monotonic() - max(self.last_bind, began) > quiet_seconds:
+            if time.monotonic() - max(self.last_bind, began) > quiet:
                 return
+            if time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                say(f"  {len(self.bound_at)} bound after {told - began:.0f} s")
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from headway.lab import Lab, LabError, node_groups, programs
-from headway.lab.operators import FIXED_CERTIFICATES, OPERATORS
+from headway.lab.operators import FIXED_CERTIFICATES, OPERATORS, Ports
+from headway.lab.state import LabState
 
 pytestmark = pytest.mark.lab
 
@@ -107,6 +110,16 @@ def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab):
     wait_for(lambda: lab.api.get(f"{jobs}/first")["spec"]["suspend"] is False)
     assert lab.api.get(f"{jobs}/second")["spec"]["suspend"] is True
     wait_for(lambda: has_condition(lab, f"{jobs}/second", "Complete"))
+
+
+@pytest.mark.parametrize(("bench", "qps"), [(False, 50), (True, 5000)])
+def test_kueue_is_set_up_as_its_own_installation_does_and_for_measurements_without_limits(tmp_path, bench, qps):
+    """A peer with one worker, as it has when nothing is said, would be a poor measure."""
+    state = LabState(name="kueue", root=str(tmp_path), created=0, bench=bench)
+    option = OPERATORS["kueue"].flags(state, Ports(1, 2))[0]
+    config = json.loads(Path(option.removeprefix("--config=")).read_text())
+    assert config["controller"]["groupKindConcurrency"] == {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 5}
+    assert config["clientConnection"]["qps"] == qps
 
 
 def test_an_unknown_operator_is_told():

@@ -30,6 +30,8 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ESTABLISHED_SECONDS = 20.0
 PORTS_EACH = 2
 """One for the webhooks, one for the health check."""
+KUEUE_WORKERS = {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 5}
+"""As its own installation has them; without, one worker for each kind would be all, which makes it slow."""
 FIXED_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108
 """Where the training operator insists on seeing a certificate before it works; it serves another one."""
 
@@ -71,9 +73,9 @@ def _kueue_flags(state: LabState, ports: Ports) -> list[str]:
         "metrics": {"bindAddress": "0"},
         "integrations": {"frameworks": frameworks},
         "internalCertManagement": {"enable": True},  # without, it wants certificates in a fixed folder of /etc
+        "controller": {"groupKindConcurrency": KUEUE_WORKERS},
+        "clientConnection": {"qps": 5000, "burst": 5000} if state.bench else {"qps": 50, "burst": 100},
     }
-    if state.bench:
-        config["clientConnection"] = {"qps": 5000, "burst": 5000}
     return [f"--config={_written(state, 'kueue', config)}", "--feature-gates=VisibilityOnDemand=false"]
 
 

@@ -1,0 +1,110 @@
+"""Who binds the pods: the native scheduler, the same with its own gangs, and Kueue before it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from client import NAMESPACE, PODS, Client
+
+from headway.lab import Lab
+from workload import Gang, in_kueue, in_pod_group, plain
+
+GANG_API = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
+KUEUE_API = "/apis/kueue.x-k8s.io/v1beta1"
+WORKLOADS = f"{KUEUE_API}/namespaces/{NAMESPACE}/workloads"
+MERGE = "application/merge-patch+json"
+READING_SECONDS = 300.0
+"""So long Kueue may take to make its own object for every gang before its queue is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A way of getting pods bound."""
+
+    name: str
+    pods: Callable[[Gang], list[dict[str, Any]]]
+    quiet: float
+    """Seconds without a binding that count as standstill: longer than its longest back-off or planning."""
+    pod_groups: bool = False
+    kueue: bool = False
+
+    @property
+    def operators(self) -> list[str]:
+        return ["kueue"] if self.kueue else []
+
+    async def submit(self, client: Client, work: Iterable[Gang]) -> None:
+        gangs = list(work)
+        if self.pod_groups:
+            await client.each(lambda gang: client.request("POST", GANG_API, pod_group(gang)), gangs)
+        await client.create_pods(pod for gang in gangs for pod in self.pods(gang))
+
+    async def clear(self, client: Client, work: Iterable[Gang]) -> None:
+        gangs = list(work)
+        names = [pod for gang in gangs for pod in gang.members]
+        if self.kueue:  # it keeps the pods of a group until all have finished
+            free = {"metadata": {"finalizers": None}}
+            await client.each(lambda name: client.request("PATCH", f"{PODS}/{name}", free, MERGE), names)
+        await client.delete_pods(names)
+        if self.pod_groups:
+            await client.each(lambda gang: client.request("DELETE", f"{GANG_API}/{gang.name}"), gangs)
+
+    def hold(self, lab: Lab) -> None:
+        """Let nothing be placed while the pods are made."""
+        if self.kueue:
+            _stop_policy(lab, "Hold")
+        else:
+            lab.kill("kube-scheduler")
+
+    async def prepared(self, client: Client, gangs: int) -> None:
+        """Until it knows all gangs: Kueue writes an object for each, which is not counted against it."""
+        give_up = time.monotonic() + READING_SECONDS
+        while self.kueue and time.monotonic() < give_up:
+            if await count(client, WORKLOADS) >= gangs:
+                return
+            await asyncio.sleep(1)
+
+    def release(self, lab: Lab) -> None:
+        if self.kueue:
+            _stop_policy(lab, "None")
+        else:
+            lab.restart("kube-scheduler")
+
+
+CONTENDERS = {
+    "native": Contender("native", plain, 15),
+    "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
+    "kueue": Contender("kueue + native", in_kueue, 90, kueue=True),
+}
+
+
+async def count(client: Client, path: str) -> int:
+    listed = await client.request("GET", f"{path}?limit=1")
+    return len(listed["items"]) + int(listed["metadata"].get("remainingItemCount", 0))
+
+
+def pod_group(gang: Gang) -> dict[str, Any]:
+    spec = {"schedulingPolicy": {"gang": {"minCount": gang.size}}}
+    kind = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    return {**kind, "metadata": {"name": gang.name}, "spec": spec}
+
+
+def make_queue(lab: Lab, gpus: int) -> None:
+    """One Kueue queue with a quota of exactly the cluster's GPUs."""
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta1"}
+    quotas = [{"name": "nvidia.com/gpu", "nominalQuota": gpus}, {"name": "cpu", "nominalQuota": 10**6}]
+    flavor = {"name": "any", "resources": quotas}
+    groups = [{"coveredResources": ["nvidia.com/gpu", "cpu"], "flavors": [flavor]}]
+    lab.api.post(f"{KUEUE_API}/resourceflavors", {**kind, "kind": "ResourceFlavor", "metadata": {"name": "any"}})
+    spec = {"namespaceSelector": {}, "resourceGroups": groups}
+    queue = {**kind, "kind": "ClusterQueue", "metadata": {"name": "bench"}, "spec": spec}
+    lab.api.post(f"{KUEUE_API}/clusterqueues", queue)
+    local = {**kind, "kind": "LocalQueue", "metadata": {"name": "bench"}, "spec": {"clusterQueue": "bench"}}
+    lab.api.post(f"{KUEUE_API}/namespaces/{NAMESPACE}/localqueues", local)
+
+
+def _stop_policy(lab: Lab, policy: str) -> None:
+    lab.api.patch(f"{KUEUE_API}/clusterqueues/bench", {"spec": {"stopPolicy": policy}}, MERGE)
