@@ -49,8 +49,9 @@ def scripts(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def a_local_job(name: str, scripts: Path, *command: str, cpu: int = 200, **more: object) -> Job:
-    role = Role(name="worker", request=(("cpu", cpu),), command=(sys.executable, *command))
+def a_local_job(name: str, scripts: Path, *command: str, cpu: int = 200, memory: int = 0, **more: object) -> Job:
+    request = (("cpu", cpu), ("memory", memory)) if memory else (("cpu", cpu),)
+    role = Role(name="worker", request=request, command=(sys.executable, *command))
     return Job(id=JobId(name), roles=more.pop("roles", (role,)), directory=str(scripts), **more)  # type: ignore[arg-type]
 
 
@@ -58,7 +59,7 @@ class Run:
     """A run on this machine that a test watches."""
 
     def __init__(self, folder: Path, jobs: list[Job], patience: Patience | None = None) -> None:
-        nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000),)) for n in ("left", "right")])
+        nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000), ("memory", 4096))) for n in ("left", "right")])
         self.folder = folder / "state"
         setup = Setup(folder=self.folder, began=time.time(), patience=patience or Patience(save=5, stop=5, start=20))
         self.cluster = LocalCluster(nodes, jobs, setup)

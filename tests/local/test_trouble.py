@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest_local import Run, a_local_job
 
-from headway.local.limits import Limits
+from headway.local.limits import Limits, Share
 from headway.local.shim import descendants
 from headway.policies.fifo import first_fit
 
@@ -143,10 +143,10 @@ def test_nothing_is_left_when_a_run_is_closed(scripts):
 def test_limits_by_affinity_where_cgroups_are_not_permitted(scripts):
     limits = Limits("test", cgroups=False)
     assert not limits.by_cgroup
-    group = limits.group("a", 500)
+    group = limits.group("a", Share(500))
     assert group.join == []
     assert group.cpu_seconds() is None
-    group.limit(700)
+    group.limit(Share(700, 64))
     group.remove()
     limits.close()
 
@@ -195,7 +195,7 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
     ready = scripts / "ready"
     spec = {
         "command": [sys.executable, str(scripts / "deaf.py"), str(ready)], "directory": str(scripts), "grace": 30,
-        "output": str(scripts / "out"), "join": limits.group("a", 500).join,
+        "output": str(scripts / "out"), "join": limits.group("a", Share(500)).join,
     }  # fmt: skip
     half = subprocess.Popen([sys.executable, str(scripts / "half.py"), json.dumps(spec)])
     deadline = time.monotonic() + 30

@@ -28,6 +28,7 @@ from headway.local.flights import Flight, Landing, Patience, Pilot
 from headway.local.gang import Gang, Grounds
 from headway.local.limits import Limits
 from headway.local.machine import cores_of
+from headway.local.replica import Replica
 
 BEAT_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
@@ -182,7 +183,7 @@ class LocalCluster:
     def _judge(self, row: int, gang: Gang) -> None:
         """A running job's processes: all well, done, failed, or lost?"""
         codes = [replica.poll() for replica in gang.replicas if not replica.leaving]
-        failed = next((code for code in codes if code), None)
+        failed = gang.failed()
         if codes and all(code == 0 for code in codes):
             self._land(row, gang, Landing(State.FINISHED, None))
         elif gang.leaders_done():
@@ -198,9 +199,12 @@ class LocalCluster:
         self._flights[gang.job.id] = self._pilot.take_down(gang, landing)
         self._happened = True
 
-    def _after_failure(self, gang: Gang, code: int) -> Landing:
-        """A program that ends with an error has failed; one that was killed is interrupted and starts again."""
-        outputs = self._grounds.folder / "output" / gang.job.id
+    def _after_failure(self, gang: Gang, failed: Replica) -> Landing:
+        """A program that ends with an error, or for want of memory, has failed; one that was killed starts again."""
+        outputs, code = self._grounds.folder / "output" / gang.job.id, failed.exit_code or 0
+        if failed.over_memory:
+            why = f"{gang.name(failed)} was killed: it used more than its {failed.share.memory} MiB"
+            return Landing(State.FAILED, None, why)
         if code <= 128:
             return Landing(State.FAILED, None, f"a replica ended with exit code {code}; its output is in {outputs}")
         gang.interruptions += 1
@@ -219,8 +223,8 @@ class LocalCluster:
                 self._land(row, self._gangs[job_id], ended.value)
 
     def _land(self, row: int, gang: Gang, landing: Landing) -> None:
-        if gang.broken:
-            landing, gang.broken = self._after_failure(gang, gang.broken), 0
+        if gang.broken is not None:
+            landing, gang.broken = self._after_failure(gang, gang.broken), None
         if landing.state is State.WAITING and not landing.saved:
             self.board.settle(row, State.WAITING, None, self.now())
             self.board.rewind(row)
@@ -251,8 +255,8 @@ class LocalCluster:
                 self._flights[job.id] = self._pilot.start(gang, placement)
             case Scale() if old is not None and target is not None:
                 self._flights[job.id] = self._pilot.scale(gang, old, target)
-            case Resize() if target is not None:
-                self._flights[job.id] = self._pilot.resize(gang, target)
+            case Resize() if old is not None and target is not None:
+                self._flights[job.id] = self._pilot.resize(gang, old, target)
             case Move() if old is not None and target is not None:
                 self._flights[job.id] = self._pilot.move(gang, old, target)
             case Stop(because=because) if old is not None:

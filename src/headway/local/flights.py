@@ -63,20 +63,28 @@ class Pilot:
             more = tuple((Counter(nodes) - here).elements())
             if not more:
                 continue
-            fresh = gang.launch(role, more, gang.cpu(target, role), self._counts(gang, target), self.clock())
+            fresh = gang.launch(role, more, gang.share(target, role), self._counts(gang, target), self.clock())
             why = yield from self._wait_up(gang, fresh)
             if why:
                 yield from self._dismiss(fresh)
-                gang.broken = 0  # whether the rest of the gang is well is judged as ever
+                gang.broken = None  # whether the rest of the gang is well is judged as ever
                 return Landing(State.RUNNING, old, f"it was not scaled: {why}")
         self.tell_size(gang, target)
         return Landing(State.RUNNING, target)
 
-    def resize(self, gang: Gang, target: Placement) -> Flight:
-        for replica in gang.alive():
-            replica.group.limit(gang.cpu(target, replica.role))
-        self.tell_size(gang, target)
+    def resize(self, gang: Gang, old: Placement, target: Placement) -> Flight:
+        shares = [gang.share(target, role) for role in range(len(gang.job.roles))]
         yield
+        for replica in gang.alive():
+            held, memory = replica.group.held_memory(), shares[replica.role].memory
+            if memory and held >= memory:
+                name = gang.name(replica)
+                return Landing(
+                    State.RUNNING, old, f"it was not resized: {name} holds {held} MiB, not below {memory} MiB"
+                )
+        for replica in gang.alive():
+            replica.give(shares[replica.role])
+        self.tell_size(gang, target)
         return Landing(State.RUNNING, target)
 
     def move(self, gang: Gang, old: Placement, target: Placement) -> Flight:
@@ -106,7 +114,7 @@ class Pilot:
         return landing
 
     def tell_size(self, gang: Gang, placement: Placement) -> None:
-        cpu = {role.name: gang.cpu(placement, number) / 1000 for number, role in enumerate(gang.job.roles)}
+        cpu = {role.name: gang.share(placement, number).cpu / 1000 for number, role in enumerate(gang.job.roles)}
         self.server.resize(gang.job.id, gang.counts(), cpu)
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +123,7 @@ class Pilot:
         """Role after role; a later one is started when the earlier ones are up."""
         counts = self._counts(gang, placement)
         for role in gang.shape.order:
-            fresh = gang.launch(role, placement.nodes[role], gang.cpu(placement, role), counts, self.clock())
+            fresh = gang.launch(role, placement.nodes[role], gang.share(placement, role), counts, self.clock())
             why = yield from self._wait_up(gang, fresh)
             if why:
                 return why
@@ -124,9 +132,8 @@ class Pilot:
     def _wait_up(self, gang: Gang, fresh: list[Replica]) -> Steps:
         give_up = self.clock() + self.patience.start
         while not gang.up(fresh, self.clock()):
-            codes = [replica.poll() for replica in gang.replicas if not replica.leaving]
-            gang.broken = next((code for code in codes if code), 0)
-            if gang.broken:
+            gang.broken = gang.failed()
+            if gang.broken is not None:
                 return "a replica ended with an error"
             if self.clock() > give_up:
                 return f"a replica was not up after {self.patience.start:g} seconds"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from headway.core.job import Job
 from headway.core.placement import Placement
-from headway.core.quantity import CPU
+from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import Shape
 from headway.listen import Connected
-from headway.local.limits import Limits, cores_for
+from headway.local.limits import Limits, Share, cores_for
 from headway.local.replica import Replica, Seat, launch
 
 UP_SECONDS = 3.0
@@ -46,8 +46,8 @@ class Gang:
     refused: dict[int, str] = field(default_factory=dict)
     asked: int = 0
     """Number of the last request to save."""
-    broken: int = 0
-    """Exit code of a replica that ended with an error while the gang started."""
+    broken: Replica | None = None
+    """One that ended with an error while the gang started."""
 
     @property
     def checkpoint(self) -> Path:
@@ -59,7 +59,9 @@ class Gang:
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.replicas, self.step = attempt, [], -1
 
-    def launch(self, role: int, nodes: tuple[int, ...], cpu: int, counts: dict[str, int], now: float) -> list[Replica]:
+    def launch(
+        self, role: int, nodes: tuple[int, ...], share: Share, counts: dict[str, int], now: float
+    ) -> list[Replica]:
         """Starts replicas of one role; they are told where the roles are that were started before."""
         name = self.job.roles[role].name
         taken = {replica.index for replica in self.of(role)}
@@ -67,11 +69,11 @@ class Gang:
         for node in nodes:
             index = next(number for number in range(len(taken) + 1) if number not in taken)
             taken.add(index)
-            group = self.grounds.limits.group(f"{self.job.id}.{name}.{index}.{self.attempt}", cpu)
+            group = self.grounds.limits.group(f"{self.job.id}.{name}.{index}.{self.attempt}", share)
             cores = self.grounds.cores[node]
             seat = Seat(
-                role=role, index=index, node=node, attempt=self.attempt,
-                cores=cores if self.grounds.limits.by_cgroup else tuple(cores_for(cpu, cores)), group=group,
+                role=role, index=index, node=node, attempt=self.attempt, share=share,
+                cores=cores if self.grounds.limits.by_cgroup else tuple(cores_for(share.cpu, cores)), group=group,
                 hosts=self.hosts(), counts=counts, output=self.output(name, index), checkpoint=self.checkpoint,
                 progress=self.grounds.progress,
             )  # fmt: skip
@@ -92,11 +94,19 @@ class Gang:
     def counts(self) -> dict[str, int]:
         return {role.name: len(self.of(number)) for number, role in enumerate(self.job.roles)}
 
-    def cpu(self, placement: Placement, role: int) -> int:
-        """Thousandths of a core that one replica of this role is given."""
-        if CPU not in self.grounds.kinds:
-            return 0
-        return int(placement.vector(self.shape, role)[self.grounds.kinds.index(CPU)])
+    def name(self, replica: Replica) -> str:
+        return f"{self.job.roles[replica.role].name}-{replica.index}"
+
+    def share(self, placement: Placement, role: int) -> Share:
+        """What one replica of this role is given; no memory limit, not even by a resize, where its job names none."""
+        given = dict(zip(self.grounds.kinds, placement.vector(self.shape, role).tolist(), strict=True))
+        named = dict(self.job.roles[role].request)
+        return Share(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
+
+    def failed(self) -> Replica | None:
+        """One that ended with an error; where there are several, the cause rather than those that missed it."""
+        ended = [replica for replica in self.replicas if not replica.leaving and replica.poll()]
+        return next((replica for replica in ended if replica.over_memory), ended[0] if ended else None)
 
     def connected(self, event: Connected) -> None:
         self.total_steps = event.total_steps or self.total_steps

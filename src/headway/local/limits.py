@@ -1,4 +1,4 @@
-"""Cpu limits for one replica and all it starts: by cgroup where this user may, by affinity to cores where not."""
+"""Limits for one replica and all it starts: by cgroup where this user may; else of cpu alone, by affinity to cores."""
 
 from __future__ import annotations
 
@@ -16,27 +16,59 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """What one replica is given."""
+
+    cpu: int
+    """Thousandths of a core."""
+    memory: int = 0
+    """MiB; 0 is as much as there is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """The folders of one replica's control group; none where limits are by affinity."""
 
     folders: tuple[Path, ...]
     unified: bool
+    memory: Path | None = None
+    """The folder that limits memory; none where that is not asked for or not permitted."""
 
     @property
     def join(self) -> list[str]:
         """Files into which a process writes itself to be limited."""
-        return [str(folder / "cgroup.procs") for folder in self.folders]
+        return [str(folder / "cgroup.procs") for folder in self._all]
 
-    def limit(self, cpu: int) -> None:
-        """At most so many thousandths of a core from now on."""
-        if not self.folders or cpu <= 0:
+    @property
+    def _all(self) -> tuple[Path, ...]:
+        return self.folders if self.memory is None or self.memory in self.folders else (*self.folders, self.memory)
+
+    def limit(self, share: Share) -> None:
+        """At most so much from now on."""
+        if self.memory is not None and share.memory > 0:
+            _limit_memory(self.memory, share.memory << 20, unified=self.unified)
+        if not self.folders or share.cpu <= 0:
             return
-        quota = max(1000, cpu * PERIOD_MICROSECONDS // 1000)
+        quota = max(1000, share.cpu * PERIOD_MICROSECONDS // 1000)
         if self.unified:
             (self.folders[0] / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
         else:
             (self.folders[0] / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
             (self.folders[0] / "cpu.cfs_quota_us").write_text(str(quota))
+
+    def held_memory(self) -> int:
+        """MiB that the kernel cannot take back without ending somebody; 0 where nobody counts."""
+        names = ("anon", "shmem") if self.unified else ("total_rss", "total_shmem")
+        found = {} if self.memory is None else _numbers(self.memory / "memory.stat")
+        return sum(found.get(name, 0) for name in names) >> 20
+
+    def killed_for_memory(self) -> bool:
+        """Whether the kernel ended something inside because it used more than it may."""
+        if self.memory is None:
+            return False
+        return (
+            _numbers(self.memory / ("memory.events" if self.unified else "memory.oom_control")).get("oom_kill", 0) > 0
+        )
 
     def cpu_seconds(self) -> float | None:
         """Cpu time used so far by everything inside."""
@@ -52,7 +84,7 @@ class Group:
 
     def remove(self) -> None:
         """Ends whatever is still inside and takes the group away."""
-        for folder in self.folders:
+        for folder in self._all:
             for _ in range(50):
                 with contextlib.suppress(OSError):
                     for pid in (folder / "cgroup.procs").read_text().split():
@@ -77,25 +109,70 @@ class Limits:
     def by_cgroup(self) -> bool:
         return bool(self._parents)
 
-    def group(self, replica: str, cpu: int) -> Group:
+    def group(self, replica: str, share: Share) -> Group:
         folders = tuple(parent / replica for parent in self._parents)
         for folder in folders:
             folder.mkdir(exist_ok=True)
-        group = Group(folders, self._unified)
-        group.limit(cpu)
+        group = Group(folders, self._unified, self._memory(replica) if share.memory > 0 else None)
+        group.limit(share)
         return group
+
+    def _memory(self, replica: str) -> Path | None:
+        """The folder that limits a replica's memory; in version 1 it is made for those that name some."""
+        if not self._parents:
+            return None
+        folder = self._parents[0] / replica if self._unified else _ROOT / "memory" / self._name / replica
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder if (folder / ("memory.max" if self._unified else "memory.limit_in_bytes")).exists() else None
+
+    @property
+    def _roots(self) -> tuple[Path, ...]:
+        memory = _ROOT / "memory" / self._name
+        return (*self._parents, memory) if self._parents and not self._unified and memory.is_dir() else self._parents
 
     def sweep(self) -> None:
         """Whatever an earlier run left inside is ended."""
-        for parent in self._parents:
+        for parent in self._roots:
             for folder in [path for path in parent.iterdir() if path.is_dir()]:
                 Group((folder,), self._unified).remove()
 
     def close(self) -> None:
         self.sweep()
-        for parent in self._parents:
+        for parent in self._roots:
             with contextlib.suppress(OSError):
                 parent.rmdir()
+
+
+def _limit_memory(folder: Path, limit: int, *, unified: bool) -> None:
+    """Memory with swap, so that whoever uses too much is ended and does not crawl."""
+    if unified:
+        texts = {"memory.oom.group": "1", "memory.swap.max": "0", "memory.max": str(limit)}
+    else:
+        texts = {name: str(limit) for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")}
+        if limit > _number(folder / "memory.limit_in_bytes"):
+            texts = dict(reversed(texts.items()))  # the latter is never below the former
+    for name, text in texts.items():
+        with contextlib.suppress(
+            OSError
+        ):  # kernels may lack all but one, and that one stays as it is if too much is used
+            if (folder / name).exists():
+                (folder / name).write_text(text)
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """A file with a name and a number in each line."""
+    try:
+        return {name: int(number) for name, number in (line.split() for line in path.read_text().splitlines())}
+    except (OSError, ValueError):
+        return {}
 
 
 def _parents(name: str) -> tuple[Path, ...]:
@@ -127,6 +204,8 @@ def _unified_parent(name: str) -> tuple[Path, ...]:
         with contextlib.suppress(OSError):
             folder.rmdir()
         return ()
+    with contextlib.suppress(OSError):
+        (folder / "cgroup.subtree_control").write_text("+memory")
     return (folder,)
 
 

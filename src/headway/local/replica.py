@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.job import Job, Role
-from headway.local.limits import Group
+from headway.local.limits import Group, Share
 
 GRACE_SECONDS = 10.0
 """How long a replica may take to end after it was told to; documented in docs/local.md."""
@@ -25,6 +25,7 @@ class Replica:
     role: int
     index: int
     node: int
+    share: Share
     group: Group
     process: subprocess.Popen[bytes]
     port: int
@@ -33,6 +34,8 @@ class Replica:
     leaving: bool = False
     """It was told to go; how it ends is of no interest."""
     exit_code: int | None = None
+    over_memory: bool = False
+    """It, or something it started, was killed because together they used more memory than its share."""
     measured: tuple[float, float] = field(default=(0.0, 0.0))
     """When its cpu time was last read, and what it was."""
 
@@ -45,8 +48,13 @@ class Replica:
         if self.exit_code is None:
             self.exit_code = self.process.poll()
             if self.exit_code is not None:
+                self.over_memory = self.group.killed_for_memory()
                 self.group.remove()
         return self.exit_code
+
+    def give(self, share: Share) -> None:
+        self.share = share
+        self.group.limit(share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ class Seat:
     index: int
     node: int
     attempt: int
+    share: Share
     cores: tuple[int, ...]
     group: Group
     hosts: Mapping[str, list[str]]
@@ -80,7 +89,7 @@ def launch(job: Job, seat: Seat, now: float) -> Replica:
         [sys.executable, "-E", "-s", "-m", "headway.local.shim", json.dumps(spec)],
         stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    return Replica(seat.role, seat.index, seat.node, seat.group, process, port, now)
+    return Replica(seat.role, seat.index, seat.node, seat.share, seat.group, process, port, now)
 
 
 def environment(job: Job, role: Role, seat: Seat, port: int) -> dict[str, str]:
