@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -62,6 +64,17 @@ class Collector:
             raise self.rows.error(field, f"two jobs are called {name!r} (the other is in line {self._lines[job_id]})")
         self._lines[job_id] = self.rows.line
         return job_id
+
+    def asking(self, *fields: str, lasting: str = "") -> Iterator[tuple[Rows, int]]:
+        """Rows that ask for GPUs, with how many: the product of these fields. `lasting` must not be empty either."""
+        for row in self.rows:
+            gpus = math.prod(row.count(field) for field in fields)
+            if not gpus:
+                self.drop(NO_GPU)
+            elif lasting and not row.text(lasting):
+                self.drop("have no duration")
+            else:
+                yield row, gpus
 
     def roles(self, gpus: int, field: str, accelerator: str = "") -> tuple[Role, ...]:
         if not 0 < gpus <= MOST_REPLICAS:

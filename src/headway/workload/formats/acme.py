@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector
+from headway.workload.collect import Collector
 from headway.workload.rows import Rows
 from headway.workload.trace import Trace, rebase
 
@@ -21,16 +21,8 @@ NEEDS_CONVERTED = (
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus = row.count("gpu_num")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
-        if not row.text("duration"):
-            jobs.drop("have no duration")
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("gpu_num", lasting="duration"):
         jobs.add(
             Job(
                 id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "gpu_num"),
@@ -42,13 +34,8 @@ def read(path: Path) -> Trace:
 
 
 def read_converted(path: Path) -> Trace:
-    rows = Rows(path, NEEDS_CONVERTED)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus = row.count("gpu_workers") * row.count("gpu_per_worker")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS_CONVERTED))
+    for row, gpus in jobs.asking("gpu_workers", "gpu_per_worker"):
         steps = row.count("num_iteration")
         each = row.seconds("iteration_computing_time") + row.seconds("iteration_networking_time")
         jobs.add(

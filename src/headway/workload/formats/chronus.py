@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector
+from headway.workload.collect import Collector
 from headway.workload.rows import Rows
 from headway.workload.trace import Expectation, Trace
 
@@ -21,13 +21,9 @@ MINUTE = 60.0
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus, tenant = row.count("num_gpu"), row.text("user")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("num_gpu"):
+        tenant = row.text("user")
         submit = row.number("submit_time") * MINUTE
         expectation = () if row.count("best_effort") else _expectation(row)
         job = Job(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector, elastic_roles
+from headway.workload.collect import Collector, elastic_roles
 from headway.workload.rows import Rows
 from headway.workload.trace import Trace
 
@@ -19,13 +19,8 @@ MOST_GPUS = 64
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus = row.count("num_gpu")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("num_gpu"):
         seconds = row.seconds("duration")
         job = Job(
             id=jobs.job_id(row.text("job_id"), "job_id"), roles=elastic_roles(gpus, MOST_GPUS),
@@ -39,13 +34,9 @@ def read(path: Path) -> Trace:
 
 
 def read_itp(path: Path) -> Trace:
-    rows = Rows(path, NEEDS_ITP)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus, cluster = row.count("num_gpu"), row.text("cluster")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS_ITP))
+    for row, gpus in jobs.asking("num_gpu"):
+        cluster = row.text("cluster")
         jobs.add(
             Job(
                 id=jobs.job_id(f"{cluster}-{row.text('job')}", "job"), roles=elastic_roles(gpus, MOST_GPUS),

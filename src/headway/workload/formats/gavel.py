@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector, plain_name
+from headway.workload.collect import Collector, plain_name
 from headway.workload.errors import WorkloadError
 from headway.workload.rows import Rows, first_line, opened
 from headway.workload.trace import Trace
@@ -44,13 +44,8 @@ def read(path: Path) -> Trace:
         raise WorkloadError(f"{path}, line 1: has {line.count(chr(9)) + 1} columns; such traces have 7, 10 or 12")
     table = find_table(path)
     speeds = _speeds(table) if table else {}
-    rows = Rows(path, layout, header=layout, separator="\t")
-    jobs = Collector(rows)
-    for row in rows:
-        gpus = row.count("scale")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, layout, header=layout, separator="\t"))
+    for row, gpus in jobs.asking("scale"):
         measured = max((scale for kind, scale in speeds if kind == row.text("type") and scale <= gpus), default=gpus)
         if measured != gpus:
             jobs.remarks["have the speed of the next smaller scale, for theirs was not measured"] += 1

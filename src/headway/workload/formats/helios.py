@@ -11,7 +11,7 @@ from pathlib import Path
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.quantity import GPU
-from headway.workload.collect import NO_GPU, Collector, beside, plain_name
+from headway.workload.collect import Collector, beside, plain_name
 from headway.workload.rows import Rows
 from headway.workload.trace import Trace, rebase
 
@@ -30,16 +30,8 @@ def read_lucid(path: Path) -> Trace:
 
 
 def _read(path: Path, needs: tuple[str, ...], name: str) -> Trace:
-    rows = Rows(path, needs)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus = row.count("gpu_num")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
-        if not row.text("duration"):
-            jobs.drop("have no duration")
-            continue
+    jobs = Collector(Rows(path, needs))
+    for row, gpus in jobs.asking("gpu_num", lasting="duration"):
         jobs.add(
             Job(
                 id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "gpu_num"),

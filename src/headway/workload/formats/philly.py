@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector
+from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
 from headway.workload.rows import Rows, moment, opened
 from headway.workload.trace import Trace, rebase
@@ -20,13 +20,9 @@ NEEDS = ("job_id", "submit_s", "duration_s", "num_gpus", "vc")
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus, tenant = row.count("num_gpus"), row.text("vc")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("num_gpus"):
+        tenant = row.text("vc")
         jobs.add(
             Job(
                 id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "num_gpus"), user=tenant,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector, elastic_roles
+from headway.workload.collect import Collector, elastic_roles
 from headway.workload.rows import Rows
 from headway.workload.trace import Trace
 
@@ -45,13 +45,9 @@ FITS = {
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus, model = row.count("num_replicas"), row.text("application")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("num_replicas"):
+        model = row.text("application")
         batch = row.count("batch_size")
         if not batch:
             raise row.error("batch_size", "must be at least 1, not 0")

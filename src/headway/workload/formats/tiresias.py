@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import NO_GPU, Collector
+from headway.workload.collect import Collector
 from headway.workload.rows import Rows
 from headway.workload.trace import Trace
 
@@ -13,13 +13,9 @@ NEEDS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "durati
 
 
 def read(path: Path) -> Trace:
-    rows = Rows(path, NEEDS)
-    jobs = Collector(rows)
-    for row in rows:
-        gpus, tenant = row.count("num_gpu"), row.text("vc")
-        if not gpus:
-            jobs.drop(NO_GPU)
-            continue
+    jobs = Collector(Rows(path, NEEDS))
+    for row, gpus in jobs.asking("num_gpu"):
+        tenant = row.text("vc")
         jobs.add(
             Job(
                 id=jobs.job_id(row.text("job_id"), "job_id"), roles=jobs.roles(gpus, "num_gpu"), user=tenant,
