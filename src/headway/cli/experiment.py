@@ -20,6 +20,7 @@ from headway.cli.wiring import writable
 from headway.core.errors import UserError
 from headway.experiment.case import Experiment
 from headway.experiment.gather import result, run
+from headway.experiment.kept import Kept, kept
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
 
@@ -30,20 +31,32 @@ def experiment(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do not go on from what an earlier call has finished.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Reproduce a published claim: the whole grid with intervals, bounds, targets, and who got worse."""
+    """Reproduce a published claim: the whole grid with intervals, bounds, targets, and who got worse.
+
+    Each finished run is kept in the user's cache folder: after Ctrl-C or a kill the same command goes on from there.
+    """
     if name not in EXPERIMENTS:
         raise UserError(f"experiment {name}: there is no such experiment; choose one of {', '.join(EXPERIMENTS)}")
     writable(report, "--report")
     chosen = EXPERIMENTS[name]
     size = chosen.quick if quick else chosen.full
     size = replace(size, seeds=_seeds(seeds)) if seeds else size
-    with Bars([name], quiet=json) as bars:
-        found = run(
-            chosen, chosen.quick_cells if quick else chosen.cells, size, jobs or len(os.sched_getaffinity(0)),
-            lambda share: bars.set(0, share),
-        )  # fmt: skip
+    store = _kept(fresh=fresh)
+    try:
+        with Bars([name], quiet=json) as bars:
+            found = run(
+                chosen, chosen.quick_cells if quick else chosen.cells, size, jobs or len(os.sched_getaffinity(0)),
+                lambda share: bars.set(0, share), store,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if store is not None:
+            print("finished runs are kept: the same command without --fresh goes on from there", file=sys.stderr)
+        raise
     told = result(chosen, found, size)
     if report is not None:
         report.write_text(page(chosen, told, shlex.join(["headway", *sys.argv[1:]])), encoding="utf-8")
@@ -53,6 +66,14 @@ def experiment(
     _show(chosen, told)
     if report is not None:
         print(f"report  {report}")
+
+
+def _kept(*, fresh: bool) -> Kept | None:
+    try:
+        return kept(fresh=fresh)
+    except OSError as error:
+        print(f"finished runs are not kept: {error}", file=sys.stderr)
+        return None
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import ProcessPoolExecutor, wait
+from itertools import count
+from multiprocessing import active_children, get_context
 from typing import Any
 
 import numpy as np
 
+from headway.core.errors import UserError
 from headway.experiment.case import Cell, Experiment, Figures, Size, Target
+from headway.experiment.kept import Kept
 from headway.experiment.perform import Measured, measure
 from headway.experiment.registry import EXPERIMENTS
 
@@ -18,24 +22,61 @@ DRAWS = 1000
 Tell = Callable[[float], None]
 
 
-def run(experiment: Experiment, cells: Sequence[Cell], size: Size, processes: int, tell: Tell) -> list[Measured]:
-    """Every cell with every seed, in the order of cells; whole cells go to processes, wide."""
+def run(
+    experiment: Experiment, cells: Sequence[Cell], size: Size, processes: int, tell: Tell, kept: Kept | None = None
+) -> list[Measured]:
+    """Every cell with every seed, in the order of cells; whole cells go to processes, wide. Told is the share of runs
+    that are done. Runs that were kept are not repeated, and what is done is kept at once.
+    """
     wanted = [(cell, seed) for cell in cells for seed in size.seeds]
-    if processes == 1:
-        found = []
-        for done, (cell, seed) in enumerate(wanted, 1):
-            found.append(measure(experiment, cell, seed, size))
-            tell(done / len(wanted))
-        return found
-    with ProcessPoolExecutor(min(processes, len(wanted)), get_context("spawn")) as pool:
-        futures = [pool.submit(_one, experiment.name, cell, seed, size) for cell, seed in wanted]
-        for done, _ in enumerate(as_completed(futures), 1):
-            tell(done / len(wanted))
-        return [future.result() for future in futures]
+    whole = len(wanted) * len(experiment.entries)
+    if processes > 1:
+        return _several([(experiment.name, cell, seed, size, kept) for cell, seed in wanted], processes, whole, tell)
+    done = count(1)
+    return [measure(experiment, cell, seed, size, kept, lambda: tell(next(done) / whole)) for cell, seed in wanted]
 
 
-def _one(name: str, cell: Cell, seed: int, size: Size) -> Measured:
-    return measure(EXPERIMENTS[name], cell, seed, size)
+Work = tuple[str, Cell, int, Size, Kept | None]
+_here: dict[str, Any] = {}
+"""A worker's own: how many runs all of them have done."""
+
+
+def _several(wanted: Sequence[Work], processes: int, whole: int, tell: Tell) -> list[Measured]:
+    context = get_context("spawn")
+    done = context.Value("q", 0)
+    with ProcessPoolExecutor(min(processes, len(wanted)), context, _receive, (done,)) as pool:
+        futures = [pool.submit(_one, work) for work in wanted]
+        running = set(futures)
+        try:
+            while running:
+                over, running = wait(running, timeout=0.25)
+                for future in over:
+                    future.result()
+                tell(done.value / whole)
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+            raise
+
+
+def _receive(done: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    _here["done"] = done
+
+
+def _one(work: Work) -> Measured:
+    name, cell, seed, size, kept = work
+    try:
+        return measure(EXPERIMENTS[name], cell, seed, size, kept, _count)
+    except UserError as error:
+        raise UserError(str(error)) from None  # subclasses may not survive the way between processes
+
+
+def _count() -> None:
+    with _here["done"].get_lock():
+        _here["done"].value += 1
 
 
 def result(experiment: Experiment, found: Sequence[Measured], size: Size) -> dict[str, Any]:

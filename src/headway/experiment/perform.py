@@ -1,13 +1,15 @@
-"""Runs of one cell with one seed: every policy on the same jobs, and the bound."""
+"""Runs of one cell with one seed: every policy on the same jobs, and the bound. What was kept is not run again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headway.core.node import Nodes
 from headway.cycle.book import Declared, Oracle, Progress
 from headway.cycle.loop import Book, run
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figures, Size
+from headway.experiment.kept import Kept, key_of
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -27,9 +29,20 @@ class Measured:
     bound: Figures
 
 
-def measure(experiment: Experiment, cell: Cell, seed: int, size: Size) -> Measured:
+def measure(
+    experiment: Experiment, cell: Cell, seed: int, size: Size, kept: Kept | None = None,
+    tell: Callable[[], None] = lambda: None,
+) -> Measured:  # fmt: skip
+    """`tell` is called after each policy's run."""
     case = experiment.make(cell, seed, size)
-    found = {entry.label: perform(case, entry, seed) for entry in experiment.entries}
+    found = dict[str, Outcome]()
+    for entry in experiment.entries:
+        key = key_of((experiment.name, cell, size), case, entry, seed) if kept is not None else ""
+        before = kept.get(key) if kept is not None else None
+        found[entry.label] = before or perform(case, entry, seed)
+        if kept is not None and before is None:
+            kept.put(key, found[entry.label])
+        tell()
     baseline = found[experiment.baseline]
     figures = {label: experiment.measure(case, one, baseline) for label, one in found.items()}
     return Measured(cell, seed, figures, experiment.bound(case))
