@@ -45,7 +45,7 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and begin anew.")] = False,
     save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 30.0,
-    cgroups: Annotated[bool, typer.Option(help="Limit cpu by cgroup where permitted; else by affinity.")] = True,
+    cgroups: Annotated[bool, typer.Option(help="Limit cpu and memory by cgroup where permitted; else cpu by affinity.")] = True,
     json: Json = False,
 ) -> None:
     """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
