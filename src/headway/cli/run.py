@@ -45,7 +45,9 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and begin anew.")] = False,
     save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 30.0,
-    cgroups: Annotated[bool, typer.Option(help="Limit cpu and memory by cgroup where permitted; else cpu by affinity.")] = True,
+    cgroups: Annotated[
+        bool, typer.Option(help="Limit cpu and memory by cgroup where permitted; else cpu by affinity.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
@@ -62,11 +64,7 @@ def run(
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
     setup = Setup(folder=folder, began=began, patience=Patience(save=save_seconds), cgroups=cgroups)
-    here = LocalCluster(Nodes.of(nodes), workload.jobs, setup)
-    for serial, job in left.jobs.items():
-        if serial in left.last:
-            change = left.last[serial]
-            here.restore(job, lambda board, row, change=change: restore(board, row, change))  # type: ignore[misc]
+    here = _gone_on(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
     writer = LogWriter(folder / "run.log", head, durable=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -81,6 +79,15 @@ def run(
         here.close()
         lock.close()
     _report(folder, as_json=json)
+
+
+def _gone_on(here: LocalCluster, left: Left) -> LocalCluster:
+    """Every job of an earlier run is where that left it."""
+    for serial, job in left.jobs.items():
+        if serial in left.last:
+            change = left.last[serial]
+            here.restore(job, lambda board, row, change=change: restore(board, row, change))  # type: ignore[misc]
+    return here
 
 
 def observing(writer: LogWriter, live: Live) -> Observer:
