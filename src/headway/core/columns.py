@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from headway.core.job import Can, Job
 from headway.core.node import FloatArray
+from headway.core.standing import Standing
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
@@ -47,6 +48,8 @@ class Columns:
         "_arrays",
         "_done",
         "_lent",
+        "_standing",
+        "_stood",
         "_worked_out",
         "jobs",
         "journal",
@@ -71,6 +74,10 @@ class Columns:
         """How much of the journal a column has; of those that are written once, how many rows."""
         self._lent: set[str] = set()
         """Mutable columns of which somebody has a view."""
+        self._standing: Standing | None = None
+        """The states, which everybody asks for in every cycle; made when first asked for."""
+        self._stood = 0
+        """How much of the journal it has."""
         self._worked_out: dict[Hashable, tuple[FloatArray, int]] = {}
         """Columns that are functions of the records, with how much of the journal they have."""
 
@@ -99,9 +106,23 @@ class Columns:
 
     def mutable(self, name: str) -> Column:
         """The column as it is now; what is written later may appear in it."""
-        if len(self.journal) > LONG and len(self.journal) > len(self.records):
+        if name == "state":
+            return self.standing().column()
+        if len(self.journal) > LONG:
             self._work_off()
         return self._caught_up(name)
+
+    def standing(self) -> Standing:
+        """Who is in which state now."""
+        if len(self.journal) > LONG:
+            self._work_off()
+        standing, journal = self._standing, self.journal
+        if standing is None:
+            standing = self._standing = Standing(self.records)
+        elif self._stood != len(journal):
+            standing.follow(journal[self._stood :], self.records)
+        self._stood = len(journal)
+        return standing
 
     def _caught_up(self, name: str) -> Column:
         array, journal = self._arrays.get(name), self.journal
@@ -157,10 +178,14 @@ class Columns:
         return array
 
     def _work_off(self) -> None:
+        if len(self.journal) <= len(self.records):
+            return
         asked = [name for name in MUTABLE if name in self._arrays]
         for name in asked:
             self._caught_up(name)
-        self.journal = []
+        if self._standing is not None:
+            self._standing.follow(self.journal[self._stood :], self.records)
+        self.journal, self._stood = [], 0
         for name in asked:
             self._done[name] = 0
         self._worked_out = {}

@@ -19,12 +19,13 @@ from headway.core.columns import PLACE, Record, Worked
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.shape import Shape
+from headway.core.standing import training, waiting
 from headway.core.states import STATES, State
 
 if TYPE_CHECKING:
     from headway.core.table import Table
 
-_TRAINING = (int(State.RUNNING), int(State.SCALING), int(State.RESIZING))
+_RUNNING = int(State.RUNNING)
 _WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"
 
 
@@ -60,7 +61,7 @@ class Jobs:
     def column(self, name: str) -> npt.NDArray[Any]:
         view = self.views.get(name)
         if view is None:
-            if name not in PLACE or (self.newer is None and not self.kept):
+            if name not in PLACE or self._latest():
                 view = self._columns.lend(name)[: self.count]
             else:
                 view = self._as_it_was(name)
@@ -104,9 +105,13 @@ class Jobs:
 
         A copy would be dear and is not needed: it is to be used at once, before the table is written again.
         """
-        if self.newer is None and not self.kept:
+        if self._latest():
             return self._columns.worked_out(name, value)[: self.count]
         return np.array([value(self.record(row), self.serial_of(row)) for row in range(self.count)], np.float64)
+
+    def _latest(self) -> bool:
+        """Whether none of its rows was written since."""
+        return self.newer is None and not self.kept
 
     def _as_it_was(self, name: str) -> npt.NDArray[Any]:
         """Goes back from the next newer view that has the column whole, or from the table."""
@@ -226,20 +231,23 @@ class Jobs:
         """Rows of waiting jobs, in arrival order."""
         rows = self.views.get(_WAITING_ROWS)
         if rows is None:
-            rows = self.views[_WAITING_ROWS] = np.logical_not(self.column("state")).nonzero()[0]  # waiting is zero
-            rows.flags.writeable = False
+            columns = self._columns
+            if self._latest() and self.count == len(columns.jobs) and "state" not in self.views:
+                rows = columns.standing().waiting()
+            else:
+                rows = waiting(self.column("state"))
+                rows.flags.writeable = False
+            self.views[_WAITING_ROWS] = rows
         return rows
 
     def training(self) -> BoolArray:
-        state = self.state
-        mask: BoolArray = (state >= _TRAINING[0]) & (state <= _TRAINING[2])
-        return mask
+        return training(self.column("state"))
 
     def running(self) -> npt.NDArray[np.intp]:
         """Rows of jobs that train and are not in flight: the ones a policy may touch."""
         rows = self.views.get(_RUNNING_ROWS)
         if rows is None:
-            rows = self.views[_RUNNING_ROWS] = (self.column("state") == _TRAINING[0]).nonzero()[0]
+            rows = self.views[_RUNNING_ROWS] = (self.column("state") == _RUNNING).nonzero()[0]
             rows.flags.writeable = False
         return rows
 
