@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headway.core.job import Can
 from headway.core.placement import Placement
@@ -13,7 +16,7 @@ from headway.core.plan import Because, Plan, Start, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.las import Las
-from headway.policies.preempt import choose
+from headway.policies.preempt import _deal, choose
 from headway.policies.registry import POLICIES
 from make import a_job, a_role, a_snapshot, decided, flying, running, some_nodes
 
@@ -109,3 +112,16 @@ CHOICES = [([2, 3, 1, 4, 1], 4, [0, 2, 4]), ([5, 5], 4, []), ([1, 1, 1], 9, [0, 
 @pytest.mark.parametrize(("widths", "capacity", "chosen"), CHOICES)
 def test_choosing_by_counting_is_greedy_in_order(widths: list[int], capacity: int, chosen: list[int]) -> None:
     assert np.flatnonzero(choose(np.array(widths), capacity)).tolist() == chosen
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(0, 30), st.integers(0, 60), st.randoms())
+def test_dealing_is_greedy_in_order(widths: list[int], up: int, capacity: int, chance: random.Random) -> None:
+    order, running = list(range(len(widths))), min(up, len(widths))
+    chance.shuffle(order)
+    left, fits = capacity, []
+    for number in order:
+        fits.append(widths[number] <= left)
+        left -= widths[number] if fits[-1] else 0
+    come = [number - running for number, fit in zip(order, fits, strict=True) if fit and number >= running]
+    go = [number for number, fit in zip(order, fits, strict=True) if not fit and number < running]
+    assert _deal(np.array(order, np.intp), np.array(widths, np.int32), running, capacity) == (left, come, go)

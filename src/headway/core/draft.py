@@ -9,6 +9,7 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
+from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 
 NOTHING = Plan()
@@ -21,7 +22,7 @@ class Draft:
         self.snapshot = snapshot
         self.free: IntArray = snapshot.free
         """What may be given away in this plan."""
-        self.coming: IntArray | None = None
+        self.coming: list[tuple[Placement, Shape]] = []
         """What the stops and shrinks of this plan will free later; not to be given away yet."""
         self.until = math.inf
         self._decisions: dict[int, Decision] = {}
@@ -30,7 +31,7 @@ class Draft:
     def copy(self) -> Draft:
         other = Draft(self.snapshot)
         other.free = self.free.copy()
-        other.coming = None if self.coming is None else self.coming.copy()
+        other.coming = self.coming.copy()
         other.until = self.until
         other._decisions = dict(self._decisions)
         other._own = True
@@ -106,8 +107,9 @@ class Draft:
 
     def soon(self) -> IntArray:
         """Free now, or when what this plan and earlier ones have stopped, moved or shrunk is gone."""
-        soon: IntArray = self.free.copy() if self.coming is None else self.free + self.coming
-        snapshot = self.snapshot
+        soon, snapshot = self.free.copy(), self.snapshot
+        for placement, shape in self.coming:
+            take(soon, placement, shape, +1)
         for row, flight in snapshot.flights.items():
             source, state = snapshot.placements.get(row), snapshot.jobs.state_of(row)
             if source is None:
@@ -129,9 +131,7 @@ class Draft:
         take(self.free, placement, self.snapshot.jobs.shape_at(row))
 
     def _release(self, row: int, placement: Placement) -> None:
-        if self.coming is None:
-            self.coming = 0 * self.free
-        take(self.coming, placement, self.snapshot.jobs.shape_at(row), +1)
+        self.coming.append((placement, self.snapshot.jobs.shape_at(row)))
 
 
 def _only(placement: Placement, role: int, nodes: tuple[int, ...]) -> Placement:

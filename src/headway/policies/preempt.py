@@ -90,13 +90,13 @@ def _role_of_all(shapes: Sequence[Shape]) -> RoleShape | None:
 
 
 def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
-    """Whether everybody holds what he asked for: not so after a resize."""
+    """Whether everybody holds what he asked for: not so after a resize, or where gangs run in part."""
     jobs, known = snapshot.jobs, snapshot.nodes.known
-    asked = ("slots", role.asks, role.constraint)
+    asked = ("slots", role)
     capacity = known.get(asked)
     if capacity is None:
         capacity = known[asked] = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
-    held = int(np.add.reduce(jobs.size[jobs.running()]))
+    held = int(np.add.reduce(jobs.width[jobs.running()]))
     for flight in snapshot.flights.values():
         held += flight.towards.width() if flight.towards is not None else 0
     return slots + held == capacity
@@ -114,19 +114,19 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     running_keys = key(running)
     if may is not None:
         running, running_keys = running[may], running_keys[may]
-    worst = float(np.maximum.reduce(running_keys, initial=-np.inf))
+    worst = running_keys.item(running_keys.argmax()) if len(running_keys) else -math.inf
     passes = (keys < (np.inf if math.isnan(worst) else worst)).nonzero()[0]
     starting: list[int] = []
     leftover = slots
     if len(passes):
         new = keys[passes]
-        behind = np.logical_not(running_keys <= np.minimum.reduce(new)).nonzero()[0]
+        behind = np.logical_not(running_keys <= new.item(new.argmin())).nonzero()[0]
         up, rows = running[behind], waiting[passes]
-        widths: list[int] = snapshot.jobs.size[up].tolist()
-        leftover += sum(widths)
-        widths += width[rows].tolist()
-        order = ranks(np.concatenate([running_keys[behind], new])).tolist()
-        leftover, chosen, stopped = _deal(order, widths, len(up), leftover)
+        held = width[up]
+        order = ranks(np.concatenate((running_keys[behind], new)))
+        leftover, chosen, stopped = _deal(
+            order, np.concatenate((held, width[rows])), len(up), slots + int(np.add.reduce(held))
+        )
         starting = [rows.item(number) for number in chosen]
         for number in stopped:
             draft.stop(up.item(number))
@@ -135,14 +135,19 @@ def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots:
     return _have_room(draft, starting, slots, role)
 
 
-def _deal(order: list[int], widths: list[int], running: int, capacity: int) -> tuple[int, list[int], list[int]]:
+def _deal(order: Rows, widths: IntArray, running: int, capacity: int) -> tuple[int, list[int], list[int]]:
     """In order, whatever still fits. The first so many run, the others wait: what is left over, which of the waiting
-    come in, which of the running go.
+    come in, which of the running go. Most fit one after the other; only what comes behind those is looked at singly.
     """
-    chosen, stopped = list[int](), list[int]()
-    for number in order:
-        if widths[number] <= capacity:
-            capacity -= widths[number]
+    in_order = widths[order]
+    filled = in_order.cumsum()
+    fit = int(filled.searchsorted(capacity, "right"))
+    first, stopped = order[:fit], list[int]()
+    chosen: list[int] = (first[first >= running] - running).tolist()
+    capacity -= filled.item(fit - 1) if fit else 0
+    for number, width in zip(order[fit:].tolist(), in_order[fit:].tolist(), strict=True):
+        if width <= capacity:
+            capacity -= width
             if number >= running:
                 chosen.append(number - running)
         elif number < running:
