@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from headway.core.board import Board
 from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.registry import POLICIES
 from make import a_job, a_role, a_snapshot, running, some_nodes, started
 
@@ -59,3 +61,18 @@ def test_golden_plan_of_an_elastic_job_with_servers() -> None:
     snapshot = a_snapshot(job, nodes=some_nodes(1, gpus=6, cpu=16))
     plan = POLICIES["first-fit"]()(snapshot)
     assert plan == Plan((Start(job.id, Placement(((0,), (0,) * 6))),))
+
+
+def test_a_head_that_was_blocked_starts_as_soon_as_there_is_room_for_it() -> None:
+    """What was found in one snapshot is remembered with it, and only there."""
+    nodes, wide, narrow = some_nodes(1, gpus=4), a_job("wide", 3), a_job("narrow", 1)
+    board = Board(nodes)
+    board.restore(board.add(a_job("old", 2), 0.0), State.RUNNING, Placement(((0, 0),)), None)
+    board.add(wide, 0.0)
+    fifo = POLICIES["fifo"]()
+    assert started(fifo(board.snapshot(1.0))) == []
+    board.add(narrow, 2.0)
+    assert started(fifo(board.snapshot(2.0))) == [], "narrow waits behind wide, as before"
+    assert started(POLICIES["first-fit"]()(board.snapshot(2.0))) == ["narrow"]
+    board.settle(0, State.FINISHED, None, 3.0)
+    assert started(fifo(board.snapshot(3.0))) == ["wide", "narrow"]

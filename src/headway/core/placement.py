@@ -36,7 +36,8 @@ class Placement:
         """Per role: the nodes that it uses, in the order of their first replicas. Counted once, asked for often."""
         spots = self._spots
         if spots is None:
-            spots = tuple(_counted(role) for role in self.nodes)
+            nodes = self.nodes
+            spots = (_counted(nodes[0]),) if len(nodes) == 1 else tuple(_counted(role) for role in nodes)
             object.__setattr__(self, "_spots", spots)
         return spots
 

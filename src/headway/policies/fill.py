@@ -20,6 +20,7 @@ FEW = 2
 """So few are tried rather than counted."""
 FEW_SHAPES = 32
 """Of so few shapes all are counted again when one does not fit; of more only those are passed over that are alike."""
+_BLOCKED = "blocked"
 Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
@@ -85,17 +86,28 @@ def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
 
 
 def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
-    passed: list[int] = []
+    snapshot, passed = draft.snapshot, list[int]()
     for number in range(len(rows)):
         row = rows.item(number)
-        placement = size(draft.snapshot, draft.free, row)
+        placement = None if _blocked_before(draft, row, size) else size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
-        elif fits_empty(draft.snapshot, row):
+        elif fits_empty(snapshot, row):
+            if not draft.free.flags.writeable:
+                snapshot.nodes.known[_BLOCKED] = (draft.free, snapshot.jobs.job(row), size)
             return rows[number:] if not passed else np.concatenate([passed, rows[number:]])
         else:
             passed.append(row)
     return np.array(passed, np.intp)
+
+
+def _blocked_before(draft: Draft, row: int, size: Size) -> bool:
+    """Whether this very job has found no room in this very array, which nobody can have written since."""
+    before = draft.snapshot.nodes.known.get(_BLOCKED)
+    if not isinstance(before, tuple):
+        return False
+    free, job, same_size = before
+    return free is draft.free and job is draft.snapshot.jobs.job(row) and same_size is size
 
 
 def left_waiting(draft: Draft, rows: Rows) -> Rows:
