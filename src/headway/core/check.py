@@ -31,8 +31,12 @@ def check(snapshot: Snapshot, plan: Plan, *, gangless: bool = False) -> tuple[Re
     """The decisions that break a rule, each with the reason; the others may be applied together."""
     if not plan.decisions:
         return ()
-    checker = _Checker(snapshot, gangless)
-    return tuple(Refusal(decision, why) for decision in plan.decisions if (why := checker.why_not(decision)))
+    checker, refusals = _Checker(snapshot, gangless), list[Refusal]()
+    for decision in plan.decisions:
+        why = checker.why_not(decision)
+        if why:
+            refusals.append(Refusal(decision, why))
+    return tuple(refusals)
 
 
 class _Checker:

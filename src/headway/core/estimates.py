@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +66,7 @@ BASES: dict[Basis, str] = {
 """A sentence for each, without the numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beliefs:
+class Beliefs(NamedTuple):
     """Columns by row. `left` is not a number where nothing is known. A plain book has the first three only."""
 
     left: FloatArray

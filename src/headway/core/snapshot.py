@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headway.core.estimates import Estimates
 from headway.core.job import Job, JobId
@@ -13,8 +14,7 @@ from headway.core.states import State
 from headway.core.table import Jobs
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
+class Flight(NamedTuple):
     """Something begun whose end is not yet seen. What it is, the job's state tells."""
 
     towards: Placement | None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headway.core.check import Refusal, check
 from headway.core.plan import Plan
@@ -32,8 +31,7 @@ class Book(Protocol):
     def annotate(self, snapshot: Snapshot) -> Snapshot: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """One cycle's outcome: the plan as it goes to the cluster, and what the check took out of it."""
 
     snapshot: Snapshot

@@ -134,7 +134,7 @@ def pack_decision(decision: Decision) -> list[Any]:
         case Move(job, placement):
             return ["move", job, pack_placement(placement)]
         case Stop(job, because):
-            return ["stop", job, because.value]
+            return ["stop", job, str(because)]
         case Reserve(job, placement, until):
             return ["reserve", job, pack_placement(placement), until]
 

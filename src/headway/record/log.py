@@ -71,10 +71,13 @@ class LogWriter:
         if snapshot.nodes is not self._nodes:
             self._nodes = snapshot.nodes
             self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
-        changed = [_change(snapshot, row) for row in snapshot.changed]
-        known = self._known
-        fresh = [(change.serial, row) for change, row in zip(changed, snapshot.changed, strict=True)
-                 if change.serial > known]  # fmt: skip
+        changed, fresh = list[Change](), list[tuple[int, int]]()
+        for row in snapshot.changed:
+            change = _change(snapshot, row)
+            changed.append(change)
+            self._stale.add(change.serial)
+            if change.serial > self._known:
+                fresh.append((change.serial, row))
         for serial, row in sorted(fresh):
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row))))
@@ -88,8 +91,6 @@ class LogWriter:
 
     def _fill(self, line: CycleLine, snapshot: Snapshot, plan: Plan) -> None:
         estimates = snapshot.estimates
-        for change in line.changed:
-            self._stale.add(change.serial)
         if estimates.asked or snapshot.samples:
             line.beliefs = self._beliefs(snapshot)
         if estimates.asked_speeds:
