@@ -19,6 +19,7 @@ from headway.cycle.loop import decide
 from headway.policies.classes import first_within, shares
 from headway.policies.expect import cheapest_try, expected
 from headway.policies.headway import Headway
+from headway.policies.latest import latest
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting
 from simulated import ends_of, simulate
@@ -123,19 +124,52 @@ def test_the_administrators_word_comes_first():
 def test_who_would_be_latest_has_a_share():
     short = [a_job(f"s{i}", seconds=100.0, submit=19_000.0) for i in range(9)]
     old = a_job("old", seconds=30_000.0)
-    nodes = some_nodes(1, gpus=4)
+    nodes = some_nodes(1, gpus=8)
     snapshot = a_snapshot(waiting(old), *short, nodes=nodes, now=20_000.0)
     assert "old" in started(PLAIN(snapshot))
     assert "old" not in started(replace(PLAIN, latest_share=0.0)(snapshot))
-    early = a_snapshot(waiting(replace(old, submit=15_000.0)), *short, nodes=nodes, now=20_000.0)
-    assert "old" not in started(PLAIN(early)), "it has not waited for long"
+    early = a_snapshot(waiting(replace(old, submit=19_990.0)), *short, nodes=nodes, now=20_000.0)
+    assert "old" not in started(PLAIN(early)), "it has not waited for as long as it would hold up the others"
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_who_is_latest_does_not_depend_on_the_scale(scale):
+    """A hundred like jobs, of which one is long: it is not stopped for short ones, and nobody else is spared."""
+    left = np.array([40_000.0, *(1000.0 + 10 * n for n in range(99))]) * scale
+    entries = [running(a_job(f"r{n}"), (0,), since=0.0) for n in range(20)] + [a_job(f"w{n}") for n in range(80)]
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=20), now=500.0 * scale)
+    share = np.full(100, 1 / 20)
+    first = latest(snapshot, np.arange(100), left, share, PLAIN.tail)
+    assert first[0]
+    assert first.sum() <= PLAIN.latest_share * 20
+    assert not first[:20][np.argsort(left[:20])[:15]].any()
+
+
+def test_the_latest_are_not_stopped_but_for_a_wide_and_short_job():
+    entries = [running(a_job(f"r{n}"), (0,), since=0.0, touched=0.0) for n in range(16)]
+    left = [90_000.0, *([3000.0] * 15)]
+    nodes = some_nodes(1, gpus=16)
+
+    def stops(*others, most):
+        snapshot = a_snapshot(*entries, *others, nodes=nodes, now=1000.0)
+        known = [*left, *([most] * len(others))]
+        return {job for job, what in decided(PLAIN(believed(snapshot, known, [Basis.STEPS] * len(known)))).items()
+                if what == "stop"}  # fmt: skip
+
+    narrow = [a_job(f"n{n}", submit=990.0) for n in range(16)]
+    assert len(stops(*narrow, most=100.0)) == 15
+    assert "r0" not in stops(*narrow, most=100.0)
+    assert "r0" in stops(a_job("wide", 16, submit=990.0), most=100.0)
 
 
 def test_a_wide_job_must_wait_longer_to_come_first():
     short = [a_job(f"s{i}", seconds=50_000.0, submit=19_000.0) for i in range(4)]
     wide = a_job("wide", 4, seconds=60_000.0)
     assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=20_000.0))) != ["wide"]
-    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=600_000.0))) == ["wide"]
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=600_000.0))) != ["wide"]
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=2e6))) == ["wide"], "nobody starves"
+    new = [replace(job, submit=590_000.0) for job in short]
+    assert started(PLAIN(a_snapshot(wide, *new, nodes=some_nodes(1, gpus=4), now=600_000.0))) == ["wide"]
 
 
 def test_a_deadline_at_risk_comes_before_a_shorter_job():

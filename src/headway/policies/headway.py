@@ -3,8 +3,8 @@
 1. *Order.* The administrator's priorities first. Then least expected seconds times share of the cluster: what a job's
    own reports, its user or, before that, like jobs say (`expect`). A new job is thereby soon given a trial, in which it
    shows its pace; trials at one time have a bounded share of the cluster, and nobody is stopped during his.
-2. *The tail.* A share of the cluster belongs to those who would be latest: of the jobs that have waited long, the ones
-   with the greatest age and time left. A smaller one belongs to deadlines at risk that can still be met.
+2. *The tail.* A share of the cluster belongs to those who would be latest, by age and time left (`latest`); another
+   to deadlines at risk that can still be met.
 3. *Room.* Where jobs can be scaled, newcomers start at the size that is worth most and others shrink for them. Running
    jobs that rank behind are stopped where the gain is well above what stopping and starting costs, and not soon after
    they were started. Where jobs may not be stopped, who waited long reserves, and others pass only beside that.
@@ -29,6 +29,7 @@ from headway.policies.classes import first_within, priority_class, shares
 from headway.policies.expect import Expected, expected
 from headway.policies.fill import fits_empty
 from headway.policies.guard import start_guarded, waited
+from headway.policies.latest import Tail, latest
 from headway.policies.place import place_asked
 from headway.policies.preempt import run_best
 from headway.policies.rank import Rows, by_key
@@ -41,8 +42,6 @@ _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""
 LOOK_AGAIN = 60.0
 """Seconds after which it is looked again who is in whose way, while jobs share the cpu of nodes."""
-WIDE = 8.0
-"""A job that is wider than the share for the latest is among them only after so many times the patience."""
 _OVER = min(int(state) for state in OVER)
 
 
@@ -61,11 +60,19 @@ class Headway:
     cool_down: float = 60.0
     """Seconds for which a job is left alone after it was started, scaled or moved."""
     patience: float = 10_800.0
-    """Seconds that a job must have waited to be counted among the latest, or to reserve where nobody may be stopped."""
-    latest_share: float = 0.3
+    """Seconds that a job must have waited to reserve where nobody may be stopped, to have its least size whatever it
+    costs those who can shrink, or to be among the latest although it is wide.
+    """
+    latest_share: float = 0.15
     """Of the cluster, for the latest. 0 lets long jobs wait for as long as there are shorter ones."""
-    latest_left: float = 0.3
-    """How much a second that is left counts beside a second of age when it is told who is latest."""
+    latest_near: float = 0.7
+    """Whose foreseen completion is at least this share of that of the few latest of all is among the latest."""
+    latest_far: float = 1.75
+    """And at least so many times that of the middle one of all."""
+    latest_stay: float = 0.1
+    """Of the cluster: the latest of all who together have no more than this are not stopped."""
+    latest_claim: float = 1.0
+    """The others must have waited so many times as long as they would hold up everybody."""
     deadline_share: float = 0.25
     """Of the cluster, for jobs whose deadline can be met if they run from now on, and soon no longer."""
     deadline_guard: float = 0.5
@@ -108,6 +115,13 @@ class Headway:
     def terms(self) -> Terms:
         return Terms(cool_down=self.cool_down, restart=self.restart, margin=0.1, favour=self.favour)
 
+    @property
+    def tail(self) -> Tail:
+        return Tail(
+            share=self.latest_share, near=self.latest_near, far=self.latest_far, claim=self.latest_claim,
+            stay=self.latest_stay, margin=self.margin, patience=self.patience,
+        )  # fmt: skip
+
     def ranks(self, draft: Draft) -> FloatArray:
         """By row: the least comes first. Also asks to be called when a trial is half over, and over."""
         snapshot = draft.snapshot
@@ -124,7 +138,7 @@ class Headway:
         order = np.log2(1.0 + seconds * share**self.width_weight * 1e3) * 1e3
         spared = running & (now - jobs.touched[rows] < self.cool_down)
         trying = up & ~found.shown & ~found.odd & (trained < self.trial)
-        first = self._latest(snapshot, rows, found, share) | self._at_risk(snapshot, rows, found, share)
+        first = latest(snapshot, rows, found.seconds, share, self.tail) | self._at_risk(snapshot, rows, found, share)
         order = np.where(spared | (trying & running), 0.0, np.where(first, order * 1e-3, 1e3 + order))
         self._wake(draft, rows, trying & running, spared)
         rank = np.full(jobs.count, np.inf)
@@ -137,14 +151,6 @@ class Headway:
         inside = first_within(np.where(up, np.inf, -found.seconds * share), share, self.trial_share, new)
         beyond = new & ~inside & ~up
         return np.where(beyond, np.maximum(found.median, found.seconds), found.seconds)
-
-    def _latest(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:
-        """Who would be latest of those that waited long; whoever is up stays among them a little longer."""
-        up = snapshot.jobs.state[rows] > int(State.WAITING)
-        late = snapshot.now - snapshot.jobs.submit[rows] + self.latest_left * found.seconds
-        claim = np.where(share > self.latest_share, WIDE, 1.0) * share * found.seconds
-        long_ = waited(snapshot, rows) >= np.maximum(self.patience, claim)
-        return first_within(late * np.where(up, 1.0 + self.margin, 1.0), share, self.latest_share, long_)
 
     def _at_risk(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:
         """Whose deadline can be met from now on, and soon no longer; the shortest first."""
