@@ -116,12 +116,12 @@ class Columns:
         """Who is in which state now."""
         if len(self.journal) > LONG:
             self._work_off()
-        standing, journal = self._standing, self.journal
+        standing, written = self._standing, len(self.journal)
         if standing is None:
             standing = self._standing = Standing(self.records)
-        elif self._stood != len(journal):
-            standing.follow(journal[self._stood :], self.records)
-        self._stood = len(journal)
+        elif self._stood != written:
+            standing.follow(self.journal[self._stood :], self.records)
+        self._stood = written
         return standing
 
     def _caught_up(self, name: str) -> Column:

@@ -87,13 +87,15 @@ def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
 
 def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
     snapshot, passed = draft.snapshot, list[int]()
+    if len(rows) and _blocked_before(draft, rows.item(0), size):
+        return rows
     for number in range(len(rows)):
         row = rows.item(number)
-        placement = None if _blocked_before(draft, row, size) else size(snapshot, draft.free, row)
+        placement = size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
         elif fits_empty(snapshot, row):
-            if not draft.free.flags.writeable:
+            if not number and not draft.free.flags.writeable:
                 snapshot.nodes.known[_BLOCKED] = (draft.free, snapshot.jobs.job(row), size)
             return rows[number:] if not passed else np.concatenate([passed, rows[number:]])
         else:
