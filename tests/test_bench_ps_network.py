@@ -58,12 +58,12 @@ def test_a_real_job_trains_across_namespaces_and_is_slower_apart():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_behind_when_it_is_interrupted(number):
     with subprocess.Popen(SCRIPT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 200
         while not (running.stderr.readline()).startswith("inside a node"):
             assert time.monotonic() < give_up
         spaces = _spaces()
         running.send_signal(number)
-        _, said = running.communicate(timeout=60)
+        _, said = running.communicate(timeout=200)
     assert len(spaces) == 2
     assert running.returncode == 130
     assert "Traceback" not in said

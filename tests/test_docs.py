@@ -30,7 +30,7 @@ def _commands(page: Path) -> list[list[str]]:
 @cache
 def _help(*words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "headway", *words, "--help"], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", "headway", *words, "--help"], capture_output=True, text=True, timeout=200, check=False,
         env={"COLUMNS": "200", "PATH": "/usr/bin:/bin", "TERM": "dumb", "HOME": str(Path.home())},
     )  # fmt: skip
     return done.stdout if done.returncode == 0 else ""

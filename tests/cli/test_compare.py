@@ -187,12 +187,12 @@ def test_a_mistake_inside_a_worker_is_one_sentence_too(headway: Command, tmp_pat
 def test_the_installed_command(jobs: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headway", "compare", str(jobs), "--policies", "fifo,absent"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     if "No module named headway.__main__" in done.stderr:
         done = subprocess.run(
             [str(Path(sys.executable).parent / "headway"), "compare", str(jobs), "--policies", "fifo,absent"],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("headway: --policy absent: there is no such policy")

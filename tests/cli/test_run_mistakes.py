@@ -12,7 +12,7 @@ GOOD = {"name": "a", "cpu": "100m", "command": ["true"]}
 
 def _headway(folder, *words):
     return subprocess.run(
-        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
     )
 
 

@@ -24,7 +24,7 @@ jobs:
 
 def _headway(folder, *words):
     return subprocess.run(
-        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
     )
 
 

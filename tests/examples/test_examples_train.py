@@ -41,7 +41,7 @@ def start(processes, script, *arguments, **environment):
 
 
 def output_of(process, code=0):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == code, out + err
     return out
 
@@ -71,7 +71,7 @@ def test_a_run_that_was_saved_on_request_and_killed_goes_on_from_there(processes
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        listener.settimeout(60)
+        listener.settimeout(200)
         common = {"CHECKPOINT": tmp_path / "kept", "PROGRESS": f"unix:{tmp_path}/s"}
         first = start(processes, "single.py", "--steps", 100_000, "--save-every", 1000, **common)
         connection, _ = listener.accept()
@@ -135,7 +135,7 @@ def test_two_shards_and_one_worker(processes):
 
 def test_a_model_nobody_knows_is_one_sentence(processes):
     process = start(processes, "distributed.py", "--model", "gpt", "--steps", 1)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=200)
     assert process.returncode != 0
     assert "--model gpt" in err
     assert "Traceback" not in err

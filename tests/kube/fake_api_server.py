@@ -13,7 +13,7 @@ from headway.kube.config import Access
 
 
 @asynccontextmanager
-async def serving(handler, request_seconds: float = 5.0):
+async def serving(handler, request_seconds: float = 60.0):
     """A client of a server that answers every request by `await handler(request)`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)

@@ -70,7 +70,7 @@ class Schedule:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def words(self) -> str:
         return "\n".join(path.read_text() for path in self.output)
@@ -101,7 +101,7 @@ class Schedule:
         assert len(folders) == 1, folders
         return (folders[0] / "story").read_text().splitlines()
 
-    def wait(self, name: str, *phases: str, seconds: float = 60) -> dict:
+    def wait(self, name: str, *phases: str, seconds: float = 180) -> dict:
         deadline = time.monotonic() + seconds
         while (job := self.job(name)).get("status", {}).get("phase") not in phases:
             assert time.monotonic() < deadline, f"{name} is {job.get('status')}, not {phases}\n{self.words()}"

@@ -58,7 +58,7 @@ def performed(answers, work: Work) -> tuple[Performed, list[tuple[str, str, dict
     remote.perform(work)
     outcome = None
     while outcome is None:
-        assert remote.inbox.wait(10)
+        assert remote.inbox.wait(60)
         message = remote.inbox.next()
         outcome = message if isinstance(message, Performed) else None
     remote.close()

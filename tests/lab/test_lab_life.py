@@ -197,7 +197,7 @@ def test_a_lab_with_pods_and_dead_parts_goes_away_without_a_trace(lab, own_state
     other.kill("kubelet-2")
     began = time.monotonic()
     other.down()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # no part that is dead is waited for
     assert traces(known.identity, known.mark) == []
     assert bridges(known) == []
     assert not any(socket.exists() for socket in sockets)
@@ -213,7 +213,7 @@ def run_sleepers(one: Lab) -> list[int]:
         spec = one.pod_template()["spec"] | {"nodeName": node}
         spec["containers"][0]["command"] = ["sh", "-c", f"trap '' TERM; : {word}; while :; do sleep 1; done"]
         one.api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": f"on-{node}"}, "spec": spec})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(found := pids_with(word)) < 2:
         assert time.monotonic() < deadline, "the pods do not run"
         time.sleep(0.1)

@@ -37,7 +37,7 @@ def phase(lab: Lab, pod: str) -> str:
     return lab.api.get(pod)["status"]["phase"]
 
 
-def wait_for(lab: Lab, pod: str, wanted: str, seconds: float = 30) -> None:
+def wait_for(lab: Lab, pod: str, wanted: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while (found := phase(lab, pod)) != wanted:
         assert time.monotonic() < deadline, f"{pod} is {found}"

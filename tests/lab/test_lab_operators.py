@@ -42,7 +42,7 @@ def template(container: str, run_for: str, gpus: int = 1) -> dict:
     return {"metadata": {"annotations": {"headway.dev/lab-run-for": run_for}}, "spec": spec}
 
 
-def wait_for(condition, seconds: float = 40) -> None:
+def wait_for(condition, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -42,7 +42,7 @@ def phases(lab: Lab, pods: str) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in lab.api.get(pods)["items"]}
 
 
-def wait_for(lab: Lab, pods: str, wanted: dict[str, str], seconds: float = 30) -> float:
+def wait_for(lab: Lab, pods: str, wanted: dict[str, str], seconds: float = 120) -> float:
     began = time.monotonic()
     while (found := phases(lab, pods)) != wanted:
         assert time.monotonic() - began < seconds, found

@@ -30,7 +30,7 @@ def _call(server: ProgressServer) -> socket.socket:
     else:
         host, _, port = server.address.removeprefix("tcp:").rpartition(":")
         link = socket.create_connection((host, int(port)))
-    link.settimeout(10)
+    link.settimeout(60)
     return link
 
 
@@ -43,7 +43,7 @@ def _hello(**more: object) -> dict[str, object]:
     return usual | more
 
 
-def _until(server: ProgressServer, wanted: type, seconds: float = 10.0) -> list[object]:
+def _until(server: ProgressServer, wanted: type, seconds: float = 60.0) -> list[object]:
     """Events up to and with the first of the wanted kind."""
     heard: list[object] = []
     give_up = time.monotonic() + seconds
@@ -139,10 +139,11 @@ def test_a_flood_is_slowed_and_others_are_heard(server):
             except BlockingIOError:
                 time.sleep(0.01)
             taken += sum(isinstance(event, Reported) and event.job == "flood" for event in server.poll())
+        took = time.monotonic() - began
         _say(calm, {"step": 9, "loss": 1.0}, {"done": True, "step": 9})
         heard = _until(server, Done)
     assert any(isinstance(event, Reported) and event.job == "calm" for event in heard)
-    assert taken <= 4 * MESSAGES_PER_SECOND
+    assert taken <= (took + 2.5) * MESSAGES_PER_SECOND
     assert sent < 16_000_000  # the sender felt it: its socket filled up
 
 
@@ -161,7 +162,7 @@ def test_named_values_are_heard_where_they_are_numbers(server):
 def test_of_many_reports_the_newest_is_kept(server):
     with _call(server) as link:
         _say(link, _hello(), *[{"step": step} for step in range(50)])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not (reports := [e for e in server.poll() if isinstance(e, Reported)]) and time.monotonic() < deadline:
             time.sleep(0.2)
     assert len(reports) == 1

@@ -61,13 +61,13 @@ class Run:
     def __init__(self, folder: Path, jobs: list[Job], patience: Patience | None = None) -> None:
         nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000), ("memory", 4096))) for n in ("left", "right")])
         self.folder = folder / "state"
-        setup = Setup(folder=self.folder, began=time.time(), patience=patience or Patience(save=5, stop=5, start=20))
+        setup = Setup(folder=self.folder, began=time.time(), patience=patience or Patience(save=30, stop=30, start=90))
         self.cluster = LocalCluster(nodes, jobs, setup)
         self.snapshots: list[Snapshot] = []
         self.notes: dict[str, list[str]] = {}
         self.plans: list[Plan] = []
 
-    def go(self, policy: Callable[[Snapshot], Plan], seconds: float = 60) -> Run:
+    def go(self, policy: Callable[[Snapshot], Plan], seconds: float = 200) -> Run:
         give_up = time.monotonic() + seconds
 
         def watched(snapshot: Snapshot) -> Plan:

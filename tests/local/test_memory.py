@@ -13,7 +13,7 @@ from headway.core.snapshot import Snapshot
 from headway.local.limits import Group, Limits, Share
 from headway.policies.fifo import first_fit
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(250)
 
 TAKE = """
 import sys, time

@@ -51,7 +51,7 @@ class Listener:
     def say_bytes(self, data: bytes) -> None:
         self.connections[-1].sendall(data)
 
-    def wait(self, found: Callable[[list[dict[str, object]]], object], seconds: float = 10.0) -> None:
+    def wait(self, found: Callable[[list[dict[str, object]]], object], seconds: float = 60.0) -> None:
         with self._lock:
             assert self._lock.wait_for(lambda: found(self.heard), seconds), self.heard[-20:]
 

@@ -38,7 +38,7 @@ def test_nobody_there_at_all_delays_leaving_by_a_second_only(monkeypatch, tmp_pa
     with progress.track(total_steps=2) as p:
         p.report(1, loss=0.5)
         began = time.monotonic()
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 6.0
 
 
 def test_headway_dies_and_comes_back(headway):
@@ -52,7 +52,7 @@ def test_headway_dies_and_comes_back(headway):
         headway.open()
         headway.wait(lambda heard: sum("hello" in m for m in heard) == 2 and heard[-1].get("step") == 2)
         headway.say({"save": 5})
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not headway.all_with("saved") and time.monotonic() < deadline:
             p.poll()
             time.sleep(0.005)
@@ -75,7 +75,7 @@ def test_a_save_asked_for_before_the_connection_was_lost_is_answered_after(headw
 
     def save(step):
         saving.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     def train():
         with progress.track(total_steps=9, save=save) as p:
@@ -87,12 +87,12 @@ def test_a_save_asked_for_before_the_connection_was_lost_is_answered_after(headw
     thread.start()
     headway.wait(lambda heard: heard)
     headway.say({"save": 1})
-    assert saving.wait(10)
+    assert saving.wait(60)
     headway.die()
     headway.open()
     go_on.set()
     headway.wait(lambda heard: any(m.get("saved") == 1 for m in heard))
-    thread.join(10)
+    thread.join(60)
 
 
 def test_a_line_without_end_costs_the_connection_not_the_training(headway):

@@ -10,7 +10,7 @@ import pytest
 from headway import progress
 
 
-def until(true, seconds=10.0):
+def until(true, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
