@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from client import NAMESPACE, PODS, Client
+from client import NAMESPACE, PODS, TELL_SECONDS, Client, say
 
 from headway.lab import Lab
 from workload import Gang, in_kueue, in_pod_group, plain
@@ -31,6 +31,11 @@ class Contender:
     """Seconds without a binding that count as standstill: longer than its longest back-off or planning."""
     pod_groups: bool = False
     kueue: bool = False
+
+    @property
+    def gangs(self) -> bool:
+        """Whether it knows of gangs, and starts them whole or not at all."""
+        return self.pod_groups or self.kueue
 
     @property
     def operators(self) -> list[str]:
@@ -61,10 +66,15 @@ class Contender:
 
     async def prepared(self, client: Client, gangs: int) -> None:
         """Until it knows all gangs: Kueue writes an object for each, which is not counted against it."""
-        give_up = time.monotonic() + READING_SECONDS
-        while self.kueue and time.monotonic() < give_up:
-            if await count(client, WORKLOADS) >= gangs:
+        began = told = time.monotonic()
+        while self.kueue and (known := await count(client, WORKLOADS)) < gangs:
+            now = time.monotonic()
+            if now - began > READING_SECONDS:
+                say(f"  it knows only {known} of {gangs} gangs after {READING_SECONDS:.0f} s")
                 return
+            if now - told > TELL_SECONDS:
+                told = now
+                say(f"  it knows {known} of {gangs} gangs after {now - began:.0f} s")
             await asyncio.sleep(1)
 
     def release(self, lab: Lab) -> None:

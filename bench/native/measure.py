@@ -10,6 +10,7 @@ wait; deadlocked ones are those that are half-started in the end, when no whole 
 from __future__ import annotations
 
 import asyncio
+import functools
 import statistics
 import time
 from collections.abc import Iterable
@@ -39,7 +40,7 @@ async def ceiling(lab: Lab, row: Row, nodes: int, work: list[Gang]) -> None:
         row.ceiling, row.ceiling_cpu_ms = rate(client.bound_at.values()), spent(before, after, len(client.bound_at))
         row.others_at_ceiling = others(before, after)
         say(f"  ceiling {row.ceiling or 0:.0f} pods/s, others used {row.others_at_ceiling:.2f} cores")
-        await plain.clear(client, work)
+        await client.delete_all()
     plain.release(lab)
     say(f"  clear and at rest after {await idle(lab):.0f} s")
 
@@ -52,7 +53,9 @@ async def throughput(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         await idle(lab)
         contender.release(lab)
         released, before = time.monotonic(), Usage.of(lab)
-        await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods, at_most)
+        await client.settle(at_most, lambda: bool(client.bound_at), at_most)  # some plan long before they begin
+        left = released + at_most - time.monotonic()
+        await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods, left)
         after = Usage.of(lab)
         times = sorted(client.bound_at.values())
         row.bound, row.pods_per_second = len(times), rate(times)
@@ -90,7 +93,8 @@ async def contention(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         left, row.gangs, row.finished = list(work), len(work), 0
         before = Usage.of(lab)
         while True:
-            await client.settle(contender.quiet, lambda left=left: stuck(left, client.bound_at, gpus))  # type: ignore[misc]
+            done = functools.partial(stuck, left, client.bound_at, gpus, gangs=contender.gangs)
+            await client.settle(contender.quiet, done)
             whole, partial = sort(left, client.bound_at)
             row.half_started = len(partial) if row.half_started is None else row.half_started
             if not whole:
@@ -104,13 +108,15 @@ async def contention(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         row.bound = sum(pod in client.bound_at for gang in left for pod in gang.members)
 
 
-def stuck(left: list[Gang], bound: Iterable[str], gpus: int) -> bool:
+def stuck(left: list[Gang], bound: Iterable[str], gpus: int, *, gangs: bool) -> bool:
     """Whether certainly nothing more is bound before a gang finishes: none waits, or there is no room for any."""
     known = set(bound)
-    whole, partial = sort(left, known)
     free = gpus - len(known)
-    waiting = [gang.size for gang in left if gang not in whole and gang not in partial]
-    return free == 0 or (not partial and all(size > free for size in waiting))
+    whole, partial = sort(left, known)
+    if free == 0 or len(whole) == len(left):
+        return True
+    waiting = [gang.size for gang in left if gang not in whole]
+    return gangs and not partial and min(waiting) > free
 
 
 def sort(gangs: Iterable[Gang], bound: Iterable[str]) -> tuple[list[Gang], list[Gang]]:

@@ -113,19 +113,20 @@ def test_gangs_are_whole_or_not(native):
 
 
 @pytest.mark.parametrize(
-    ("bound", "gpus", "stuck"),
+    ("bound", "gpus", "gangs", "stuck"),
     [
-        (["a-0", "a-1"], 4, True),  # two are free, and no other gang is so small
-        (["a-0", "a-1"], 5, False),
-        (["a-0", "a-1", "b-0"], 4, False),  # the rest of b may still come
-        (["a-0", "a-1", "b-0", "b-1"], 4, True),  # all GPUs are taken
-        (["a-0", "a-1", "b-0", "b-1", "b-2"], 5, True),
-        ([], 9, False),
+        (["a-0", "a-1"], 4, True, True),  # two are free, and no other gang is so small
+        (["a-0", "a-1"], 4, False, False),  # but two of its pods could go there
+        (["a-0", "a-1"], 5, True, False),
+        (["a-0", "a-1", "b-0"], 4, True, False),  # the rest of b may still come
+        (["a-0", "a-1", "b-0", "b-1"], 4, True, True),  # all GPUs are taken
+        (["a-0", "a-1", "b-0", "b-1", "b-2"], 9, False, True),
+        ([], 9, True, False),
     ],
 )
-def test_when_nothing_more_can_come(native, bound, gpus, stuck):
+def test_when_nothing_more_can_come(native, bound, gpus, gangs, stuck):
     gang = native["workload"].Gang
-    assert native["measure"].stuck([gang("a", 2), gang("b", 3)], bound, gpus) is stuck
+    assert native["measure"].stuck([gang("a", 2), gang("b", 3)], bound, gpus, gangs=gangs) is stuck
 
 
 def test_rate_is_between_the_first_and_the_last(native):
