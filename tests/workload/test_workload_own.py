@@ -100,6 +100,21 @@ def test_several_roles_and_nodes_read_back(tmp_path):
         write_workload(trace, tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize(
+    ("field", "job"),
+    [
+        ("can", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), can=Can.STOP)),
+        ("checkpoints", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), checkpoints=False)),
+        ("limit", Job(id=JobId("a"), roles=(Role(name="worker", request=(("cpu", 500),), limit=(("cpu", 900),)),))),
+        ("resources", Job(id=JobId("a"), roles=(Role(name="worker", request=(("fpga", 1),)),))),
+        ("selector", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),), selector=(("a", "b"),)),))),
+    ],
+)
+def test_what_a_row_cannot_hold_is_not_dropped_in_silence(tmp_path, field, job):
+    with pytest.raises(UserError, match=f"job 'a': a csv file holds no {field}; write .jsonl or .yaml instead"):
+        write_workload(Trace(name="t", jobs=(job,)), tmp_path / "a.csv")
+
+
 def test_a_csv_may_be_short(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("name,seconds,replicas,submit,deadline\nb,1.5h,4,2m,\na,90,,0,5m\n")

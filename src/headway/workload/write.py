@@ -62,7 +62,12 @@ def _csv(trace: Trace) -> bytes:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(CSV_COLUMNS)
-    table.writerows(csv_row(job, (trace.truth or {}).get(job.id)) for job in trace.jobs)
+    for job in trace.jobs:
+        beyond = [field for field in job_entry(job) if field not in (*CSV_COLUMNS, "target")]
+        if beyond:
+            what = "one role per job, called worker" if "roles" in beyond else f"no {beyond[0]}"
+            raise WorkloadError(f"job {job.id!r}: a csv file holds {what}; write .jsonl or .yaml instead")
+        table.writerow(csv_row(job, (trace.truth or {}).get(job.id)))
     return text.getvalue().encode()
 
 
