@@ -16,7 +16,7 @@ Without estimates, and for jobs that are not believed, a job is taken to need as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,7 +70,9 @@ class Headway:
     latest_far: float = 1.75
     """And at least so many times that of the middle one of all."""
     latest_stay: float = 0.1
-    """Of the cluster: the latest of all who together have no more than this are not stopped."""
+    """Of the cluster: the latest of all who together have no more than this are not stopped. Where sizes are chosen
+    nobody is spared, because there jobs shrink before they are stopped.
+    """
     latest_claim: float = 1.0
     """The others must have waited so many times as long as they would hold up everybody."""
     deadline_share: float = 0.25
@@ -92,7 +94,7 @@ class Headway:
         draft = Draft(snapshot)
         jobs = snapshot.jobs
         waiting = jobs.waiting()
-        sizing = self.scaling and jobs.any_elastic and snapshot.estimates.known
+        sizing = self._sizing(snapshot)
         if len(waiting):
             rank = self.ranks(draft)
             if self.scaling:
@@ -138,7 +140,8 @@ class Headway:
         order = np.log2(1.0 + seconds * share**self.width_weight * 1e3) * 1e3
         spared = running & (now - jobs.touched[rows] < self.cool_down)
         trying = up & ~found.shown & ~found.odd & (trained < self.trial)
-        first = latest(snapshot, rows, found.seconds, share, self.tail) | self._at_risk(snapshot, rows, found, share)
+        tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # they shrink before they stop
+        first = latest(snapshot, rows, found.seconds, share, tail) | self._at_risk(snapshot, rows, found, share)
         order = np.where(spared | (trying & running), 0.0, np.where(first, order * 1e-3, 1e3 + order))
         self._wake(draft, rows, trying & running, spared)
         rank = np.full(jobs.count, np.inf)
@@ -173,6 +176,9 @@ class Headway:
                     due = due[due > now]
                     if len(due):
                         draft.wake(float(due.min()) + 1e-3)
+
+    def _sizing(self, snapshot: Snapshot) -> bool:
+        return self.scaling and snapshot.jobs.any_elastic and snapshot.estimates.known
 
     def _guards(self, snapshot: Snapshot, waiting: Rows) -> bool:
         """Whether somebody has waited too long for a place that no stop can make."""
