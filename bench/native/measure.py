@@ -14,13 +14,14 @@ import functools
 import statistics
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from client import Client, say
 from contenders import CONTENDERS, Contender
 from cores import Usage, idle, others, spent
 from rows import Row
 
-from headway.lab import Lab
+from headway.lab import Lab, LabError
 from workload import Gang
 
 
@@ -56,6 +57,7 @@ async def throughput(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         await client.settle(at_most, lambda: bool(client.bound_at), at_most)  # some plan long before they begin
         left = released + at_most - time.monotonic()
         await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods, left)
+        check_alive(lab)
         after = Usage.of(lab)
         times = sorted(client.bound_at.values())
         row.bound, row.pods_per_second = len(times), rate(times)
@@ -76,6 +78,7 @@ async def latency(lab: Lab, contender: Contender, row: Row, work: list[Gang], pe
             await asyncio.sleep(max(0, began + due - time.monotonic()))
         row.arrived_per_second = row.pods / (time.monotonic() - began)
         await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods)
+        check_alive(lab)
         row.others = others(before, Usage.of(lab))
         waits = sorted(1000 * max(0, at - created[pod]) for pod, at in client.bound_at.items())
         row.bound = len(waits)
@@ -103,9 +106,22 @@ async def contention(lab: Lab, contender: Contender, row: Row, work: list[Gang],
             say(f"  {row.finished} of {row.gangs} gangs finished")
             left = [gang for gang in left if gang not in whole]
             await contender.clear(client, whole)
+        check_alive(lab)
         row.others = others(before, Usage.of(lab))
         row.deadlocked = len(partial)
         row.bound = sum(pod in client.bound_at for gang in left for pod in gang.members)
+
+
+def check_alive(lab: Lab) -> None:
+    """A part that could not start again, its port taken by another lab, must not pass for a slow scheduler."""
+    for part in lab.status().parts:
+        if not part.alive:
+            raise LabError(f"{part.name} has ended, so the row does not count: {last_line(Path(part.log))}")
+
+
+def last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1][:300] if lines else "its log is empty"
 
 
 def stuck(left: list[Gang], bound: Iterable[str], gpus: int, *, gangs: bool) -> bool:

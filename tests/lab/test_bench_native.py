@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +128,17 @@ def test_gangs_are_whole_or_not(native):
 def test_when_nothing_more_can_come(native, bound, gpus, gangs, stuck):
     gang = native["workload"].Gang
     assert native["measure"].stuck([gang("a", 2), gang("b", 3)], bound, gpus, gangs=gangs) is stuck
+
+
+def test_a_part_that_ended_spoils_the_row(native, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("began\naddress already in use\n")
+    part = SimpleNamespace(name="kube-scheduler", alive=False, log=str(log))
+    lab = SimpleNamespace(status=lambda: SimpleNamespace(parts=[part]))
+    with pytest.raises(LabError, match=r"kube-scheduler has ended, so the row does not count: address already in use"):
+        native["measure"].check_alive(lab)
+    part.alive = True
+    native["measure"].check_alive(lab)
 
 
 def test_rate_is_between_the_first_and_the_last(native):
