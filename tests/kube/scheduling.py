@@ -101,6 +101,10 @@ class Schedule:
         assert len(folders) == 1, folders
         return (folders[0] / "story").read_text().splitlines()
 
+    def has_saved(self, name: str) -> bool:
+        stories = (self.lab.shared / self.namespace / self.namespace).glob(f"{name}-*/story")
+        return any(" saved " in story.read_text() for story in stories)
+
     def wait(self, name: str, *phases: str, seconds: float = 180) -> dict:
         deadline = time.monotonic() + seconds
         while (job := self.job(name)).get("status", {}).get("phase") not in phases:

@@ -151,7 +151,7 @@ def test_a_node_that_dies_takes_its_gang_down_and_it_starts_elsewhere(schedule):
     assert sorted(where["worker"]) == schedule.lab.node_names, "too large for one node: one on each"
     (victim,) = schedule.wait("other", "Running")["status"]["allocation"][0]["nodes"]
     deadline = time.monotonic() + 120
-    while not any(" saved " in line for line in schedule.story("other")):
+    while not schedule.has_saved("other"):
         assert time.monotonic() < deadline, schedule.words()
         time.sleep(0.2)
     schedule.lab.kill(victim)
