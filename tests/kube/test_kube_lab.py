@@ -174,7 +174,7 @@ def test_a_node_that_dies_takes_its_gang_down_and_it_starts_elsewhere(schedule):
 def test_an_api_server_that_goes_away_in_the_middle_of_a_start_is_waited_for(schedule):
     gang = {"ps": {}, "helper": {"after": ["ps"], "replicas": 2, "least": 2, "most": 2}}
     schedule.start()
-    schedule.submit("half", gang, ["--steps", "60"])
+    schedule.submit("half", gang, ["--steps", "400"])  # 20 s: the server must not be done before its helpers are there
     deadline = time.monotonic() + 120
     while not schedule.pods("half"):
         assert time.monotonic() < deadline, schedule.words()
