@@ -71,7 +71,9 @@ class Reserve:
     until: float
 
 
-Decision = Start | Scale | Resize | Move | Stop | Reserve
+Deed = Start | Scale | Resize | Move | Stop
+"""A decision that a cluster carries out."""
+Decision = Deed | Reserve
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
+from headway.core.plan import Because, Deed, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.intent import Allocation, Intent
 from headway.kube.view import Patience
 
-Begun = Start | Scale | Resize | Move | Stop
-LONGEST_PAUSE_SECONDS = 30.0
 
-
-def ask_again_at(intent: Intent, decision: Begun, now: float) -> float:
-    """When this may be begun: now, unless the job has just refused; then after a pause that grows with each time.
-
-    Each refusal costs the API server four writes and training a checkpoint, and a policy would ask at once.
-    """
-    cancelled = isinstance(decision, Stop) and decision.because is Because.CANCELLED
-    if not intent.declined or cancelled or now < intent.since:  # the last: the clock was set back
-        return now
-    return max(now, intent.since + min(2.0 ** (intent.declined - 1), LONGEST_PAUSE_SECONDS))
-
-
-def begun(intent: Intent, decision: Begun, target: Allocation | None, now: float, patience: Patience) -> Intent:
+def begun(intent: Intent, decision: Deed, target: Allocation | None, now: float, patience: Patience) -> Intent:
     """The intent once this was decided; `target` is where the job will be when it has ended."""
     fresh = replace(
         intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, message="", reason=""

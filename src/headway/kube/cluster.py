@@ -13,15 +13,16 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from headway.core.asking import ask_again_at
 from headway.core.board import Board
 from headway.core.job import JobId
 from headway.core.node import Nodes
-from headway.core.plan import Plan, Reserve
+from headway.core.plan import Deed, Plan, Reserve
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
 from headway.kube.admit import Admission
-from headway.kube.begin import Begun, ask_again_at, begun
+from headway.kube.begin import begun
 from headway.kube.errors import NotFound
 from headway.kube.hearing import hear
 from headway.kube.intent import Allocation, Intent
@@ -193,15 +194,15 @@ class KubeCluster:
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_begin(self, decision: Begun) -> bool:
+    def _may_begin(self, decision: Deed) -> bool:
         """What a job has just refused is left for later, whatever the policy wishes."""
-        now = self.now() + self.setup.began
-        then = ask_again_at(self._by_id[decision.job].intent, decision, now)
+        now, intent = self.now() + self.setup.began, self._by_id[decision.job].intent
+        then = ask_again_at(decision, intent.declined, intent.since, now)
         if then > now:
             self._wake = min(self._wake, then - self.setup.began)
         return then <= now
 
-    def _begin(self, decision: Begun) -> None:
+    def _begin(self, decision: Deed) -> None:
         record, row = self._by_id[decision.job], self.board.row(decision.job)
         assert row is not None
         shape = self.board.table.shapes[int(self.board.table.get("shape", row))]

@@ -32,13 +32,13 @@ def ensure(names: Iterable[str]) -> None:
     if not missing(wanted):
         return
     with places.locked(places.cache() / "build.lock"):
-        todo = missing(wanted)  # again: whoever held the lock may have built them
-        if not todo:
+        lacking = missing(wanted)  # again: whoever held the lock may have built them
+        if not lacking:
             return
-        _check_disk(len(todo))
+        _check_disk(len(lacking))
         go = golang.toolchain()
-        with Meter(total=len(todo)) as meter:
-            for program in todo:
+        with Meter(total=len(lacking)) as meter:
+            for program in lacking:
                 _build(go, program, meter)
 
 

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headway.core.asking import ask_again_at
 from headway.core.board import Board
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
-from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.plan import Because, Deed, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, TRAINING, State
 from headway.listen import Connected, Event, ProgressServer, Reported, Saved, SaveFailed
@@ -33,8 +34,6 @@ from headway.local.replica import Replica
 BEAT_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
 LINGER_SECONDS = 10.0
-REFUSED_SECONDS = 1.0
-"""What a job has just refused is not asked again before that, whatever the policy wishes."""
 MOST_INTERRUPTIONS = 3
 
 
@@ -92,7 +91,8 @@ class LocalCluster:
     def apply(self, plan: Plan) -> None:
         self._wake = plan.until
         for decision in plan.decisions:
-            self._begin(decision)
+            if not isinstance(decision, Reserve) and self._may_begin(decision):
+                self._begin(decision)
 
     def close(self) -> None:
         """Ends every process of this run. What was not finished goes on from its checkpoint at the next start."""
@@ -233,16 +233,23 @@ class LocalCluster:
         if landing.why:
             self.board.note(gang.job.id, landing.why)
         self._lingering.pop(gang.job.id, None)
-        if landing.why and landing.state is State.RUNNING:
-            self._wake = min(self._wake, self.now() + REFUSED_SECONDS)
+        if landing.state is State.RUNNING and landing.why:
+            gang.declined, gang.declined_at = gang.declined + 1, self.now()
         else:
-            self._happened = True
+            gang.declined = 0
+        self._happened = True
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, decision: Decision) -> None:
-        if isinstance(decision, Reserve):
-            return
+    def _may_begin(self, decision: Deed) -> bool:
+        """What a job has just refused is left for later, whatever the policy wishes."""
+        gang, now = self._gangs.get(decision.job), self.now()
+        then = now if gang is None else ask_again_at(decision, gang.declined, gang.declined_at, now)
+        if then > now:
+            self._wake = min(self._wake, then)
+        return then <= now
+
+    def _begin(self, decision: Deed) -> None:
         row = self.board.row(decision.job)
         assert row is not None
         job, old = self.board.job(row), self.board.placement(row)

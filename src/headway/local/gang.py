@@ -46,6 +46,9 @@ class Gang:
     refused: dict[int, str] = field(default_factory=dict)
     asked: int = 0
     """Number of the last request to save."""
+    declined: int = 0
+    """How often in a row something was asked of it while it ran, in vain."""
+    declined_at: float = 0.0
     broken: Replica | None = None
     """One that ended with an error while the gang started."""
 

@@ -66,9 +66,8 @@ class Group:
         """Whether the kernel ended something inside because it used more than it may."""
         if self.memory is None:
             return False
-        return (
-            _numbers(self.memory / ("memory.events" if self.unified else "memory.oom_control")).get("oom_kill", 0) > 0
-        )
+        told = _numbers(self.memory / ("memory.events" if self.unified else "memory.oom_control"))
+        return told.get("oom_kill", 0) > 0
 
     def cpu_seconds(self) -> float | None:
         """Cpu time used so far by everything inside."""
@@ -153,9 +152,8 @@ def _limit_memory(folder: Path, limit: int, *, unified: bool) -> None:
         if limit > _number(folder / "memory.limit_in_bytes"):
             texts = dict(reversed(texts.items()))  # the latter is never below the former
     for name, text in texts.items():
-        with contextlib.suppress(
-            OSError
-        ):  # kernels may lack all but one, and that one stays as it is if too much is used
+        # kernels may lack all but one, and that one stays as it is if too much is used
+        with contextlib.suppress(OSError):
             if (folder / name).exists():
                 (folder / name).write_text(text)
 

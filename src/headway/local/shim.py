@@ -108,11 +108,9 @@ def _gone(headway: int) -> bool:
     if os.getppid() != headway:
         return True
     try:
-        with open(f"/proc/{headway}/stat", "rb") as file:  # noqa: PTH123
-            stat = file.read()
+        return _stat(headway)[0] in (b"Z", b"X")
     except OSError:
         return True
-    return stat[stat.rindex(b")") + 2 :][:1] in b"ZX"
 
 
 def _clear_away(spec: dict[str, Any]) -> None:
@@ -152,9 +150,8 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                stat = file.read()
-                children.setdefault(int(stat[stat.rindex(b")") + 2 :].split()[1]), []).append(int(name))
+            with contextlib.suppress(OSError, ValueError):
+                children.setdefault(int(_stat(int(name))[1]), []).append(int(name))
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -162,6 +159,13 @@ def descendants(root: int) -> list[int]:
         found += below
         waiting += below
     return found
+
+
+def _stat(pid: int) -> list[bytes]:
+    """What the kernel tells of a process: its state, its parent, and more."""
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        told = file.read()
+    return told[told.rindex(b")") + 2 :].split()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Who would be latest: the jobs that make the tail of completion times, whatever their scale.
 
-Shortest-first takes from the longest what it gives to others. How long is long depends on the trace, so nothing here is
-in seconds: a job is foreseen to complete at its age and what it has left, and those near to the few that are foreseen
-to be last, and far from the middle one of all, are the tail. A few of them cost the others little: the latest, as long
-as together they are few, are not stopped. Further ones must first have waited for as long as they, and those before
-them, would hold up everybody.
+Shortest-first takes from the longest what it gives to others. How long is long depends on the trace, so nothing but the
+patience, which guards against starving, is in seconds: a job is foreseen to complete at its age and what it has left,
+and those near to the few that are foreseen to be last, and far from the middle one of all, are the tail. A few of them
+cost the others little: the latest, as long as together they are few, are not stopped. Further ones must first have
+waited for as long as they, and those before them, would hold up everybody.
 """
 
 from __future__ import annotations
