@@ -77,7 +77,7 @@ def evaluate_steps(profiles: Mapping[str, Profile], jobs: int, seed: int, told: 
         progress, linear = progress.fold(snapshot), linear.fold(snapshot)
         seen += _look(cluster, snapshot, (progress, linear), next_share)
         for row in snapshot.changed:
-            if snapshot.jobs.state[row] >= 7:
+            if snapshot.jobs.is_over(row):
                 ends[snapshot.jobs.job(row).id] = snapshot.now
         told(len(ends) / jobs)
         cluster.apply(decide(restless, snapshot).plan)

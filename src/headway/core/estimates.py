@@ -49,6 +49,42 @@ class Basis(enum.IntEnum):
     ERRATIC = 9
     TARGET = 10
 
+    @property
+    def odd(self) -> bool:
+        """The job reports, but its reports are not believed."""
+        return self in _ODD
+
+    @property
+    def believed(self) -> bool:
+        """Something is known of the job, and nothing speaks against it."""
+        return self is not Basis.NOTHING and self not in _ODD
+
+    @property
+    def own_word(self) -> bool:
+        """It rests on the job's own reports, or on what its user declared."""
+        return self.believed and self is not Basis.HISTORY
+
+
+_ODD = frozenset({Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC})
+_IS_ODD = np.array([basis.odd for basis in sorted(Basis)])
+_IS_OWN_WORD = np.array([basis.own_word for basis in sorted(Basis)])
+
+
+def odd(bases: CodeArray) -> BoolArray:
+    """`Basis.odd` of a whole column."""
+    found: BoolArray = _IS_ODD[bases]
+    return found
+
+
+def own_word(bases: CodeArray) -> BoolArray:
+    """`Basis.own_word` of a whole column."""
+    found: BoolArray = _IS_OWN_WORD[bases]
+    return found
+
+
+OVERRUN_SHARE = 0.1
+"""A job that should be done by now and is not is expected to need this share of what it has trained."""
+
 
 BASES: dict[Basis, str] = {
     Basis.NOTHING: "nothing is known: no time was declared, no like job has run and it has not reported",

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.states import STATES, TRAINING
+from headway.core.states import OVER, STATES, TRAINING
 
 Rows = npt.NDArray[np.intp]
 _STATE = 0
 """Where a record has it."""
 _TRAINS = bytes(state in TRAINING for state in STATES).ljust(256, b"\0")
+_IS_OVER = bytes(state in OVER for state in STATES).ljust(256, b"\0")
 
 
 class Standing:
@@ -92,3 +93,8 @@ def waiting(states: npt.NDArray[np.uint8]) -> Rows:
 def training(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Looked up byte by byte, which is several times faster than comparing."""
     return np.frombuffer(states.tobytes().translate(_TRAINS), np.bool_)
+
+
+def over(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which rows are finished, failed or cancelled."""
+    return np.frombuffer(states.tobytes().translate(_IS_OVER), np.bool_)

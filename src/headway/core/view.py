@@ -19,8 +19,8 @@ from headway.core.columns import PLACE, Record, Worked
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.shape import Shape
-from headway.core.standing import training, waiting
-from headway.core.states import STATES, State
+from headway.core.standing import over, training, waiting
+from headway.core.states import OVER, STATES, State
 
 if TYPE_CHECKING:
     from headway.core.table import Table
@@ -242,6 +242,13 @@ class Jobs:
 
     def training(self) -> BoolArray:
         return training(self.column("state"))
+
+    def over(self) -> BoolArray:
+        """By row: whether the job is finished, failed or cancelled."""
+        return over(self.column("state"))
+
+    def is_over(self, row: int) -> bool:
+        return STATES[self.value(row, "state")] in OVER
 
     def running(self) -> npt.NDArray[np.intp]:
         """Rows of jobs that train and are not in flight: the ones a policy may touch."""

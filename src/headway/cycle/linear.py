@@ -46,7 +46,7 @@ class Linear:
         for sample in snapshot.samples:
             tracks[sample.job] = _extend(tracks.get(sample.job), sample)
         for row in snapshot.changed:
-            if snapshot.jobs.state[row] >= 7:  # over: nothing more will be asked
+            if snapshot.jobs.is_over(row):  # nothing more will be asked
                 tracks.pop(snapshot.jobs.job(row).id, None)
         return Linear(tracks)
 

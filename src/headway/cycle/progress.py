@@ -18,7 +18,7 @@ from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
-from headway.core.states import OVER, State
+from headway.core.states import State
 from headway.cycle.declared import declared_beliefs
 from headway.cycle.known import NO_REPORTS, NOT_SILENT, Known, Row
 from headway.cycle.like import Like, asked_setting
@@ -30,7 +30,6 @@ from headway.predict.shapes import Length
 from headway.predict.speed import Fit, Setting, workers_per_node
 from headway.predict.track import Track, Where
 
-_OVER = tuple(int(state) for state in OVER)
 CURVE_SPREAD = 0.6
 """When a loss stops falling is known no better than this."""
 MOST_SPREAD = 2.0
@@ -56,7 +55,7 @@ class Progress:
 
     def fold(self, snapshot: Snapshot) -> Progress:
         jobs = snapshot.jobs
-        over = [row for row in snapshot.changed if jobs.value(row, "state") in _OVER]
+        over = [row for row in snapshot.changed if jobs.is_over(row)]
         reported = [row for sample in snapshot.samples if (row := jobs.row_of.get(sample.job)) is not None]
         self.known.follow(self.tracks, snapshot, reported)
         if not snapshot.samples and not over:
@@ -133,7 +132,7 @@ class Progress:
         beliefs = Beliefs(
             left, at, training, spread, columns.growth[:count].copy(), columns.growth_since[:count].copy(), basis
         )
-        unknown = np.flatnonzero(np.isnan(left) & (jobs.state < _OVER[0]))
+        unknown = np.flatnonzero(np.isnan(left) & ~jobs.over())
         self._tell_like(snapshot, known, beliefs, unknown)
         return beliefs
 

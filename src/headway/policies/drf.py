@@ -14,6 +14,7 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.fill import may_fit
 from headway.policies.place import place_asked
 
@@ -49,7 +50,7 @@ def drf(snapshot: Snapshot) -> Plan:
 def _held(snapshot: Snapshot) -> FloatArray:
     """By user and kind: the share of the cluster that the user's jobs hold, in flight or not."""
     jobs = snapshot.jobs
-    rows = np.flatnonzero((jobs.state > 0) & (jobs.state < 7))
+    rows = np.flatnonzero((jobs.state != int(State.WAITING)) & ~jobs.over())
     size = np.where(jobs.size[rows] > 0, jobs.size[rows] / np.maximum(jobs.width[rows], 1), 1.0)
     shares = _demands(snapshot)[jobs.shape[rows]] * size[:, None]
     held: FloatArray = np.zeros((len(jobs.users), len(snapshot.nodes.kinds)))

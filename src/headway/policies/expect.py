@@ -18,20 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.core.estimates import Basis
+from headway.core.estimates import OVERRUN_SHARE, odd, own_word
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.policies.rank import Rows, seconds_left
 
-OWN_WORD = (Basis.DECLARED, Basis.STEPS, Basis.CURVE, Basis.TARGET)
-"""The job's own reports, or its user's word."""
-ODD = (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC)
-OVERRUN = 0.1
-"""A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 ANY_LENGTH = 2.0
 """Spread of lengths where nobody knows: two thirds of them within a factor of seven and a half."""
 _LIMITS = np.linspace(-3.0, 3.0, 25)
-_OWN, _ODD = (np.isin(np.arange(256), [int(basis) for basis in bases]) for bases in (OWN_WORD, ODD))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,17 +52,17 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
         return Expected(cheapest_try(nan, nan, trained, trial, told=none), none, none, again)
     left, basis = seconds_left(snapshot, rows), estimates.beliefs.basis
     if basis is None:
-        shown, odd = ~np.isnan(left), np.zeros(len(rows), np.bool_)
+        shown, doubted = ~np.isnan(left), np.zeros(len(rows), np.bool_)
     else:
-        shown, odd = _OWN[basis[rows]] & ~np.isnan(left), _ODD[basis[rows]]
-    seconds = np.where((left <= 0.0) & (trained > 0.0), OVERRUN * trained, left)
+        shown, doubted = own_word(basis[rows]) & ~np.isnan(left), odd(basis[rows])
+    seconds = np.where((left <= 0.0) & (trained > 0.0), OVERRUN_SHARE * trained, left)
     median = np.where(np.isnan(seconds), np.maximum(trained, trial), seconds)
     vague = np.flatnonzero(~shown)
     if len(vague):
         spread = estimates.spread()[rows[vague]]
-        told = (trained[vague] < trial) & ~odd[vague]
+        told = (trained[vague] < trial) & ~doubted[vague]
         seconds[vague] = cheapest_try(seconds[vague], spread, trained[vague], trial, told=told)
-    return Expected(seconds, shown, odd, median)
+    return Expected(seconds, shown, doubted, median)
 
 
 def cheapest_try(

@@ -24,7 +24,7 @@ from headway.core.draft import Draft
 from headway.core.node import BoolArray, FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.core.states import OVER, State
+from headway.core.states import State
 from headway.policies.classes import first_within, priority_class, shares
 from headway.policies.expect import Expected, expected
 from headway.policies.fill import fits_empty
@@ -42,7 +42,6 @@ _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""
 LOOK_AGAIN = 60.0
 """Seconds after which it is looked again who is in whose way, while jobs share the cpu of nodes."""
-_OVER = min(int(state) for state in OVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,7 @@ class Headway:
         """By row: the least comes first. Also asks to be called when a trial is half over, and over."""
         snapshot = draft.snapshot
         jobs, now = snapshot.jobs, snapshot.now
-        rows = np.flatnonzero(jobs.state < _OVER)
+        rows = np.flatnonzero(~jobs.over())
         found, share = expected(snapshot, rows, self.trial), shares(snapshot, rows)
         state, trained = jobs.state[rows], jobs.trained_seconds(now)[rows]
         up = (state > int(State.WAITING)) & (state < int(State.STOPPING))

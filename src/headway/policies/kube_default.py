@@ -96,7 +96,7 @@ def _some_pod_fits(draft: Draft, rows: Rows) -> Rows:
 def _freed(snapshot: Snapshot) -> FloatArray:
     """Moments at which a job ended, as far as the snapshot still knows, up to now."""
     jobs = snapshot.jobs
-    moments: FloatArray = np.unique(jobs.since[jobs.state >= 7])
+    moments: FloatArray = np.unique(jobs.since[jobs.over()])
     return moments
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.core.estimates import Counts
+from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
 from headway.policies.sizes import bounds, capacity, demand, dominant_share, held, ladder
 
 FINE = 12
 """Up to so many sizes of one role are all tried; beyond that, doublings and the sizes half-way between them."""
-OVERRUN = 0.1
-"""A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +69,7 @@ def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, Need
     """By row. Starting a job costs `restart` seconds."""
     whole, left, spread = capacity(snapshot), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
     speed, trained = snapshot.estimates.speed, snapshot.jobs.trained_seconds(snapshot.now)
-    left = np.where((left <= 0.0) & (trained > 0.0), OVERRUN * trained, left)
+    left = np.where((left <= 0.0) & (trained > 0.0), OVERRUN_SHARE * trained, left)
     made = {}
     for row in rows:
         now = held(snapshot, row)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.estimates import Basis, Growth
+from headway.core.estimates import Growth
 from headway.core.job import Job
 from headway.core.node import IntArray
 from headway.core.placement import Placement
@@ -24,7 +24,6 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.predict.sharing import Claim, Tenant, ends, level
 
-BELIEVED = (Basis.DECLARED, Basis.HISTORY, Basis.STEPS, Basis.CURVE)
 WANTS_LESS = 0.8
 """A job that uses less than this share of what it could have wants no more than it uses."""
 LEAST_SECONDS = 60.0
@@ -80,7 +79,7 @@ def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
     growth = snapshot.estimates.growth()[0] if snapshot.estimates.known and where else np.zeros(0, np.uint8)
     found = Tenancy(kind, parallel, {})
     for row, placement in where.items():
-        known = row < len(left) and snapshot.estimates.basis(row) in BELIEVED and math.isfinite(left[row])
+        known = row < len(left) and snapshot.estimates.basis(row).believed and math.isfinite(left[row])
         seconds = float(left[row]) if known else _as_long_again(snapshot, row)
         grows = Growth(int(growth[row])) if known else Growth.UNKNOWN
         nodes = placement.used_nodes()

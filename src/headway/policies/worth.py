@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from headway.core.estimates import Basis, Counts
+from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
@@ -25,7 +25,6 @@ from headway.predict.scaling import computes, plain_speed
 
 __all__ = ["FURTHER", "MARK", "Terms", "Worth", "larger_sizes"]
 
-_ODD = (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC)
 LONGEST_PATH = 48
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
@@ -33,8 +32,6 @@ FARTHEST = 4.0
 """So many nodes apart, servers and workers are taken to be as far apart as can be."""
 MARK = 1
 """Thousandths of a core by which a job that was cut in vain is known: see `release`."""
-OVERRUN = 0.1
-"""A job that should be done by now and is not: it is believed to need this share of what it has trained."""
 
 
 class Worth:
@@ -58,7 +55,7 @@ class Worth:
             return "It keeps its size: it is not elastic, or does not allow to be scaled."
         if not self.snapshot.estimates.known:
             return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
-        if self.snapshot.estimates.basis(row) in _ODD:
+        if self.snapshot.estimates.basis(row).odd:
             return "It keeps its size: its reports are not believed."
         if math.isnan(self._seconds(row)):
             return "It keeps its size: nobody knows how long it has left."
@@ -199,7 +196,7 @@ class Worth:
         seconds = float(self._left[row])
         if seconds <= 0.0 and row in snapshot.placements:
             trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
-            return OVERRUN * (trained + max(0.0, snapshot.now - since))
+            return OVERRUN_SHARE * (trained + max(0.0, snapshot.now - since))
         return seconds if math.isfinite(seconds) else math.nan
 
     def _unproven(self, row: int) -> bool:

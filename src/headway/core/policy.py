@@ -1,0 +1,32 @@
+"""What a policy is: a pure function from a snapshot to a plan, and what else it may offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+
+Policy = Callable[[Snapshot], Plan]
+"""A pure function. One that starts parts of gangs says so with an attribute `gangless = True`."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A policy that can say more about a job than why it waits: its score, its size, whether it moves."""
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """By topic, ready for JSON; empty where there is nothing to say about this job.
+
+        A value that is a text is shown as it is; a mapping with a `sentence` shows that sentence.
+        """
+
+
+def is_gangless(policy: Policy) -> bool:
+    return bool(getattr(policy, "gangless", False))
+
+
+def explain_with(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+    """What the policy says about this job; nothing where it does not explain."""
+    return policy.explain(snapshot, row) if isinstance(policy, Explains) else {}
