@@ -23,6 +23,12 @@ def _headway(*words: str) -> str:
     return result.output
 
 
+@pytest.fixture(autouse=True)
+def _in_the_root(monkeypatch):
+    """A recorded policy file is named from there."""
+    monkeypatch.chdir(HERE.parents[1])
+
+
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name.removesuffix(".log.gz"))
 def test_a_recorded_run_is_decided_as_it_was(log):
     assert "0 plans differ" in _headway("replay", str(log))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from headway.core.gang import Phase, SaveRound
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
 from headway.kube.intent import Intent, Share
-from headway.kube.replica import Phase, Replica
+from headway.kube.replica import Replica
 from headway.kube.view import Create, Delete, View
 
 NOW = 1000.0
@@ -25,7 +26,7 @@ def on(*nodes: str, role: str = "worker", amounts=SMALL) -> Share:
     return Share(role, nodes, amounts)
 
 
-def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.RUNNING, **fields: object) -> Replica:
+def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: object) -> Replica:
     role, attempt = fields.pop("role", "worker"), fields.pop("attempt", 0)
     name = f"j-{attempt}-{role}-{index}"
     made = {"name": name, "uid": f"uid-{name}", "role": role, "index": index, "attempt": attempt, "node": node}
@@ -35,6 +36,12 @@ def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.RUNNING, **fiel
 
 def a_view(intent: Intent, *pods: Replica, **fields: object) -> View:
     return View(**{"name": "j", "job": JOB, "intent": intent, "replicas": pods, "now": NOW, **fields})
+
+
+def saves(asked: int, saved: int, failed: str = "") -> SaveRound:
+    """A request to so many replicas that so many have answered."""
+    replicas = [("worker", index) for index in range(asked)]
+    return SaveRound(1, frozenset(replicas), frozenset(replicas[:saved]), failed)
 
 
 def meant(state: State, **fields: object) -> Intent:

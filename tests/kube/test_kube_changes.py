@@ -23,9 +23,10 @@ from intents import (
     delete,
     meant,
     on,
+    saves,
 )
 
-from headway.core.asking import ask_again_at
+from headway.core.gang import Phase, ask_again_at
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Scale, Start, Stop
 from headway.core.plan import Resize as ResizeJob
@@ -33,8 +34,7 @@ from headway.core.states import State
 from headway.kube.begin import adopted, begun
 from headway.kube.intent import pack, unpack
 from headway.kube.reconcile import reconcile
-from headway.kube.replica import Phase
-from headway.kube.view import AskSave, Patience, Refusal, Resize, Saves
+from headway.kube.view import AskSave, Patience, Refusal, Resize
 
 # ── changes ──
 
@@ -111,11 +111,11 @@ def test_a_move_saves_first():
     step = reconcile(a_view(MOVING, *BOTH))
     assert (step.intent, step.actions) == (MOVING, (AskSave(),))
     assert step.wake == NOW + 1, "nobody was asked: ask again soon"
-    assert reconcile(a_view(MOVING, *BOTH, saves=Saves(2, 1))).actions == ()
+    assert reconcile(a_view(MOVING, *BOTH, saves=saves(2, 1))).actions == ()
 
 
 def test_saved_it_leaves_and_starts_elsewhere_as_another_attempt():
-    step = reconcile(a_view(MOVING, *BOTH, saves=Saves(2, 2)))
+    step = reconcile(a_view(MOVING, *BOTH, saves=saves(2, 2)))
     assert (step.intent.state, step.intent.saved, step.intent.attempt) == (State.MOVING, True, 1)
     assert step.actions == (delete(BOTH[0], 1), delete(BOTH[1], 1))
     going = [replace(pod, deleting=True) for pod in BOTH]
@@ -126,7 +126,7 @@ def test_saved_it_leaves_and_starts_elsewhere_as_another_attempt():
     assert (up.intent.state, up.intent.allocation) == (State.RUNNING, MOVING.target)
 
 
-@pytest.mark.parametrize("fields", [{"now": NOW + 99}, {"saves": Saves(2, 1, "disk full")}])
+@pytest.mark.parametrize("fields", [{"now": NOW + 99}, {"saves": saves(2, 1, "disk full")}])
 def test_without_an_acknowledged_checkpoint_it_stays(fields):
     stopping = meant(State.STOPPING, allocation=TWO, until=NOW + 9)
     for intent in (MOVING, stopping):
@@ -144,7 +144,7 @@ def test_moved_but_refused_there_it_waits():
 def test_a_stop_saves_then_drains_then_waits():
     intent = meant(State.STOPPING, allocation=TWO, until=NOW + 9, reason="Preempted")
     assert reconcile(a_view(intent, *BOTH)).actions == (AskSave(),)
-    saved = reconcile(a_view(intent, *BOTH, saves=Saves(1, 1)))
+    saved = reconcile(a_view(intent, *BOTH, saves=saves(1, 1)))
     assert saved.intent.draining
     assert saved.actions == (delete(BOTH[0], 1), delete(BOTH[1], 1))
     gone = reconcile(a_view(saved.intent)).intent
@@ -183,7 +183,7 @@ def test_after_a_restart_a_flight_has_its_time_again():
 PLACE = Placement(((0, 1),))
 PREEMPT = Stop(JOB.id, Because.PREEMPTED)
 REFUSED = {
-    "a stop, as it could not save": (PREEMPT, BOTH, {"saves": Saves(2, 1, "disk full")}),
+    "a stop, as it could not save": (PREEMPT, BOTH, {"saves": saves(2, 1, "disk full")}),
     "a move, as it did not save in time": (Move(JOB.id, PLACE), BOTH, {"now": NOW + 99}),
     "a scale": (Scale(JOB.id, "worker", (0, 1, 2)), BOTH, {"refusal": Refusal("quota")}),
     "a resize": (
@@ -218,7 +218,7 @@ def test_a_job_that_did_as_it_was_told_has_refused_nothing():
     scaled = begun(refused, Scale(JOB.id, "worker", (0,)), (on("n1"),), NOW, Patience())
     assert reconcile(a_view(scaled, BOTH[0])).intent.declined == 0
     for leaving in (replace(MOVING, declined=5), meant(State.STOPPING, allocation=TWO, until=NOW + 9, declined=5)):
-        assert reconcile(a_view(leaving, *BOTH, saves=Saves(1, 1))).intent.declined == 0
+        assert reconcile(a_view(leaving, *BOTH, saves=saves(1, 1))).intent.declined == 0
 
 
 def test_every_decision_becomes_an_intent_with_a_time_out():

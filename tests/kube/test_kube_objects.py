@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.job import Can, Job, JobId, Role, Target
+from headway.core.gang import Losses, Phase
+from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.shape import shape_of
@@ -19,7 +20,7 @@ from headway.kube.nodes import NodeTable, pod_requests
 from headway.kube.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
 from headway.kube.places import allocation_of, placement_of
 from headway.kube.pods import Making, merge, pod_of
-from headway.kube.replica import Phase, replica_of
+from headway.kube.replica import replica_of
 from headway.kube.spec import SpecError, job_of, manifest_of, read_spec
 from headway.kube.status import Progress, status_of
 from headway.kube.view import Create
@@ -38,7 +39,6 @@ def roles(draw, name):
         after=draw(st.sampled_from([(), ("chief",)])) if name != "chief" else (),
         command=tuple(draw(st.lists(st.text(max_size=5), max_size=3))),
         env=tuple(sorted(draw(st.dictionaries(st.text(min_size=1, max_size=3), st.text(max_size=3))).items())),
-        restarts_alone=draw(st.booleans()),
     )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def a_job(draw):
         priority=draw(st.integers(-5, 5)), submit=100.0, deadline=draw(st.sampled_from([None, 160.0])),
         target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
         steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
+        success=draw(st.sampled_from([Success(), Success(roles=("chief",), any_replica=True)])),
         can=Can(draw(st.integers(0, 31))), checkpoints=draw(st.booleans()),
     )  # fmt: skip
 
@@ -102,11 +103,12 @@ shares = st.builds(
     Share, names, st.tuples() | st.tuples(st.just("n1")) | st.tuples(st.just("n1"), st.just("n2")),
     st.just((("cpu", 500),)),
 )  # fmt: skip
+losses = st.builds(Losses, st.lists(st.floats(1, 9), min_size=1).map(tuple), st.integers(-1, 99))
 intents = st.builds(
     Intent, state=st.sampled_from(State), attempt=st.integers(0, 9), allocation=st.tuples(shares),
     target=st.tuples(shares), since=st.floats(1, 1e10), until=st.sampled_from([float("inf"), 5.5]),
-    draining=st.booleans(), saved=st.booleans(), interruptions=st.integers(0, 4),
-    lost_at_step=st.integers(-1, 99), refusals=st.integers(0, 9), reason=st.text(max_size=5),
+    draining=st.booleans(), saved=st.booleans(), losses=losses, refusals=st.integers(0, 9),
+    reason=st.text(max_size=5),
 )  # fmt: skip
 
 
@@ -205,11 +207,11 @@ def a_pod(phase="Failed", ended=None, **status) -> Pod:
 @pytest.mark.parametrize(
     ("pod", "phase", "words"),
     [
-        (a_pod("Running"), Phase.RUNNING, ""),
+        (a_pod("Running"), Phase.UP, ""),
         (a_pod("Pending"), Phase.PENDING, ""),
-        (a_pod("Succeeded", {"exitCode": 0}), Phase.SUCCEEDED, ""),
+        (a_pod("Succeeded", {"exitCode": 0}), Phase.DONE, ""),
         (a_pod(ended={"exitCode": 3, "reason": "Error"}), Phase.FAILED, "exit code 3"),
-        (a_pod(ended={"exitCode": 139}), Phase.FAILED, "exit code 139"),
+        (a_pod(ended={"exitCode": 139}), Phase.FAILED, "signal 11 (SIGSEGV)"),
         (a_pod(ended={"exitCode": 137}), Phase.LOST, "signal 9"),
         (a_pod(ended={"exitCode": 143}), Phase.LOST, "signal 15"),
         (a_pod(ended={"exitCode": 137, "reason": "OOMKilled"}), Phase.FAILED, "memory"),

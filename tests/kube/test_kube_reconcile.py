@@ -20,9 +20,9 @@ from intents import (
     on,
 )
 
+from headway.core.gang import Losses, Phase
 from headway.core.states import State
 from headway.kube.reconcile import reconcile
-from headway.kube.replica import Phase
 from headway.kube.view import Bind, Create, Refusal
 
 # ── starting ──
@@ -109,29 +109,30 @@ def test_a_pod_that_can_never_be_fails_the_job():
 
 @pytest.mark.parametrize("intent", [RUNNING, STARTING])
 def test_all_succeeded_is_finished_and_logs_are_kept(intent):
-    done = (a_pod(0, "n1", Phase.SUCCEEDED), a_pod(1, "n2", Phase.SUCCEEDED))
+    done = (a_pod(0, "n1", Phase.DONE), a_pod(1, "n2", Phase.DONE))
     step = reconcile(a_view(intent, *done))
     assert step.intent.state is State.FINISHED
     assert step.actions == ()
 
 
-def test_a_role_that_is_done_gives_the_others_time_and_then_ends_them():
+def test_workers_that_are_done_give_their_server_time_and_then_end_it():
     intent = replace(RUNNING, allocation=(on("n1", role="ps"), on("n1", "n2")))
-    done = a_pod(role="ps", phase=Phase.SUCCEEDED, finished_at=NOW - 3)
-    step = reconcile(a_view(intent, done, *BOTH, job=PS_JOB))
+    done = (a_pod(0, "n1", Phase.DONE, finished_at=NOW - 9), a_pod(1, "n2", Phase.DONE, finished_at=NOW - 3))
+    server = a_pod(role="ps")
+    step = reconcile(a_view(intent, server, *done, job=PS_JOB))
     assert step.intent == intent
     assert step.wake == NOW + 7
-    late = reconcile(a_view(intent, done, *BOTH, job=PS_JOB, now=NOW + 8))
+    late = reconcile(a_view(intent, server, *done, job=PS_JOB, now=NOW + 8))
     assert (late.intent.state, late.intent.goal) == (State.STOPPING, State.FINISHED)
-    assert late.actions == (delete(BOTH[0], 1), delete(BOTH[1], 1))
-    assert reconcile(a_view(late.intent, done, job=PS_JOB)).intent.state is State.FINISHED
+    assert late.actions == (delete(server, 1),)
+    assert reconcile(a_view(late.intent, *done, job=PS_JOB)).intent.state is State.FINISHED
 
 
 def test_an_error_after_the_work_is_done_does_not_spoil_it():
     intent = replace(RUNNING, allocation=(on("n1", role="ps"), on("n1", "n2")))
-    done = a_pod(role="ps", phase=Phase.SUCCEEDED, finished_at=NOW - 1)
-    late = (a_pod(0, "n1", Phase.SUCCEEDED), a_pod(1, "n2", Phase.FAILED))
-    assert reconcile(a_view(intent, done, *late, job=PS_JOB)).intent.state is State.FINISHED
+    done = (a_pod(0, "n1", Phase.DONE), a_pod(1, "n2", Phase.DONE))
+    server = a_pod(role="ps", phase=Phase.FAILED)
+    assert reconcile(a_view(intent, server, *done, job=PS_JOB)).intent.state is State.FINISHED
 
 
 def test_an_exit_code_fails_the_job_and_takes_the_gang_down():
@@ -162,7 +163,7 @@ def test_a_lost_replica_takes_the_gang_down_and_it_starts_again(state, loss):
         assert step.intent.goal is State.WAITING
     else:
         assert step.intent.state is State.WAITING
-    assert (step.intent.interruptions, step.intent.lost_at_step) == (1, 7)
+    assert step.intent.losses == Losses((NOW,), 7)
     assert not any(isinstance(action, Create) for action in step.actions)
 
 
@@ -175,10 +176,10 @@ def test_a_node_that_is_gone_loses_its_pods_and_they_are_forgotten():
 
 
 def test_losses_without_progress_are_counted():
-    intent = replace(RUNNING, interruptions=3, lost_at_step=7)
-    assert reconcile(a_view(intent, BOTH[0], step=8)).intent.interruptions == 1
+    intent = replace(RUNNING, losses=Losses((NOW - 3, NOW - 2, NOW - 1), 7))
+    assert reconcile(a_view(intent, BOTH[0], step=8)).intent.losses == Losses((NOW,), 8)
     step = reconcile(a_view(intent, BOTH[0], step=7)).intent
-    assert (step.goal, step.interruptions) == (State.FAILED, 4)
+    assert (step.goal, len(step.losses.times)) == (State.FAILED, 4)
 
 
 def test_pods_that_nobody_means_are_deleted():

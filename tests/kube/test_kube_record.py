@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headway.core.board import Board
+from headway.core.gang import Phase
 from headway.core.job import Job, JobId, Role, Target
 from headway.core.node import Nodes
 from headway.core.states import State
@@ -25,6 +26,10 @@ def a_record(attempt: int = 1, state: State = State.RUNNING) -> Record:
     job = Job(id=J, roles=(Role(name="ps"),), steps=100)
     intent = Intent(state=state, attempt=attempt)
     return Record(Meta(name="j", uid="u"), job, {}, intent, intent, dirty=False)
+
+
+def a_replica(index: int) -> Replica:
+    return Replica(name=f"p-{index}", role="ps", index=index, attempt=1, phase=Phase.UP)
 
 
 def heard(record: Record, *events, now: float = 10.0) -> list[bool]:
@@ -65,27 +70,33 @@ def test_nobody_is_asked_to_save_before_all_that_can_are_there():
     record = a_record(state=State.MOVING)
     shards = [Connected(J, "ps", index, 1, True, None) for index in range(2)]
     deaf = Connected(J, "worker", 0, 1, False, None)
+    for index in range(2):
+        record.replicas[f"uid-{index}"] = a_replica(index)
     heard(record, *shards, deaf)
-    assert record.can_be_saved_by([]) == 0
-    assert record.can_be_saved_by([shards[0], deaf]) == 0, "the other shard would be missing"
-    assert record.can_be_saved_by([*shards, shards[0], deaf]) == 2
+    assert not record.ask_to_save([])
+    assert not record.ask_to_save([shards[0], deaf]), "the other shard would be missing"
+    assert record.ask_to_save([*shards, shards[0], deaf])
+    assert record.saves.asked == {("ps", 0), ("ps", 1)}, "each once, however many connections it has"
     earlier = Connected(J, "ps", 1, 0, True, None)
-    assert record.can_be_saved_by([shards[0], earlier]) == 0
+    assert not record.ask_to_save([shards[0], earlier])
+    del record.replicas["uid-1"]
+    assert record.ask_to_save([shards[0]]), "a replica that is gone need not be waited for"
 
 
 def test_only_answers_to_the_present_request_count():
     record = a_record(state=State.MOVING)
     record.begin_save()
-    record.asked = 2
-    heard(record, Saved(J, "ps", 0, 1, record.request - 1, 5), Saved(J, "ps", 0, 1, None, 5))
-    assert not record.acknowledged
-    heard(record, Saved(J, "ps", 0, 1, record.request, 5), Saved(J, "ps", 0, 1, record.request, 5))
-    assert record.acknowledged == {("ps", 0)}
-    heard(record, SaveFailed(J, "ps", 1, 1, record.request, "disk full"))
-    assert record.save_failed == "disk full"
+    request = record.saves.request
+    record.saves = replace(record.saves, asked=frozenset({("ps", 0), ("ps", 1)}))
+    heard(record, Saved(J, "ps", 0, 1, request - 1, 5), Saved(J, "ps", 0, 1, None, 5))
+    heard(record, SaveFailed(J, "ps", 0, 1, request - 1, "an earlier one"))
+    assert (record.saves.saved, record.saves.failed) == (frozenset(), "")
+    heard(record, Saved(J, "ps", 0, 1, request, 5), Saved(J, "ps", 0, 1, request, 5))
+    assert record.saves.saved == {("ps", 0)}
+    heard(record, SaveFailed(J, "ps", 1, 1, request, "disk full"))
+    assert record.saves.failed == "disk full"
     record.begin_save()
-    assert not record.acknowledged
-    assert not record.save_failed
+    assert (record.saves.saved, record.saves.failed) == (frozenset(), "")
 
 
 def test_what_an_answer_means():

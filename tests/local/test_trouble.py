@@ -63,7 +63,8 @@ def test_a_killed_replica_starts_again_from_its_checkpoint(scripts):
     run = Run(scripts, [job])
     run.go(policy)
     assert run.state("a") == "FINISHED"
-    assert "killed by signal 9; it starts again" in run.notes["a"][0]
+    assert "worker-0 was killed by signal 9 (SIGKILL)" in run.notes["a"][0]
+    assert "it starts again" in run.notes["a"][0]
     assert "from 5" in run.output("a")
 
 
@@ -71,7 +72,7 @@ def test_a_replica_that_is_always_killed_fails_in_the_end(scripts):
     (scripts / "die.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
     run = Run(scripts, [a_local_job("a", scripts, "die.py"), _good(scripts)]).go(first_fit)
     assert run.state("a") == "FAILED"
-    assert "4 times in a row" in run.notes["a"][-1]
+    assert "lost 4 times without progress" in run.notes["a"][-1]
     assert run.state("good") == "FINISHED"
 
 

@@ -60,7 +60,7 @@ def test_jobs_survive_the_log():
         roles=(
             Role(name="ps", replicas=1, least=0, most=2, request=(("cpu", 5),), limit=(("cpu", 9),)),
             Role(name="worker", selector=(("k", "v"),), tolerates=("t",), accelerator="A", after=("ps",), near=("ps",),
-                 apart=("worker",), restarts_alone=True, command=("a", "b"), env=(("X", "1"),)),
+                 apart=("worker",), command=("a", "b"), env=(("X", "1"),)),
         ),
     )  # fmt: skip
     assert unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job)))) == job

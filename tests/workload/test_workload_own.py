@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.core.errors import UserError
-from headway.core.job import Can, Job, JobId, Role, Target
+from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node
 from headway.workload.open import open_workload
 from headway.workload.published import schemas
@@ -77,10 +77,11 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     ps = Role(name="ps", request=(("cpu", 1500),), limit=(("cpu", 2000),), near=("worker",), tolerates=("spot",))
     worker = Role(
         name="worker", replicas=2, least=1, most=4, request=(("fpga", 1), ("gpu", 1)), after=("ps",), apart=("ps",),
-        selector=(("zone", "a"),), command=("python", "x.py"), env=(("A", "1"),), restarts_alone=True,
+        selector=(("zone", "a"),), command=("python", "x.py"), env=(("A", "1"),),
     )  # fmt: skip
     job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False,
-              target=Target(metric="accuracy", value=0.9, higher=True))  # fmt: skip
+              target=Target(metric="accuracy", value=0.9, higher=True),
+              success=Success(roles=("worker",), any_replica=True))  # fmt: skip
     nodes = (
         *(
             Node(name=f"big-{i}", capacity=(("cpu", 8000), ("gpu", 4)), domain="r1", labels=(("zone", "a"),))

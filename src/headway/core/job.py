@@ -62,8 +62,6 @@ class Role:
     """Roles of the same job that these replicas exchange data with."""
     apart: tuple[str, ...] = ()
     """Roles of the same job that these replicas should not share a node with."""
-    restarts_alone: bool = False
-    """A replica of this role may be restarted without the rest of the gang."""
     command: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
@@ -86,6 +84,19 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """Which replicas must end well for the job to have succeeded; in the shape of JobSet's success policy."""
+
+    roles: tuple[str, ...] = ()
+    """Empty: `chief` or `master` if there is one, else the roles that no other role comes after."""
+    any_replica: bool = False
+    """One replica of these roles is enough; else all of them must end well."""
+
+
+_DEFAULT_SUCCESS = Success()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A training job as submitted. Nothing here changes while it lives."""
 
@@ -105,6 +116,7 @@ class Job:
     seconds: float | None = None
     """Training time at the asked-for size, as the user declares it."""
     can: Can = _EVERYTHING
+    success: Success = _DEFAULT_SUCCESS
     checkpoints: bool = True
     """It saves on request and goes on from there; without this it is never moved or stopped voluntarily."""
     model: str = ""

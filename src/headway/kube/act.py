@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
 from headway.kube.intent import Allocation, Share, wanted
-from headway.kube.replica import Phase, Replica
+from headway.kube.replica import Replica
 from headway.kube.view import Action, AskSave, Bind, Create, Delete, Resize, View, all_up, matched, up
 
 PORT = 2222
@@ -123,12 +124,12 @@ def _adjust(view: View, allocation: Allocation) -> Iterator[Action]:
         for replica in matched(share, view.mine())[0]:
             spec = dict(replica.spec)
             meant = {kind: amount for kind, amount in share.amounts if kind in spec}
-            if replica.phase is Phase.RUNNING and meant != spec:
+            if replica.phase is Phase.UP and meant != spec:
                 yield Resize(replica.name, replica.uid, tuple(sorted(meant.items())))
 
 
 def _ask(view: View) -> Iterator[Action]:
     intent = view.intent
     leaving = (intent.state is State.MOVING and not intent.saved) or intent.state is State.STOPPING
-    if leaving and view.saves.asked == 0:
+    if leaving and not view.saves.asked:
         yield AskSave()

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headway.core.board import Board
+from headway.core.gang import SaveRound
 from headway.core.job import JobId
 from headway.core.states import OVER, State
 from headway.kube.begin import adopted
@@ -113,7 +114,7 @@ class Admission:
         written = intent if memory.intent.since else None
         record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
         record.savers = set(memory.savers)
-        record.request = int(time.time() * 1000)  # not one that an earlier process asked
+        record.saves = SaveRound(int(time.time() * 1000))  # not one that an earlier process asked
         record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
         if memory.step:
             record.progress = record.progress_written = Progress(memory.step, job.steps)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from headway.core.asking import ask_again_at
 from headway.core.board import Board
+from headway.core.gang import ask_again_at
 from headway.core.job import JobId
 from headway.core.node import Nodes
 from headway.core.plan import Deed, Plan, Reserve
@@ -255,10 +255,8 @@ class KubeCluster:
         self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
 
     def _send(self, record: Record, step: Step, now: float) -> None:
-        if AskSave() in step.actions:
-            record.asked = record.can_be_saved_by(self._server.connected(record.job.id))
-            if record.asked:
-                self._server.save(record.job.id, record.request)
+        if AskSave() in step.actions and record.ask_to_save(self._server.connected(record.job.id)):
+            self._server.save(record.job.id, record.saves.request)
         status = None
         if not record.withdrawn and (record.written != record.intent or self._progress_due(record, now)):
             status = status_for(record, self.board, self.setup.began)

@@ -41,13 +41,10 @@ def hear(record: Record, event: Event, board: Board, now: float, began: float) -
 
 def _answer(record: Record, event: Saved | SaveFailed) -> None:
     """Only what answers the present request; a checkpoint that a script makes by itself is not one for the gang."""
-    if event.request != record.request or not record.asked:
-        return
-    if isinstance(event, SaveFailed):
-        record.save_failed = event.why or "it gave no reason"
-    else:
-        record.acknowledged.add((event.role, event.index))
-    record.dirty = True
+    error = event.why if isinstance(event, SaveFailed) else None
+    answered = record.saves.answered((event.role, event.index), event.request, error)
+    record.dirty |= answered != record.saves
+    record.saves = answered
 
 
 def _report(record: Record, event: Reported | Done, sample: Sample, began: float) -> bool:

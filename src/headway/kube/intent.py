@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from headway.core.gang import Losses
 from headway.core.job import Amounts
-from headway.core.states import IN_FLIGHT, State
+from headway.core.states import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +58,14 @@ class Intent:
     """A stopping job's pods go, whatever they say."""
     saved: bool = False
     """A moving job has saved: it no longer stays where it was."""
-    interruptions: int = 0
-    """How often it was lost since it last made progress."""
-    lost_at_step: int = -1
-    """How far it was when it was last lost."""
+    losses: Losses = Losses()
+    """Since it last made progress; times are seconds since 1970."""
     refusals: int = 0
     """How often in a row a start was refused."""
     declined: int = 0
     """How often in a row something else was asked of it while it ran, in vain."""
     reason: str = ""
     message: str = ""
-
-    @property
-    def in_flight(self) -> bool:
-        return self.state in IN_FLIGHT
 
 
 def wanted(intent: Intent) -> Allocation | None:
@@ -82,6 +77,11 @@ def wanted(intent: Intent) -> Allocation | None:
     if intent.state is State.STOPPING and intent.draining:
         return None
     return intent.allocation
+
+
+class _Losses(msgspec.Struct):
+    times: list[float] = []
+    step: int = -1
 
 
 class _Status(msgspec.Struct):
@@ -96,8 +96,7 @@ class _Status(msgspec.Struct):
     goal: str = ""
     draining: bool = False
     saved: bool = False
-    interruptions: int = 0
-    lostAtStep: int = -1  # noqa: N815  as it stands in the object
+    losses: _Losses = msgspec.field(default_factory=_Losses)
     refusals: int = 0
     declined: int = 0
     reason: str = ""
@@ -125,8 +124,7 @@ def pack(intent: Intent) -> dict[str, Any]:
         "until": intent.until if math.isfinite(intent.until) else None,
         "goal": PHASES[intent.goal] if intent.state is State.STOPPING else None,
         "draining": intent.draining or None, "saved": intent.saved or None,
-        "interruptions": intent.interruptions or None,
-        "lostAtStep": intent.lost_at_step if intent.lost_at_step >= 0 else None,
+        "losses": {"times": list(intent.losses.times), "step": intent.losses.step} if intent.losses.times else None,
         "refusals": intent.refusals or None, "declined": intent.declined or None,
         "reason": intent.reason or None, "message": intent.message or None,
     }  # fmt: skip
@@ -143,7 +141,7 @@ def unpack(raw: bytes) -> Remembered:
         target=_unpack(status.target), since=status.since,
         until=math.inf if status.until is None else status.until,
         goal=STATES[status.goal] if status.goal else State.WAITING, draining=status.draining, saved=status.saved,
-        interruptions=status.interruptions, lost_at_step=status.lostAtStep, refusals=status.refusals,
+        losses=Losses(tuple(status.losses.times), status.losses.step), refusals=status.refusals,
         declined=status.declined, reason=status.reason, message=status.message,
     )  # fmt: skip
     return Remembered(_sound(intent), status.history, step if isinstance(step, int) else 0, frozenset(status.savers))

@@ -9,14 +9,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from headway.core.gang import Life, Phase, Verdict, back_off_seconds, judge
 from headway.core.states import OVER, State
 from headway.kube.intent import Allocation, Intent, Share
-from headway.kube.replica import Phase, Replica
-from headway.kube.view import View, all_up, matched, sound
-
-MOST_INTERRUPTIONS = 3
-MOST_REFUSALS = 10
-LONGEST_BACK_OFF_SECONDS = 60.0
+from headway.kube.replica import Replica
+from headway.kube.view import View, all_up, matched
 
 
 def observe(view: View) -> Intent:
@@ -37,61 +34,45 @@ def observe(view: View) -> Intent:
 # ── the gang: whole, done, failed or lost? ──────────────────────────────────────────────────────────────────
 
 
-def _judged(view: View) -> Intent | None:  # noqa: PLR0911  verdicts in their order
+def gang_verdict(view: View) -> Verdict:
+    """What the gang rule says of the pods that there are."""
+    intent = view.intent
     present = [replica for replica in view.mine() if not replica.deleting]
-    finished = _finished(view, present)
-    if finished is not None:
-        return finished
-    lost = next((r for r in present if r.phase is Phase.LOST or (r.node in view.gone and not r.over)), None)
-    failed = next((r for r in present if r.phase is Phase.FAILED), None)
-    refused = next((r for r in present if r.phase is Phase.REFUSED), None)
-    missing = _missing(view, present)
-    if lost is not None and (missing or _being_made(view.intent)):
-        return _interrupted(view, lost.why or f"node {lost.node} is gone")
-    if failed is not None:
-        return take_down(view, State.FAILED, "ProgramFailed", failed.why)
-    if missing:
-        return _interrupted(view, missing)
-    if refused is not None and _being_made(view.intent):
-        return _refused(view, refused.why)
-    if view.intent.state is State.SCALING and (lost or refused):
-        return _stay(view, "ScaleRefused", (lost or refused or present[0]).why)
-    return None
+    members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
+    wanted = {share.role: len(share.nodes) for share in _required(intent)}
+    return judge(view.job, wanted, members, view.now, starting=_being_made(intent), grace=view.patience.grace)
+
+
+def _judged(view: View) -> Intent | None:
+    verdict = gang_verdict(view)
+    match verdict.life:
+        case Life.DONE if any(not replica.over for replica in view.mine() if not replica.deleting):
+            return take_down(view, State.FINISHED, "Succeeded", "")
+        case Life.DONE:
+            return settle(view.intent, State.FINISHED, view.now)
+        case Life.FAILED:
+            return take_down(view, State.FAILED, "ProgramFailed", verdict.why)
+        case Life.LOST:
+            return _interrupted(view, verdict.why)
+        case Life.WAIT if math.isfinite(verdict.until):
+            return view.intent
+    return _not_taken(view)
+
+
+def _not_taken(view: View) -> Intent | None:
+    """A pod that was to join the gang and did not: a start is refused, a job that was scaled stays as it was."""
+    away = (Phase.REFUSED, Phase.LOST, Phase.FAILED)
+    stray = next((r for r in view.mine() if not r.deleting and r.phase in away), None)
+    if stray is None:
+        return None
+    if _being_made(view.intent):
+        return _refused(view, stray.why)
+    return _stay(view, "ScaleRefused", stray.why) if view.intent.state is State.SCALING else None
 
 
 def _being_made(intent: Intent) -> bool:
     """The gang is not whole yet, and need not be."""
     return intent.state is State.STARTING or (intent.state is State.MOVING and intent.saved)
-
-
-def _finished(view: View, present: list[Replica]) -> Intent | None:
-    """Done once every replica ended well; or once one role did and the rest has had time to follow."""
-    required = list(_required(view.intent))
-    done = [share for share in required if share.nodes and _ended_well(share, present)]
-    if not done:
-        return None
-    rest = [r for r in present if not r.over]
-    if len(done) == len([share for share in required if share.nodes]) and not rest:
-        return settle(view.intent, State.FINISHED, view.now)
-    if not rest or view.now >= lingers_until(view):
-        return take_down(view, State.FINISHED, "Succeeded", "")
-    return view.intent
-
-
-def _ended_well(share: Share, present: list[Replica]) -> bool:
-    ended = [r for r in present if r.role == share.role and r.phase is Phase.SUCCEEDED]
-    return len(ended) >= len(share.nodes)
-
-
-def lingers_until(view: View) -> float:
-    """Until when the others may go on after a role is wholly done; infinity where none is."""
-    present = [replica for replica in view.mine() if not replica.deleting]
-    ends = []
-    for share in _required(view.intent):
-        if share.nodes and _ended_well(share, present):
-            ended = [r for r in present if r.role == share.role and r.phase is Phase.SUCCEEDED]
-            ends.append(max(r.finished_at or view.intent.since for r in ended))
-    return min(ends) + view.patience.linger if ends else math.inf
 
 
 def _required(intent: Intent) -> Iterator[Share]:
@@ -102,18 +83,6 @@ def _required(intent: Intent) -> Iterator[Share]:
     other = intent.target if intent.state is State.SCALING else None
     for share, towards in zip(intent.allocation, other or intent.allocation, strict=True):
         yield share if len(share.nodes) <= len(towards.nodes) else towards
-
-
-def _missing(view: View, present: list[Replica]) -> str:
-    """What the gang lacks that it had; a gang that is only being made lacks nothing yet."""
-    intent = view.intent
-    if _being_made(intent):
-        return ""
-    for share in _required(intent):
-        there = sum(sound(r) and r.node not in view.gone and r.role == share.role for r in present)
-        if there < len(share.nodes):
-            return f"{len(share.nodes) - there} of {len(share.nodes)} replicas of role {share.role!r} disappeared"
-    return ""
 
 
 # ── what was begun: has it ended? ───────────────────────────────────────────────────────────────────────────
@@ -185,7 +154,7 @@ def has(replica: Replica, share: Share) -> bool:
 
 def _saving(view: View) -> Intent:
     intent, saves = view.intent, view.saves
-    if saves.asked and saves.acknowledged >= saves.asked:
+    if saves.is_complete:
         if intent.state is State.STOPPING:
             return replace(intent, draining=True, saved=True, declined=0, until=math.inf)
         until = view.now + view.patience.start
@@ -213,7 +182,7 @@ def settle(intent: Intent, state: State, now: float) -> Intent:
     """The job is down, for now or for ever."""
     return Intent(
         state=state, attempt=intent.attempt + (state is State.WAITING), since=now,
-        interruptions=intent.interruptions, lost_at_step=intent.lost_at_step, refusals=intent.refusals,
+        losses=intent.losses, refusals=intent.refusals,
         reason=intent.reason if intent.draining else state.name.capitalize(),
         message=intent.message if intent.draining else "",
     )  # fmt: skip
@@ -247,10 +216,10 @@ def _interrupted(view: View, why: str) -> Intent:
     intent = view.intent
     if intent.state is State.STOPPING and intent.goal is State.CANCELLED:
         return take_down(view, State.CANCELLED, "Cancelled", why)
-    count = 1 if view.step > intent.lost_at_step else intent.interruptions + 1
-    counted = replace(view, intent=replace(intent, interruptions=count, lost_at_step=view.step))
-    if count > MOST_INTERRUPTIONS:
-        return take_down(counted, State.FAILED, "Interrupted", f"lost {count} times without progress, last: {why}")
+    losses = intent.losses.another(view.now, view.step, view.limits)
+    counted = replace(view, intent=replace(intent, losses=losses))
+    if losses.too_many(view.limits):
+        return take_down(counted, State.FAILED, "Interrupted", losses.sentence(why))
     return take_down(counted, State.WAITING, "Interrupted", why)
 
 
@@ -258,13 +227,12 @@ def _refused(view: View, why: str) -> Intent:
     """A start that was refused is tried again, after a while that grows."""
     count = view.intent.refusals + 1
     counted = replace(view, intent=replace(view.intent, refusals=count))
-    if count > MOST_REFUSALS:
+    if count > view.limits.refusals:
         return take_down(counted, State.FAILED, "Refused", f"refused {count} times in a row, last: {why}")
-    back_off = min(2.0 ** (count - 1), LONGEST_BACK_OFF_SECONDS)
     going = take_down(counted, State.WAITING, "Refused", why)
     if going.state is State.WAITING:  # nothing was made yet: it backs off as a job that is still going
         going = replace(
             counted.intent, state=State.STOPPING, draining=True, goal=State.WAITING, target=None,
             since=view.now, saved=False, reason="Refused", message=why,
         )  # fmt: skip
-    return replace(going, until=view.now + back_off)
+    return replace(going, until=view.now + back_off_seconds(count))

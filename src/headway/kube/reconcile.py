@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headway.core.states import OVER, State
 from headway.kube.act import act
-from headway.kube.observe import lingers_until, observe
+from headway.kube.observe import gang_verdict, observe
 from headway.kube.view import Step, View
 
 ASK_AGAIN_SECONDS = 1.0
@@ -22,7 +22,14 @@ def reconcile(view: View) -> Step:
     intent = observe(view)
     if intent != view.intent:
         view = replace(view, intent=intent, refusal=None)
-    return Step(intent, act(view), _wake(view))
+    return Step(intent, () if _is_settling(view) else act(view), _wake(view))
+
+
+def _is_settling(view: View) -> bool:
+    """A replica has ended, and the others have a moment: nothing is made or cleared away before the verdict."""
+    intent = view.intent
+    resting = intent.state in OVER or intent.state is State.WAITING or intent.draining
+    return not resting and math.isfinite(gang_verdict(view).until)
 
 
 def _wake(view: View) -> float:
@@ -32,8 +39,8 @@ def _wake(view: View) -> float:
         return math.inf
     moments = [intent.until]
     if not intent.draining:
-        moments.append(lingers_until(view))
+        moments.append(gang_verdict(view).until)
     saving = not intent.saved and intent.state in (State.MOVING, State.STOPPING) and not intent.draining
-    if saving and view.saves.asked == 0:
+    if saving and not view.saves.asked:
         moments.append(view.now + ASK_AGAIN_SECONDS)
     return min(moments)

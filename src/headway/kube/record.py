@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headway.core.gang import ReplicaKey, SaveRound, to_ask
 from headway.core.job import Job
 from headway.core.snapshot import Sample
 from headway.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
@@ -16,7 +17,7 @@ from headway.kube.objects import Meta, Pod
 from headway.kube.remote import Outcome
 from headway.kube.replica import Replica, replica_of
 from headway.kube.status import Progress
-from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, Saves, View
+from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, View
 from headway.listen import Connected
 
 log = logging.getLogger("headway.kube")
@@ -60,12 +61,9 @@ class Record:
     """The attempt that last reported."""
     sample: Sample | None = None
     """Not yet in a snapshot."""
-    savers: set[tuple[str, int]] = field(default_factory=set)
+    savers: set[ReplicaKey] = field(default_factory=set)
     """Replicas that said in this attempt that they can save: without one of them a checkpoint is not whole."""
-    request: int = 0
-    asked: int = 0
-    acknowledged: set[tuple[str, int]] = field(default_factory=set)
-    save_failed: str = ""
+    saves: SaveRound = SaveRound()
 
     @property
     def step(self) -> int:
@@ -76,8 +74,7 @@ class Record:
             name=self.meta.name, job=self.job, intent=self.intent,
             replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
             now=now, step=self.step, gone=gone,
-            saves=Saves(self.asked, len(self.acknowledged), self.save_failed),
-            refusal=self.refusal, withdrawn=self.withdrawn, patience=patience,
+            saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, patience=patience,
         )  # fmt: skip
 
     def see(self, pod: Pod) -> None:
@@ -92,13 +89,15 @@ class Record:
 
     def begin_save(self) -> None:
         """A new round: earlier answers no longer count."""
-        self.request += 1
-        self.asked, self.acknowledged, self.save_failed = 0, set(), ""
+        self.saves = self.saves.next()
 
-    def can_be_saved_by(self, connected: Iterable[Connected]) -> int:
-        """How many are to be asked; none before all that can save are there, so that no part is missing."""
-        there = {(who.role, who.index) for who in connected if who.can_save and who.attempt == self.intent.attempt}
-        return len(there) if there >= self.savers else 0
+    def ask_to_save(self, connected: Iterable[Connected]) -> bool:
+        """Whether there is somebody to ask now; who it is stands in `saves`."""
+        attempt = self.intent.attempt
+        there = {(who.role, who.index) for who in connected if who.can_save and who.attempt == attempt}
+        present = {(r.role, r.index) for r in self.replicas.values() if r.attempt == attempt and not r.over}
+        self.saves = replace(self.saves, asked=to_ask(self.savers, there, present))
+        return bool(self.saves.asked)
 
     def turn(self, intent: Intent) -> None:
         """To another intent; what was refused and who spoke belongs to the one before."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
+from headway.core.gang import Member, Phase, exit_sentence, phase_of_exit
 from headway.core.job import Amounts
 from headway.core.quantity import CPU, MEMORY, QuantityError, parse
 from headway.kube.objects import (
@@ -20,21 +20,8 @@ from headway.kube.objects import (
 
 MAIN = "main"
 """The container that trains."""
-KILLED = frozenset({129, 130, 137, 143})
-"""Exit codes of a program that somebody else ended: SIGHUP, SIGINT, SIGKILL, SIGTERM."""
+OUT_OF_MEMORY = "OOMKilled"
 _STUCK = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateContainerError"})
-
-
-class Phase(enum.Enum):
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    """Its program ended with an error."""
-    LOST = "lost"
-    """It was killed, evicted or preempted: not its program's fault."""
-    REFUSED = "refused"
-    """The kubelet would not run it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +46,16 @@ class Replica:
     """cpu and memory as the kubelet says it gives them; None where it does not say."""
     cannot_resize: str = ""
 
+    def member(self, *, gone: bool, since: float) -> Member:
+        """As the gang rule sees it; `gone` where its node is, `since` where nobody says when it ended."""
+        if gone and not self.over:
+            return Member(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
+        ended_at, cause = self.finished_at or since, OUT_OF_MEMORY in self.why
+        return Member(self.role, self.index, self.phase, ended_at, self.why or self.phase.value, cause)
+
     @property
     def over(self) -> bool:
-        return self.phase not in (Phase.PENDING, Phase.RUNNING)
+        return self.phase not in (Phase.PENDING, Phase.UP)
 
 
 def replica_of(pod: Pod) -> Replica | None:
@@ -95,9 +89,9 @@ def _judge(pod: Pod) -> tuple[Phase, str]:
     status = pod.status
     match status.phase:
         case "Running":
-            return Phase.RUNNING, ""
+            return Phase.UP, ""
         case "Succeeded":
-            return Phase.SUCCEEDED, ""
+            return Phase.DONE, ""
         case "Failed":
             return _judge_failed(pod)
     for container in status.containerStatuses:
@@ -115,14 +109,13 @@ def _judge_failed(pod: Pod) -> tuple[Phase, str]:
         lost = status.reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Preempting")
         return (Phase.LOST if lost else Phase.REFUSED), why
     worst = max(ended, key=lambda end: end.exitCode)
-    if worst.reason == "OOMKilled":
-        return Phase.FAILED, f"{name} used more memory than it asked for and was killed (OOMKilled)"
+    if worst.reason == OUT_OF_MEMORY:
+        return Phase.FAILED, f"{name} used more memory than it asked for and was killed ({OUT_OF_MEMORY})"
     if worst.reason in ("StartError", "ContainerCannotRun"):
         return Phase.FAILED, f"{name} could not be started: {worst.message[:300]}"
-    if status.reason or worst.exitCode in KILLED:
-        told = status.reason or f"killed by signal {worst.exitCode - 128}"
-        return Phase.LOST, f"{name}: {told}"
-    return Phase.FAILED, f"{name} ended with exit code {worst.exitCode}"
+    if status.reason:
+        return Phase.LOST, f"{name}: {status.reason}"
+    return phase_of_exit(worst.exitCode), exit_sentence(name, worst.exitCode)
 
 
 def _infeasible(pod: Pod) -> str:

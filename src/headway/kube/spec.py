@@ -12,10 +12,21 @@ import msgspec
 
 from headway.core.job import Job, JobId, Role
 from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
-from headway.spelling.fields import RoleFields, TargetFields
-from headway.spelling.job import Wrong, can_entry, can_of, check_roles, role_entry, role_of, target_entry, target_of
+from headway.spelling.fields import RoleFields, SuccessFields, TargetFields
+from headway.spelling.job import (
+    Wrong,
+    can_entry,
+    can_of,
+    check_roles,
+    role_entry,
+    role_of,
+    success_entry,
+    success_of,
+    target_entry,
+    target_of,
+)
 
-_CAMEL = {"restarts_alone": "restartsAlone", "at_least": "atLeast", "at_most": "atMost"}
+_CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}
 
 
@@ -32,6 +43,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Seconds after submission."""
     steps: int | None = None
     target: TargetFields | None = None
+    success: SuccessFields | None = None
     seconds: float | None = None
     can: list[str] | None = None
     checkpoints: bool = True
@@ -64,14 +76,14 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
     roles = tuple(_role(name, role) for name, role in spec.roles.items())
     try:
         check_roles(roles)
-        can, target = can_of(spec.can), target_of(spec.target)
+        can, target, success = can_of(spec.can), target_of(spec.target), success_of(spec.success, roles)
     except Wrong as wrong:
         raise SpecError(f"spec.{wrong}") from wrong
     return Job(
         id=job_id(meta.namespace, meta.name), roles=roles, user=spec.user, queue=spec.queue,
         priority=spec.priority, submit=submit,
         deadline=None if spec.deadline is None else submit + spec.deadline,
-        steps=spec.steps, target=target, seconds=spec.seconds, can=can,
+        steps=spec.steps, target=target, seconds=spec.seconds, can=can, success=success,
         checkpoints=spec.checkpoints, model=spec.model, directory=spec.directory,
     )  # fmt: skip
 
@@ -118,6 +130,8 @@ def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: 
     written["roles"] = _renamed({role.name: role_entry(role) for role in job.roles}, _CAMEL)
     if job.target is not None:
         written["target"] = _renamed(target_entry(job.target), _CAMEL)
+    if success := success_entry(job.success):
+        written["success"] = success
     metadata: dict[str, Any] = {"name": job.id, "namespace": namespace}
     if submitted_at is not None:
         metadata["annotations"] = {SUBMITTED: f"{submitted_at:.6f}"}

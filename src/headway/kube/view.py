@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from headway.core.gang import GRACE_SECONDS, Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
-from headway.core.states import State
 from headway.kube.intent import Allocation, Intent, Share
-from headway.kube.replica import Phase, Replica
+from headway.kube.replica import Replica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +21,10 @@ class Patience:
     resize: float = 60.0
     save: float = 60.0
     """For training to acknowledge a checkpoint."""
-    linger: float = 10.0
-    """For the other roles to end once one is wholly done."""
+    grace: float = GRACE_SECONDS
+    """For the other replicas to end once the job has succeeded."""
     lost_node: float = 60.0
     """For a node to come back before its pods count as lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saves:
-    """How the training answered the request to save."""
-
-    asked: int = 0
-    acknowledged: int = 0
-    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +47,11 @@ class View:
     """How far training is, as it last said."""
     gone: frozenset[str] = frozenset()
     """Nodes that are no more."""
-    saves: Saves = Saves()
+    saves: SaveRound = SaveRound()
     refusal: Refusal | None = None
     withdrawn: bool = False
     patience: Patience = field(default_factory=Patience)
+    limits: RestartLimits = field(default_factory=RestartLimits)
 
     def mine(self) -> list[Replica]:
         """Pods of the present attempt."""
@@ -146,7 +138,7 @@ def _take(lacking: Counter[str], node: str) -> bool:
 
 
 def sound(replica: Replica) -> bool:
-    return not replica.deleting and replica.phase in (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED)
+    return not replica.deleting and replica.phase in (Phase.PENDING, Phase.UP, Phase.DONE)
 
 
 def up(share: Share, replicas: list[Replica]) -> bool:
@@ -157,6 +149,3 @@ def up(share: Share, replicas: list[Replica]) -> bool:
 
 def all_up(allocation: Allocation, replicas: list[Replica]) -> bool:
     return all(up(share, replicas) for share in allocation)
-
-
-UP = frozenset({State.RUNNING, State.SCALING, State.RESIZING})

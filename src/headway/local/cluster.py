@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headway.core.asking import ask_again_at
 from headway.core.board import Board
+from headway.core.gang import Life, RestartLimits, Verdict, ask_again_at, back_off_seconds
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.plan import Because, Deed, Move, Plan, Reserve, Resize, Scale, Start, Stop
@@ -29,12 +29,9 @@ from headway.local.flights import Flight, Landing, Patience, Pilot
 from headway.local.gang import Gang, Grounds
 from headway.local.limits import Limits
 from headway.local.machine import cores_of
-from headway.local.replica import Replica
 
 BEAT_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
-LINGER_SECONDS = 10.0
-MOST_INTERRUPTIONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +43,7 @@ class Setup:
     """Seconds since 1970 at which the run's clock showed zero; kept over restarts."""
     patience: Patience = field(default_factory=Patience)
     cgroups: bool = True
+    limits: RestartLimits = field(default_factory=RestartLimits)
 
 
 class LocalCluster:
@@ -55,7 +53,6 @@ class LocalCluster:
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._gangs: dict[JobId, Gang] = {}
         self._flights: dict[JobId, Flight] = {}
-        self._lingering: dict[JobId, float] = {}
         self._socket_folder = Path(tempfile.mkdtemp(prefix="headway-"))
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._mouth, False)
@@ -63,6 +60,7 @@ class LocalCluster:
         self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._ring)
         self.limits = Limits(f"{zlib.crc32(bytes(setup.folder.resolve())):08x}", cgroups=setup.cgroups)
         self._grounds = Grounds(self.limits, cores_of(nodes.nodes), nodes.kinds, setup.folder, self.server.address)
+        self._limits = setup.limits
         self._pilot = Pilot(self.now, self.server, setup.patience)
         self._wake = math.inf
         self._happened = False
@@ -153,25 +151,19 @@ class LocalCluster:
             case Connected():
                 gang.connected(event)
             case Reported(step=step, loss=loss, total_steps=total):
-                if step < gang.step:
+                if not gang.heard_step(step):
                     return
-                if step > gang.step:
-                    gang.interruptions = 0
-                gang.step, gang.total_steps = step, total or gang.total_steps
+                gang.total_steps = total or gang.total_steps
                 metric = event.metric(gang.job.target)
                 self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps, metric))
                 self._heard = True
             case Saved(request=request):
-                if request == gang.asked:
-                    gang.saved.add(event.index * 64 + self._role_number(gang, event.role))
+                gang.saves = gang.saves.answered((event.role, event.index), request)
                 row = self.board.row(gang.job.id)
                 if row is not None and self.board.state(row) not in OVER:
                     self.board.saved(row, self.board.trained_seconds(row, self.now()))
-            case SaveFailed(why=why):
-                gang.refused[event.index] = why
-
-    def _role_number(self, gang: Gang, name: str) -> int:
-        return next((number for number, role in enumerate(gang.job.roles) if role.name == name), 0)
+            case SaveFailed(request=request, why=why):
+                gang.saves = gang.saves.answered((event.role, event.index), request, why)
 
     def _watch_processes(self) -> None:
         for job_id, gang in self._gangs.items():
@@ -182,16 +174,13 @@ class LocalCluster:
 
     def _judge(self, row: int, gang: Gang) -> None:
         """A running job's processes: all well, done, failed, or lost?"""
-        codes = [replica.poll() for replica in gang.replicas if not replica.leaving]
-        failed = gang.failed()
-        if codes and all(code == 0 for code in codes):
+        verdict = gang.verdict(self.now(), self._pilot.patience.grace)
+        if verdict.life is Life.DONE and not gang.alive():
             self._land(row, gang, Landing(State.FINISHED, None))
-        elif gang.leaders_done():
-            since = self._lingering.setdefault(gang.job.id, self.now())
-            if failed is not None or self.now() - since > LINGER_SECONDS:
-                self._bring_down(row, gang, Landing(State.FINISHED, None))
-        elif failed is not None:
-            self._bring_down(row, gang, self._after_failure(gang, failed))
+        elif verdict.life is Life.DONE:
+            self._bring_down(row, gang, Landing(State.FINISHED, None))
+        elif verdict.life in (Life.FAILED, Life.LOST):
+            self._bring_down(row, gang, self._after(gang, verdict))
 
     def _bring_down(self, row: int, gang: Gang, landing: Landing) -> None:
         """What is left of the gang goes; policies leave the job alone meanwhile."""
@@ -199,18 +188,14 @@ class LocalCluster:
         self._flights[gang.job.id] = self._pilot.take_down(gang, landing)
         self._happened = True
 
-    def _after_failure(self, gang: Gang, failed: Replica) -> Landing:
-        """A program that ends with an error, or for want of memory, has failed; one that was killed starts again."""
-        outputs, code = self._grounds.folder / "output" / gang.job.id, failed.exit_code or 0
-        if failed.over_memory:
-            why = f"{gang.name(failed)} was killed: it used more than its {failed.share.memory} MiB"
-            return Landing(State.FAILED, None, why)
-        if code <= 128:
-            return Landing(State.FAILED, None, f"a replica ended with exit code {code}; its output is in {outputs}")
-        gang.interruptions += 1
-        if gang.interruptions > MOST_INTERRUPTIONS:
-            return Landing(State.FAILED, None, f"killed by signal {code - 128} {gang.interruptions} times in a row")
-        return Landing(State.WAITING, None, f"a replica was killed by signal {code - 128}; it starts again")
+    def _after(self, gang: Gang, verdict: Verdict) -> Landing:
+        """What becomes of a gang that has failed, or was lost."""
+        if verdict.life is Life.FAILED:
+            return Landing(State.FAILED, None, verdict.why)
+        gang.losses = gang.losses.another(self.now(), gang.furthest, self._limits)
+        if gang.losses.too_many(self._limits):
+            return Landing(State.FAILED, None, gang.losses.sentence(verdict.why))
+        return Landing(State.WAITING, None, f"{verdict.why}; it starts again")
 
     def _fly(self) -> None:
         for job_id in list(self._flights):
@@ -224,7 +209,9 @@ class LocalCluster:
 
     def _land(self, row: int, gang: Gang, landing: Landing) -> None:
         if gang.broken is not None:
-            landing, gang.broken = self._after_failure(gang, gang.broken), None
+            landing, gang.broken = self._after(gang, gang.broken), None
+        if landing.refused:
+            landing = self._after_refusal(gang, landing)
         if landing.state is State.WAITING and not landing.saved:
             self.board.settle(row, State.WAITING, None, self.now())
             self.board.rewind(row)
@@ -232,19 +219,32 @@ class LocalCluster:
             self.board.settle(row, landing.state, landing.placement, self.now())
         if landing.why:
             self.board.note(gang.job.id, landing.why)
-        self._lingering.pop(gang.job.id, None)
+        if landing.state is State.RUNNING:
+            gang.refusals = 0
         if landing.state is State.RUNNING and landing.why:
             gang.declined, gang.declined_at = gang.declined + 1, self.now()
         else:
             gang.declined = 0
         self._happened = True
 
+    def _after_refusal(self, gang: Gang, landing: Landing) -> Landing:
+        """A start that was refused is tried again after a pause that grows, and not without end."""
+        gang.refusals += 1
+        gang.start_at = self.now() + back_off_seconds(gang.refusals)
+        if gang.refusals <= self._limits.refusals:
+            return landing
+        return Landing(State.FAILED, None, f"refused {gang.refusals} times in a row, last: {landing.why}")
+
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 
     def _may_begin(self, decision: Deed) -> bool:
         """What a job has just refused is left for later, whatever the policy wishes."""
         gang, now = self._gangs.get(decision.job), self.now()
-        then = now if gang is None else ask_again_at(decision, gang.declined, gang.declined_at, now)
+        if gang is None:
+            return True
+        then = ask_again_at(decision, gang.declined, gang.declined_at, now)
+        if isinstance(decision, Start):
+            then = max(then, gang.start_at)
         if then > now:
             self._wake = min(self._wake, then)
         return then <= now

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from headway.core.gang import GRACE_SECONDS, Life, ReplicaKey, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import State
@@ -24,6 +25,8 @@ class Landing:
     placement: Placement | None
     why: str = ""
     saved: bool = False
+    refused: bool = False
+    """A start that did not come about."""
 
 
 Flight = Generator[None, None, Landing]
@@ -40,6 +43,8 @@ class Patience:
     """For a replica that says that it can save; some say so only when their model is built."""
     save: float = 30.0
     stop: float = 20.0
+    grace: float = GRACE_SECONDS
+    """For the other replicas to end once the job has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class Pilot:
         why = yield from self._bring_up(gang, placement)
         if why:
             yield from self._take_down(gang)
-            return Landing(State.WAITING, None, why)
+            return Landing(State.WAITING, None, why, refused=True)
         return Landing(State.RUNNING, placement)
 
     def scale(self, gang: Gang, old: Placement, target: Placement) -> Flight:
@@ -96,7 +101,13 @@ class Pilot:
         why = yield from self._bring_up(gang, target)
         if why:
             yield from self._take_down(gang)
-            return Landing(State.WAITING, None, f"it was saved and stopped, but did not start elsewhere: {why}", True)
+            return Landing(
+                State.WAITING,
+                None,
+                f"it was saved and stopped, but did not start elsewhere: {why}",
+                saved=True,
+                refused=True,
+            )
         return Landing(State.RUNNING, target, "", True)
 
     def stop(self, gang: Gang, old: Placement, because: Because) -> Flight:
@@ -132,34 +143,38 @@ class Pilot:
     def _wait_up(self, gang: Gang, fresh: list[Replica]) -> Steps:
         give_up = self.clock() + self.patience.start
         while not gang.up(fresh, self.clock()):
-            gang.broken = gang.failed()
-            if gang.broken is not None:
-                return "a replica ended with an error"
+            verdict = gang.verdict(self.clock(), self.patience.grace, starting=True)
+            if verdict.life in (Life.FAILED, Life.LOST):
+                gang.broken = verdict
+                return verdict.why
             if self.clock() > give_up:
                 return f"a replica was not up after {self.patience.start:g} seconds"
             yield
         return ""
 
     def _save(self, gang: Gang) -> Steps:
-        gang.asked += 1
-        request = gang.asked
-        gang.saved.clear()
-        gang.refused.clear()
+        gang.saves = gang.saves.next()
         give_up = self.clock() + self.patience.speak
-        while not (speakers := self.server.save(gang.job.id, request)):
+        while not (asked := to_ask(gang.savers, self._can_save(gang), gang.present())):
             if self.clock() > give_up or not gang.alive():
-                return "none of its replicas can save"
+                return "none of its replicas can save" if not gang.savers else "not all that can save are connected"
             yield
+        gang.saves = replace(gang.saves, asked=asked)
+        self.server.save(gang.job.id, gang.saves.request)
         give_up = self.clock() + self.patience.save
-        while len(gang.saved) < speakers:
-            if gang.refused:
-                return f"it could not save: {next(iter(gang.refused.values()))}"
+        while not gang.saves.is_complete:
+            if gang.saves.failed:
+                return f"it could not save: {gang.saves.failed}"
             if not gang.alive():
                 return "it ended before it had saved"
             if self.clock() > give_up:
                 return f"it did not save within {self.patience.save:g} seconds"
             yield
         return ""
+
+    def _can_save(self, gang: Gang) -> set[ReplicaKey]:
+        connected = self.server.connected(gang.job.id)
+        return {(who.role, who.index) for who in connected if who.can_save and who.attempt == gang.attempt}
 
     def _take_down(self, gang: Gang) -> Generator[None, None, None]:
         yield from self._dismiss(gang.replicas)

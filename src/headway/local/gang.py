@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headway.core.gang import (
+    Losses,
+    Member,
+    Phase,
+    ReplicaKey,
+    SaveRound,
+    Verdict,
+    exit_sentence,
+    judge,
+    phase_of_exit,
+)
 from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
@@ -39,18 +51,22 @@ class Gang:
     replicas: list[Replica] = field(default_factory=list)
     step: int = -1
     """The last step reported in this attempt."""
+    furthest: int = -1
+    """The furthest step reported in any attempt."""
     total_steps: int | None = None
-    interruptions: int = 0
-    """In a row, without a step of progress in between."""
-    saved: set[int] = field(default_factory=set)
-    refused: dict[int, str] = field(default_factory=dict)
-    asked: int = 0
-    """Number of the last request to save."""
+    losses: Losses = Losses()
+    refusals: int = 0
+    """Starts that were refused in a row."""
+    start_at: float = -math.inf
+    """When it may be started again after a refused start."""
+    saves: SaveRound = SaveRound()
+    savers: set[ReplicaKey] = field(default_factory=set)
+    """Replicas that said in this attempt that they can save."""
     declined: int = 0
     """How often in a row something was asked of it while it ran, in vain."""
     declined_at: float = 0.0
-    broken: Replica | None = None
-    """One that ended with an error while the gang started."""
+    broken: Verdict | None = None
+    """Why the gang did not come up, where a replica ended while it started."""
 
     @property
     def checkpoint(self) -> Path:
@@ -60,7 +76,7 @@ class Gang:
         return self.grounds.folder / "output" / self.job.id / f"{role}-{index}.log"
 
     def begin_attempt(self, attempt: int) -> None:
-        self.attempt, self.replicas, self.step = attempt, [], -1
+        self.attempt, self.replicas, self.step, self.savers = attempt, [], -1, set()
 
     def launch(
         self, role: int, nodes: tuple[int, ...], share: Share, counts: dict[str, int], now: float
@@ -106,13 +122,35 @@ class Gang:
         named = dict(self.job.roles[role].request)
         return Share(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
 
-    def failed(self) -> Replica | None:
-        """One that ended with an error; where there are several, the cause rather than those that missed it."""
-        ended = [replica for replica in self.replicas if not replica.leaving and replica.poll()]
-        return next((replica for replica in ended if replica.over_memory), ended[0] if ended else None)
+    def verdict(self, now: float, grace: float, *, starting: bool = False) -> Verdict:
+        """What the gang rule says of its processes."""
+        members = [self._member(replica, now) for replica in self.replicas if not replica.leaving]
+        return judge(self.job, self.counts(), members, now, starting=starting, grace=grace)
+
+    def _member(self, replica: Replica, now: float) -> Member:
+        role, code = self.job.roles[replica.role].name, replica.poll()
+        if code is None:
+            return Member(role, replica.index, Phase.UP if replica.up else Phase.PENDING)
+        replica.ended_at = replica.ended_at or now
+        if replica.over_memory:
+            why = f"{self.name(replica)} was killed: it used more than its {replica.share.memory} MiB"
+            return Member(role, replica.index, Phase.FAILED, replica.ended_at, why, is_cause=True)
+        why = f"{exit_sentence(self.name(replica), code)}; its output is in {self.output(role, replica.index)}"
+        return Member(role, replica.index, phase_of_exit(code), replica.ended_at, why)
+
+    def heard_step(self, step: int) -> bool:
+        """Whether it is news; a step that goes backwards within an attempt is none."""
+        if step < self.step:
+            return False
+        self.step, self.furthest = step, max(step, self.furthest)
+        return True
+
+    def present(self) -> set[ReplicaKey]:
+        return {(self.job.roles[r.role].name, r.index) for r in self.replicas if not r.leaving and r.poll() is None}
 
     def connected(self, event: Connected) -> None:
         self.total_steps = event.total_steps or self.total_steps
+        self.savers |= {(event.role, event.index)} if event.can_save else set()
         for number, role in enumerate(self.job.roles):
             for replica in self.of(number) if role.name == event.role else []:
                 if replica.index == event.index:
@@ -136,15 +174,6 @@ class Gang:
 
     def alive(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.poll() is None]
-
-    def leaders_done(self) -> bool:
-        """Whether a role that others depend on has ended well: then the work is done, however the others end."""
-        leaders = {name for role in self.job.roles for name in role.after}
-        for number, role in enumerate(self.job.roles):
-            replicas = self.of(number)
-            if role.name in leaders and replicas and all(replica.poll() == 0 for replica in replicas):
-                return True
-        return len(self.job.roles) == 1 and any(replica.poll() == 0 for replica in self.replicas)
 
     def used_cores(self, now: float) -> float | None:
         """Cores used since last asked, over all replicas; None where nobody counts."""

@@ -34,6 +34,8 @@ class Replica:
     leaving: bool = False
     """It was told to go; how it ends is of no interest."""
     exit_code: int | None = None
+    ended_at: float = 0.0
+    """On the run's clock, when its end was first seen."""
     over_memory: bool = False
     """It, or something it started, was killed because together they used more memory than its share."""
     measured: tuple[float, float] = field(default=(0.0, 0.0))
@@ -45,6 +47,7 @@ class Replica:
             self.process.send_signal(signal.SIGTERM)
 
     def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
         if self.exit_code is None:
             self.exit_code = self.process.poll()
             if self.exit_code is not None:

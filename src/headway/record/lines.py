@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Can, Job, JobId, Role, Target
+from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
@@ -221,7 +221,9 @@ def unpack_job(packed: dict[str, Any]) -> Job:
     values = dict(packed)
     values["can"] = Can(values["can"])
     values["id"] = JobId(values["id"])
-    values["roles"] = tuple(_unpack_role(role) for role in values["roles"])
     if "target" in values:
         values["target"] = msgspec.convert(values["target"], Target)
+    if "success" in values:
+        values["success"] = msgspec.convert(values["success"], Success)
+    values["roles"] = tuple(_unpack_role(role) for role in values["roles"])
     return Job(**values)

@@ -1,25 +1,30 @@
 """The simulated cluster. All ends and arrivals of one instant come first, then one snapshot.
 
-It jumps from event to event: what is foretold stands in the agenda, arrivals in their list, failures in the weather.
+It jumps from event to event: expected ends are in the agenda, arrivals in their list, failures in `NodeFaults` and
+`Gangs`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs
+from headway.core.gang import Life
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
+from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Plan, Reserve, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, TRAINING, State
 from headway.predict.scaling import plain_speed
 from headway.sim.agenda import Agenda
-from headway.sim.faults import NO_FAULTS, Weather, health, refused, with_ready
+from headway.sim.faults import NO_FAULTS, NodeFaults, with_ready
+from headway.sim.gangs import Gangs
 from headway.sim.reporting import Reporter
 from headway.sim.sharing import Tenants
 from headway.sim.speed import ALONE, Speed
@@ -49,10 +54,9 @@ class SimCluster:
         self._next_arrival = 0
         self._agenda = Agenda()
         self._becauses: dict[JobId, Because] = {}
-        self._faulty = self.world.faults is not NO_FAULTS
-        self._weather = Weather(self.world.faults, nodes, self.world.seed, now) if self._faulty else None
-        self._starts: dict[JobId, int] = {}
-        self._health: dict[JobId, float] = {}
+        faulty = self.world.faults is not NO_FAULTS
+        self._node_faults = NodeFaults(self.world.faults, nodes, self.world.seed, now) if faulty else None
+        self._gangs = Gangs(self.world.faults, self.world.seed) if faulty else None
         self._tenants = Tenants(self.world.sharing, self.board) if self.world.sharing else None
         self._reporter = Reporter(self.world, self.board, self.work) if self.world.samples else None
         self._wake = math.inf
@@ -111,8 +115,9 @@ class SimCluster:
         agenda, arrivals = self._agenda, self._arrivals
         arrival = arrivals[self._next_arrival].submit if self._next_arrival < len(arrivals) else math.inf
         event = agenda.next()
-        repair = self._weather.next if self._weather is not None else math.inf
-        instant = min(arrival, event, self._wake, repair)
+        repair = self._node_faults.next if self._node_faults is not None else math.inf
+        exit_ = self._gangs.next if self._gangs is not None else math.inf
+        instant = min(arrival, event, self._wake, repair, exit_)
         if self._nothing_left(min(arrival, event)) or math.isinf(instant):
             return False
         self._count_cycle(instant)
@@ -121,8 +126,10 @@ class SimCluster:
             self._wake = math.inf
         while (happening := agenda.take(self.now)) is not None:
             self._happen(*happening)
+        if exit_ <= self.now:
+            self._replicas_ended()
         if repair <= self.now:
-            self._change_weather()
+            self._nodes_failed()
         while self._next_arrival < len(arrivals) and arrivals[self._next_arrival].submit <= self.now:
             self.arrive(arrivals[self._next_arrival])
             self._next_arrival += 1
@@ -134,7 +141,7 @@ class SimCluster:
             return False
         if not self.board.unfinished:
             return True
-        all_up = self._weather is None or not self._weather.any_down
+        all_up = self._node_faults is None or not self._node_faults.any_down
         return all_up and (math.isinf(self._wake) or self._idle_wakes > MOST_IDLE_WAKES)
 
     def _count_cycle(self, instant: float) -> None:
@@ -163,24 +170,58 @@ class SimCluster:
             return
         self.work.set_rate(row, 0.0, self.now)
         self.work.left[row] = 0.0
-        self._settle(row, State.FINISHED)
+        self._end(row, State.FINISHED)
+
+    def _end(self, row: int, state: State) -> None:
+        job_id = self.board.job(row).id
+        self._settle(row, state)
         self._agenda.forget(job_id)
         self._becauses.pop(job_id, None)
-        if self._faulty:
-            self._starts.pop(job_id, None)
-            self._health.pop(job_id, None)
+        if self._gangs is not None:
+            self._gangs.forget(job_id)
 
-    def _change_weather(self) -> None:
-        assert self._weather is not None
-        down, up = self._weather.change(self.now)
+    def _nodes_failed(self) -> None:
+        """Nodes go down or come up; gangs with a replica on one that went down are judged."""
+        assert self._node_faults is not None
+        down, up = self._node_faults.change(self.now)
         board = self.board
         held = [*board.placements().items(), *((row, flight.towards) for row, flight in board.flights().items())]
         for row, placement in held:
             if placement and board.state(row) in _UP and not down.isdisjoint(placement.used_nodes()):
-                lost = min(down & placement.used_nodes())
-                self._interrupt(row, f"node {board.nodes.nodes[lost].name} failed")
+                self._judge(row, placement, down)
         if down or up:
             board.set_nodes(with_ready(board.nodes, down, up))
+
+    def _replicas_ended(self) -> None:
+        assert self._gangs is not None
+        for job_id in self._gangs.due(self.now):
+            row = self.board.row(job_id)
+            placement = None if row is None else self.board.placement(row)
+            if row is not None and placement is not None and self.board.state(row) in TRAINING:
+                self._judge(row, placement, frozenset())
+
+    def _judge(self, row: int, placement: Placement, down: AbstractSet[int]) -> None:
+        assert self._gangs is not None
+        board = self.board
+        job, starting = board.job(row), board.state(row) not in TRAINING
+        verdict = self._gangs.verdict(job, placement, board.nodes, self.now, down=down, starting=starting)
+        match verdict.life:
+            case Life.DONE:
+                self._happen(job.id, landing=False)
+            case Life.FAILED:
+                self._fail(row, verdict.why)
+            case Life.LOST:
+                done = float(self.work.total[row]) - self.work.left_at(row, self.now)
+                losses = self._gangs.lose(job.id, self.now, done)
+                if losses.too_many(self._gangs.limits):
+                    self._fail(row, losses.sentence(verdict.why))
+                else:
+                    self._interrupt(row, verdict.why)
+
+    def _fail(self, row: int, why: str) -> None:
+        self.work.set_rate(row, 0.0, self.now)
+        self.board.note(self.board.job(row).id, why)
+        self._end(row, State.FAILED)
 
     def _interrupt(self, row: int, why: str) -> None:
         """The gang is gone; it waits, and will go on from its last checkpoint."""
@@ -233,22 +274,26 @@ class SimCluster:
             self.work.at[row] = self.now
             self._again = True
             return
-        if self._faulty and board.state(row) in (State.STARTING, State.MOVING) and self._refused(job):
-            self._settle(row, State.WAITING)
-            board.note(job.id, "a node refused a replica: the gang was released whole")
-            self._again = True
+        if not self._comes_up(row):
             return
         board.settle(row, State.RUNNING, flight.towards, self.now)
         if self._tenants is not None:
             self._notice(self._tenants.put(row, flight.towards))
         self.retime(row)
 
-    def _refused(self, job: Job) -> bool:
-        """Also throws the dice for the gang's health in this start."""
-        faults, seed = self.world.faults, self.world.seed
-        attempt = self._starts[job.id] = self._starts.get(job.id, 0) + 1
-        self._health[job.id] = health(faults, seed, job.id, attempt)
-        return refused(faults, seed, job.id, attempt)
+    def _comes_up(self, row: int) -> bool:
+        """Whether no node refuses a replica of a gang that starts; else the gang waits again, or has failed."""
+        job, state = self.board.job(row), self.board.state(row)
+        starts = state in (State.STARTING, State.MOVING)
+        if self._gangs is None or not starts or self._gangs.start(job, self.now):
+            return True
+        self._again = True
+        if self._gangs.refused_too_often(job.id):
+            self._fail(row, f"a node refused a replica {self._gangs.limits.refusals + 1} times in a row")
+            return False
+        self._settle(row, State.WAITING)
+        self.board.note(job.id, "a node refused a replica: the gang was released whole")
+        return False
 
     def resume(self, row: int) -> None:
         """A job that trains already, from an earlier life."""
@@ -284,8 +329,8 @@ class SimCluster:
             board.uses(row, cores)
         if company.neighbours:
             rate *= 1.0 - self.world.sharing.neighbour_loss * company.neighbours
-        if self._faulty:
-            rate *= self._health.get(job.id, 1.0)
+        if self._gangs is not None:
+            rate *= self._gangs.speed(job.id)
         if rate == self.work.rate.item(row) and job.id in self._agenda.ends:
             return False
         if rate != 1.0:

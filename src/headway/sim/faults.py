@@ -1,7 +1,7 @@
 """What goes wrong: nodes fail and are repaired, starts are refused, gangs have a slow replica.
 
-Chance depends on the seed and on the thing itself (which node and its how-manieth failure, which job and its
-how-manieth start), never on what was drawn before: another policy meets the same world.
+Chance depends on the seed and on the thing itself (the node and the number of its failure, the job and the number of
+its start), never on what was drawn before: another policy meets the same world.
 """
 
 from __future__ import annotations
@@ -26,8 +26,25 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaExit:
+    """A replica that is known to end."""
+
+    job: str
+    role: str
+    index: int = 0
+    after: float
+    """Seconds after its gang has come up."""
+    code: int
+    """Its exit code; 128 + N for signal N."""
+    out_of_memory: bool = False
+    attempt: int = 0
+    """Only in this start of the gang, counted from 1; 0 means in every one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     outages: tuple[Outage, ...] = ()
+    exits: tuple[ReplicaExit, ...] = ()
     mean_seconds_between: float = 0.0
     """Of one node, from its repair to its next failure, exponentially distributed; 0 means never."""
     mean_repair_seconds: float = 3600.0
@@ -47,7 +64,7 @@ def chance(seed: int, *what: object) -> random.Random:
     return random.Random(":".join(map(str, (seed, *what))))  # noqa: S311  a simulation, not a secret
 
 
-class Weather:
+class NodeFaults:
     """When which node goes down and comes up again."""
 
     def __init__(self, faults: Faults, nodes: Nodes, seed: int, now: float = 0.0) -> None:

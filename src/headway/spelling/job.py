@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.core.job import Amounts, Can, Role, Target, start_order
+from headway.core.job import Amounts, Can, Role, Success, Target, start_order
 from headway.core.quantity import CPU, GPU, MEMORY, parse, write
-from headway.spelling.fields import Limit, Number, RoleFields, TargetFields, amounts_of
+from headway.spelling.fields import Limit, Number, RoleFields, SuccessFields, TargetFields, amounts_of
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 _CAN = {flag.name.lower(): flag for flag in Can if flag.name}
@@ -37,7 +37,7 @@ def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Map
         name=name, replicas=fields.replicas, least=least, most=most, request=request,
         limit=_limit(fields.limit, request), selector=tuple(sorted(fields.selector.items())),
         tolerates=tuple(fields.tolerates), accelerator=fields.accelerator, after=tuple(fields.after),
-        near=tuple(fields.near), apart=tuple(fields.apart), restarts_alone=fields.restarts_alone,
+        near=tuple(fields.near), apart=tuple(fields.apart),
         command=tuple(own), env=tuple(sorted({**(env or {}), **fields.env}.items())),
     )  # fmt: skip
 
@@ -73,6 +73,16 @@ def target_of(fields: TargetFields | None) -> Target | None:
     return Target(metric=fields.metric, value=value, higher=fields.at_least is not None)
 
 
+def success_of(fields: SuccessFields | None, roles: Sequence[Role]) -> Success:
+    if fields is None:
+        return Success()
+    names = {role.name for role in roles}
+    for name in fields.roles:
+        if name not in names:
+            raise Wrong("success.roles", f"there is no role {name!r}")
+    return Success(roles=tuple(fields.roles), any_replica=fields.when == "any")
+
+
 def can_of(names: Sequence[str] | None) -> Can:
     if names is None:
         return Can.everything()
@@ -102,8 +112,6 @@ def role_entry(role: Role) -> dict[str, Any]:
             entry[name] = list(getattr(role, name))
     if role.env:
         entry["env"] = dict(role.env)
-    if role.restarts_alone:
-        entry["restarts_alone"] = True
     return entry | ({"accelerator": role.accelerator} if role.accelerator else {})
 
 
@@ -116,6 +124,12 @@ def amounts_entry(given: Amounts) -> dict[str, Any]:
 
 def target_entry(target: Target) -> dict[str, Any]:
     return {"metric": target.metric, ("at_least" if target.higher else "at_most"): target.value}
+
+
+def success_entry(success: Success) -> dict[str, Any]:
+    """Empty where it is the default."""
+    entry: dict[str, Any] = {"roles": list(success.roles)} if success.roles else {}
+    return entry | ({"when": "any"} if success.any_replica else {})
 
 
 def can_entry(can: Can) -> list[str] | None:

@@ -16,7 +16,7 @@ import yaml
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.spelling.fields import RoleFields, amounts_of
-from headway.spelling.job import NAME, Wrong, amounts, can_of, check_roles, role_of, target_of
+from headway.spelling.job import NAME, Wrong, amounts, can_of, check_roles, role_of, success_of, target_of
 from headway.workload.errors import WorkloadError
 from headway.workload.schema import FileFields, JobFields, NodeFields, SimulateFields, seconds
 
@@ -136,12 +136,12 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
     if fields.steps is not None and fields.steps < 1:
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
     with _told(where):
-        can, target = can_of(fields.can), target_of(fields.target)
+        can, target, success = can_of(fields.can), target_of(fields.target), success_of(fields.success, roles)
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
         submit=submit, deadline=deadline, steps=fields.steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, checkpoints=fields.checkpoints, model=fields.model,
+        can=can, success=success, checkpoints=fields.checkpoints, model=fields.model,
         directory=directory,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from headway.spelling.fields import Number, RoleFields, TargetFields
+from headway.spelling.fields import Number, RoleFields, SuccessFields, TargetFields
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):
@@ -21,6 +21,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     deadline: Number | None = None
     steps: int | None = None
     target: TargetFields | None = None
+    success: SuccessFields | None = None
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.core.job import Job
 from headway.core.node import Node
-from headway.spelling.job import amounts_entry, can_entry, role_entry, target_entry
+from headway.spelling.job import amounts_entry, can_entry, role_entry, success_entry, target_entry
 from headway.workload.errors import WorkloadError
 from headway.workload.own import CSV_COLUMNS, csv_row
 from headway.workload.trace import Trace
@@ -83,6 +83,8 @@ def job_entry(job: Job) -> dict[str, Any]:
             entry[name] = getattr(job, name)
     if job.target is not None:
         entry["target"] = target_entry(job.target)
+    if success := success_entry(job.success):
+        entry["success"] = success
     can = can_entry(job.can)
     if can is not None:
         entry["can"] = can

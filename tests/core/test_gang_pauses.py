@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.asking import ask_again_at
+from headway.core.gang import ask_again_at
 from headway.core.job import JobId
 from headway.core.plan import Because, Stop
 

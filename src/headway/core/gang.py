@@ -1,0 +1,283 @@
+"""The life of a gang: facts about its replicas in, a verdict out. Pure; the same rule for every cluster.
+
+Example: a job has one `ps` and two `worker` replicas. One worker ends with exit code 0: the gang goes on. The second
+does, too: the job has succeeded, and the `ps`, which would serve for ever, is ended after the grace time. A worker
+that is killed by SIGKILL is a loss: the gang starts again from its checkpoint. One that ends with exit code 1 fails
+the job. docs/gangs.md has the table of cases; tests/gang_cases.py runs it against all three clusters.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import signal
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from headway.core.job import Job
+from headway.core.plan import Because, Deed, Stop
+
+ReplicaKey = tuple[str, int]
+"""Role and index: which replica of a job."""
+GRACE_SECONDS = 10.0
+"""How long the other replicas may go on once the job has succeeded."""
+SETTLE_SECONDS = 2.0
+"""How long after a replica failed its peers are looked at: if one of them was lost, that is the cause."""
+LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_BACK_OFF_SECONDS = 60.0
+
+
+# ── how one replica ended ───────────────────────────────────────────────────────────────────────────────────
+
+_SIGNALLED = 128
+"""A program that is killed by signal N has exit code 128 + N, as in a shell."""
+LOSS_SIGNALS = frozenset({
+    signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+})  # fmt: skip
+"""Signals that others send. A program that dies by another one (SEGV, ABRT, …) has itself to blame."""
+
+
+class Phase(enum.Enum):
+    PENDING = "pending"
+    """It is not up yet."""
+    UP = "up"
+    DONE = "done"
+    """Its program ended well."""
+    FAILED = "failed"
+    """Its program ended by its own fault."""
+    LOST = "lost"
+    """It was killed, evicted, or its node is gone: not its program's fault."""
+    REFUSED = "refused"
+    """Its node would not run it."""
+
+
+def phase_of_exit(code: int, *, out_of_memory: bool = False) -> Phase:
+    """What an exit code means. Codes 1 to 128, 255 and unknown ones are the script's own fault."""
+    if out_of_memory:
+        return Phase.FAILED
+    if code == 0:
+        return Phase.DONE
+    return Phase.LOST if code - _SIGNALLED in LOSS_SIGNALS else Phase.FAILED
+
+
+def exit_sentence(name: str, code: int) -> str:
+    """Example: `worker-1 was killed by signal 9 (SIGKILL)`."""
+    number = code - _SIGNALLED
+    if 0 < number < signal.NSIG and number in set(signal.Signals):
+        return f"{name} was killed by signal {number} ({signal.Signals(number).name})"
+    return f"{name} ended with exit code {code}"
+
+
+# ── the gang ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One replica as its cluster sees it now."""
+
+    role: str
+    index: int
+    phase: Phase
+    ended_at: float = 0.0
+    """On the cluster's clock; of a replica that is over."""
+    why: str = ""
+    """What became of it, in a sentence."""
+    is_cause: bool = False
+    """Its end explains that of the others: it ran out of memory."""
+
+    @property
+    def is_sound(self) -> bool:
+        """It counts towards a whole gang."""
+        return self.phase in (Phase.PENDING, Phase.UP, Phase.DONE)
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase not in (Phase.PENDING, Phase.UP)
+
+
+class Life(enum.Enum):
+    WHOLE = "whole"
+    """All replicas are up, or have ended well."""
+    WAIT = "wait"
+    """Some are not up yet; or one has ended, and `until` the others may end or show the cause."""
+    DONE = "done"
+    """The job has succeeded; what is left over is to be ended."""
+    FAILED = "failed"
+    LOST = "lost"
+    """The gang starts again from its checkpoint, unless that happens too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    life: Life
+    why: str = ""
+    until: float = math.inf
+    """When to ask again though nothing happens."""
+
+
+def judge(
+    job: Job, wanted: Mapping[str, int], members: Iterable[Member], now: float, *,
+    starting: bool = False, grace: float = GRACE_SECONDS,
+) -> Verdict:  # fmt: skip
+    """What the gang is now.
+
+    `wanted`: how many replicas of each role make it whole. While it starts, some may be missing.
+    """
+    present = list(members)
+    ended_at = succeeded_at(job, wanted, present)
+    if ended_at is not None:
+        if all(member.is_over for member in present) or now >= ended_at + grace:
+            return Verdict(Life.DONE)
+        return Verdict(Life.WAIT, until=ended_at + grace)
+    missing = "" if starting else _missing(wanted, present)
+    if missing or starting:
+        cause = _cause(present)
+        if cause is not None:
+            return _blamed(cause, present, now)
+    if missing:
+        return Verdict(Life.LOST, missing)
+    whole = not _missing(wanted, present) and all(member.phase is not Phase.PENDING for member in present)
+    return Verdict(Life.WHOLE if whole else Life.WAIT)
+
+
+def _blamed(cause: Member, members: list[Member], now: float) -> Verdict:
+    """A loss counts at once. A failure may be the echo of a loss that is not seen yet: it counts a moment later."""
+    if cause.phase is Phase.LOST:
+        return Verdict(Life.LOST, cause.why)
+    until = cause.ended_at + SETTLE_SECONDS
+    if cause.is_cause or now >= until or all(member.is_over for member in members):
+        return Verdict(Life.FAILED, cause.why)
+    return Verdict(Life.WAIT, until=until)
+
+
+def succeeded_at(job: Job, wanted: Mapping[str, int], members: Iterable[Member]) -> float | None:
+    """When the job succeeded by its `success` rule; None where it has not."""
+    roles, done = success_roles(job), [member for member in members if member.phase is Phase.DONE]
+    ended = [member for member in done if member.role in roles]
+    if job.success.any_replica:
+        return min((member.ended_at for member in ended), default=None)
+    counted = [role for role in roles if wanted.get(role, 0) > 0]
+    if not counted or any(sum(member.role == role for member in ended) < wanted[role] for role in counted):
+        return None
+    return max(member.ended_at for member in ended)
+
+
+def success_roles(job: Job) -> tuple[str, ...]:
+    """The roles whose end decides: as the job says, else `chief` or `master`, else those that no role comes after."""
+    if job.success.roles:
+        return job.success.roles
+    names = tuple(role.name for role in job.roles)
+    leader = next((name for name in ("chief", "master") if name in names), None)
+    if leader is not None:
+        return (leader,)
+    followed = {name for role in job.roles for name in role.after}
+    return tuple(name for name in names if name not in followed)
+
+
+def _missing(wanted: Mapping[str, int], members: list[Member]) -> str:
+    for role, count in wanted.items():
+        there = sum(member.is_sound and member.role == role for member in members)
+        if there < count:
+            return f"{count - there} of {count} replicas of role {role!r} disappeared"
+    return ""
+
+
+def _cause(members: list[Member]) -> Member | None:
+    """The replica to blame: one out of memory, else a lost one (its peers fail for want of it), else a failed one."""
+    failed = [member for member in members if member.phase is Phase.FAILED]
+    lost = [member for member in members if member.phase is Phase.LOST]
+    causes = [member for member in failed if member.is_cause]
+    return next(iter([*causes, *lost, *failed]), None)
+
+
+# ── how often it may start again ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartLimits:
+    """How often a job is started again. Ten evictions over a week fail no job; four within an hour at one step do."""
+
+    losses: int = 3
+    """More losses than this within the window, without a step of progress in between, fail the job."""
+    window_seconds: float = 3600.0
+    refusals: int = 10
+    """More refused starts than this in a row fail the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The losses since the job last made progress."""
+
+    times: tuple[float, ...] = ()
+    step: int = -1
+    """The furthest step at any loss so far."""
+
+    def another(self, now: float, step: int, limits: RestartLimits) -> Losses:
+        """With a loss at this moment, when training was this far. Progress, or time, forgets the earlier ones."""
+        if step > self.step:
+            return Losses((now,), step)
+        recent = tuple(at for at in self.times if now - limits.window_seconds < at <= now)
+        return Losses((*recent[-limits.losses :], now), self.step)
+
+    def too_many(self, limits: RestartLimits) -> bool:
+        return len(self.times) > limits.losses
+
+    def sentence(self, why: str) -> str:
+        return f"lost {len(self.times)} times without progress, last: {why}"
+
+
+def back_off_seconds(refusals: int) -> float:
+    """How long a job waits after so many refused starts in a row before it is started again: 1, 2, 4, … 60 s."""
+    return min(2.0 ** (min(refusals, 32) - 1), LONGEST_BACK_OFF_SECONDS)
+
+
+def ask_again_at(decision: Deed, refused: int, last: float, now: float) -> float:
+    """When a change may be begun that the job refused N times in a row, last at `last`: each refusal doubles a pause.
+
+    Example: a job that cannot save is asked again after 1, 2, 4, … 30 seconds. A policy sees it run on and would ask
+    at once.
+    """
+    cancelled = isinstance(decision, Stop) and decision.because is Because.CANCELLED
+    if not refused or cancelled or now < last:  # the last: the clock was set back
+        return now
+    return max(now, last + min(2.0 ** (refused - 1), LONGEST_PAUSE_SECONDS))
+
+
+# ── saving ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_ask(
+    savers: AbstractSet[ReplicaKey], connected: AbstractSet[ReplicaKey], present: AbstractSet[ReplicaKey]
+) -> frozenset[ReplicaKey]:
+    """The replicas to ask for a checkpoint: those connected that can save.
+
+    Nobody is asked before every replica that can save, and is still there, is connected: no part may be missing.
+    """
+    return frozenset(connected & present) if connected >= savers & present else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRound:
+    """One request to save, and what the replicas answered. An answer to an earlier request changes nothing."""
+
+    request: int = 0
+    asked: frozenset[ReplicaKey] = frozenset()
+    """Replicas, not connections: two trackers in one replica save once."""
+    saved: frozenset[ReplicaKey] = frozenset()
+    failed: str = ""
+
+    def next(self) -> SaveRound:
+        return SaveRound(self.request + 1)
+
+    def answered(self, replica: ReplicaKey, request: int | None, error: str | None = None) -> SaveRound:
+        """`error` is None where it saved. A checkpoint that a script makes by itself (request None) does not count."""
+        if request != self.request or replica not in self.asked:
+            return self
+        if error is not None:
+            return replace(self, failed=error or "it gave no reason")
+        return replace(self, saved=self.saved | {replica})
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.asked) and self.saved >= self.asked

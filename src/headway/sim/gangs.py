@@ -1,0 +1,128 @@
+"""What happens to simulated gangs beside their work: refused starts, slow replicas, and replicas that end.
+
+A replica that ends, or whose node fails, is judged by the same gang rule as on a real cluster.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from headway.core.gang import (
+    Losses,
+    Member,
+    Phase,
+    ReplicaKey,
+    RestartLimits,
+    Verdict,
+    exit_sentence,
+    judge,
+    phase_of_exit,
+)
+from headway.core.job import Job, JobId
+from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.sim.faults import Faults, ReplicaExit, health, refused
+
+
+@dataclass(slots=True)
+class _Gang:
+    attempt: int = 0
+    speed: float = 1.0
+    """Of this attempt, relative to a healthy gang."""
+    refusals: int = 0
+    losses: Losses = Losses()
+    ended: dict[ReplicaKey, Member] | None = None
+    """Replicas that ended in this attempt."""
+
+
+class Gangs:
+    def __init__(self, faults: Faults, seed: int) -> None:
+        self.limits = RestartLimits()
+        self._faults, self._seed = faults, seed
+        self._gangs: dict[JobId, _Gang] = {}
+        self._exits: list[tuple[float, int, JobId, int, ReplicaExit | None]] = []
+        """Moment, a number that breaks ties, job, attempt, and what ends; None where a grace time is over."""
+        self._number = 0
+
+    def start(self, job: Job, now: float) -> bool:
+        """Another attempt; whether it comes up. Otherwise a node refused a replica."""
+        gang = self._gangs.setdefault(job.id, _Gang())
+        gang.attempt += 1
+        gang.speed = health(self._faults, self._seed, job.id, gang.attempt)
+        gang.ended = None
+        if refused(self._faults, self._seed, job.id, gang.attempt):
+            gang.refusals += 1
+            return False
+        gang.refusals = 0
+        for fault in self._faults.exits:
+            if fault.job == job.id and fault.attempt in (0, gang.attempt):
+                self._expect(now + fault.after, job.id, gang.attempt, fault)
+        return True
+
+    def refused_too_often(self, job_id: JobId) -> bool:
+        return self._gangs[job_id].refusals > self.limits.refusals
+
+    def speed(self, job_id: JobId) -> float:
+        gang = self._gangs.get(job_id)
+        return 1.0 if gang is None else gang.speed
+
+    @property
+    def next(self) -> float:
+        """When the next replica ends, or grace time is over."""
+        return self._exits[0][0] if self._exits else math.inf
+
+    def due(self, now: float) -> list[JobId]:
+        """The jobs of which a replica has ended by now, or whose grace time is over."""
+        jobs: dict[JobId, None] = {}
+        while self._exits and self._exits[0][0] <= now:
+            at, _, job_id, attempt, fault = heapq.heappop(self._exits)
+            gang = self._gangs.get(job_id)
+            if gang is None or gang.attempt != attempt:
+                continue
+            jobs[job_id] = None
+            if fault is not None:
+                gang.ended = gang.ended or {}
+                gang.ended[fault.role, fault.index] = _member(fault, at)
+        return list(jobs)
+
+    def verdict(
+        self, job: Job, placement: Placement, nodes: Nodes, now: float, *,
+        down: AbstractSet[int] = frozenset(), starting: bool = False,
+    ) -> Verdict:  # fmt: skip
+        """What the gang rule says, where these nodes have failed."""
+        gang = self._gangs.setdefault(job.id, _Gang())
+        members = []
+        for role, where in zip(job.roles, placement.nodes, strict=True):
+            for index, node in enumerate(where):
+                member = (gang.ended or {}).get((role.name, index), Member(role.name, index, Phase.UP))
+                if node in down and not member.is_over:
+                    member = Member(role.name, index, Phase.LOST, why=f"node {nodes.nodes[node].name} failed")
+                members.append(member)
+        wanted = {role.name: len(where) for role, where in zip(job.roles, placement.nodes, strict=True)}
+        verdict = judge(job, wanted, members, now, starting=starting)
+        if math.isfinite(verdict.until):
+            self._expect(verdict.until, job.id, gang.attempt, None)
+        return verdict
+
+    def lose(self, job_id: JobId, now: float, seconds_of_work: float) -> Losses:
+        """Counts a loss; progress is measured by the work that was done when it happened."""
+        gang = self._gangs.setdefault(job_id, _Gang())
+        gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits)
+        return gang.losses
+
+    def forget(self, job_id: JobId) -> None:
+        self._gangs.pop(job_id, None)
+
+    def _expect(self, at: float, job_id: JobId, attempt: int, fault: ReplicaExit | None) -> None:
+        self._number += 1
+        heapq.heappush(self._exits, (at, self._number, job_id, attempt, fault))
+
+
+def _member(fault: ReplicaExit, at: float) -> Member:
+    name = f"{fault.role}-{fault.index}"
+    phase = phase_of_exit(fault.code, out_of_memory=fault.out_of_memory)
+    why = f"{name} ran out of memory" if fault.out_of_memory else exit_sentence(name, fault.code)
+    return Member(fault.role, fault.index, phase, at, why, fault.out_of_memory)
