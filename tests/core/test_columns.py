@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core import columns as columns_module
-from headway.core.columns import MUTABLE, SERVICE, STATE, WRITE_ONCE, Record
 from headway.core.estimates import Beliefs, Estimates
 from headway.core.job import Can
+from headway.core.jobs import columns as columns_module
+from headway.core.jobs.columns import MUTABLE, SERVICE, STATE, WRITE_ONCE, Record
+from headway.core.jobs.table import Table
 from headway.core.states import State
-from headway.core.table import Table
 from headway.policies.rank import FEW, by_key
 from make import a_job, a_role, some_nodes
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.board import Board
+from headway.core.jobs.waiting import Standing, training
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
-from headway.core.standing import Standing, training
 from headway.core.states import STATES, TRAINING, State
 from make import a_job
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from headway.core.check import check
+from headway.core.jobs.table import MUTABLE, WRITE_ONCE
 from headway.core.plan import Start
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.core.table import MUTABLE, WRITE_ONCE
 from headway.policies.registry import POLICIES
 from strategies import snapshots
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from headway.core.job import Job, JobId, Role
+from headway.core.jobs.table import MUTABLE, Jobs, Table
 from headway.core.node import Node, Nodes
 from headway.core.states import State
-from headway.core.table import MUTABLE, Jobs, Table
 
 NODES = Nodes.of([Node(name="n", capacity=(("gpu", 8),))])
 ROLES = (Role(name="worker", request=(("gpu", 1),)),)

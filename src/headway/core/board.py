@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from headway.core.columns import (
+from headway.core.estimates import NO_ESTIMATES
+from headway.core.job import Job, JobId
+from headway.core.jobs.columns import (
     ATTAINED,
     FIRST_START,
     SERVICE,
@@ -22,15 +24,13 @@ from headway.core.columns import (
     TOUCHED,
     Record,
 )
-from headway.core.estimates import NO_ESTIMATES
-from headway.core.job import Job, JobId
+from headway.core.jobs.table import Table
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Deed, Move, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
-from headway.core.table import Table
 
 Remap = Callable[[list[int]], None]
 _WAITING, _RUNNING, _MOVING = int(State.WAITING), int(State.RUNNING), int(State.MOVING)

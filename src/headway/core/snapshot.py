@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from headway.core.estimates import Estimates
 from headway.core.job import Job, JobId
+from headway.core.jobs.table import Jobs
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.states import State
-from headway.core.table import Jobs
 
 
 class Flight(NamedTuple):

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from headway.core.estimates import Basis, CodeArray
 from headway.core.job import Job, JobId
+from headway.core.jobs.table import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.snapshot import Snapshot
-from headway.core.table import Jobs
 from headway.cycle.like import Like, Likes
 from headway.predict.history import History
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.core.columns import SERVICE, SINCE, STOPS, Record
 from headway.core.draft import Draft
+from headway.core.jobs.columns import SERVICE, SINCE, STOPS, Record
 from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot

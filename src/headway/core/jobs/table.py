@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.columns import MUTABLE, PLACE, PLAIN, TOUCHED, WRITE_ONCE, Columns, Record
 from headway.core.job import Can, Job, JobId, Role
+from headway.core.jobs.columns import MUTABLE, PLACE, PLAIN, TOUCHED, WRITE_ONCE, Columns, Record
+from headway.core.jobs.view import Jobs
 from headway.core.node import Nodes
 from headway.core.shape import Key, Shape, key, shape_of
 from headway.core.states import OVER, State
-from headway.core.view import Jobs
 
 __all__ = ["MUTABLE", "WRITE_ONCE", "Jobs", "Table"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can, Job
+from headway.core.jobs.waiting import Standing
 from headway.core.node import FloatArray
-from headway.core.standing import Standing
 
 WRITE_ONCE: dict[str, Any] = {
     "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,

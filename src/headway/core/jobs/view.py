@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.columns import PLACE, Record, Worked
 from headway.core.job import Job
+from headway.core.jobs.columns import PLACE, Record, Worked
+from headway.core.jobs.waiting import over, training, waiting
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.shape import Shape
-from headway.core.standing import over, training, waiting
 from headway.core.states import OVER, STATES, State
 
 if TYPE_CHECKING:
-    from headway.core.table import Table
+    from headway.core.jobs.table import Table
 
 _RUNNING = int(State.RUNNING)
 _WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"

@@ -1,0 +1,1 @@
+"""Jobs as a table: what a cluster writes, and what a snapshot shows of it."""
