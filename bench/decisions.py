@@ -25,7 +25,7 @@ from headway.core.plan import Start
 from headway.core.reason import Reasons
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.book import Declared
+from headway.estimates.oracle import Declared
 from headway.policies.registry import POLICIES
 
 EACH = (("cpu", 4000), ("gpu", 1), ("memory", 16384))

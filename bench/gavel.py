@@ -33,8 +33,8 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.book import Nothing
 from headway.cycle.loop import Decided, Policy, run
+from headway.estimates.oracle import Nothing
 from headway.policies.fifo import fifo
 from headway.policies.rounds import in_rounds
 from headway.sim.cluster import SimCluster

@@ -33,8 +33,8 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import Decided, Policy, run
+from headway.estimates.oracle import Oracle
 from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.rank import Key, Rows

@@ -17,7 +17,7 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.snapshot import Sample
 from headway.core.states import State
-from headway.cycle.book import Linear, Progress
+from headway.estimates.oracle import Linear, Progress
 
 
 def main(jobs: int, seconds: int) -> None:

@@ -32,7 +32,7 @@ from ps_job import size
 
 from headway.core.job import Job, JobId, Role
 from headway.core.placement import Placement
-from headway.predict.profiles import Layout, Servers
+from headway.estimates.models.profiles import Layout, Servers
 
 JOB = Path(__file__).with_name("ps_job.py")
 ADDRESSES = ("10.231.7.1", "10.231.7.2")

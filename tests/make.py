@@ -21,7 +21,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
-from headway.predict.scaling import plain_speed
+from headway.estimates.models.scaling import plain_speed
 
 
 def amounts(gpu: int = 0, cpu: float = 0, memory: int = 0) -> Amounts:

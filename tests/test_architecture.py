@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src/headway"
 FILES = sorted(SOURCE.rglob("*.py"))
-PURE = ["core", "cycle", "predict", "policies"]
+PURE = ["core", "cycle", "estimates", "policies"]
 IMPURE = {
     "time", "datetime", "random", "secrets", "logging", "socket", "subprocess", "threading", "asyncio", "pathlib", "io",
     "os", "shutil", "tempfile", "urllib", "http", "sys",

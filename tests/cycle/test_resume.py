@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headway.cli.wiring import MOST_LOG_BYTES, after
 from headway.core.job import Target
-from headway.cycle.book import Declared, Progress
 from headway.cycle.loop import run
 from headway.cycle.resume import remembered
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.oracle import Declared, Progress
 from headway.policies.registry import POLICIES
-from headway.predict.coefficients import BUILT_IN
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.replay import snapshots

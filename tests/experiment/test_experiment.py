@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from headway.core.errors import UserError
+from headway.estimates.models.scaling import plain_speed
 from headway.experiment.bound import most_met
 from headway.experiment.case import Case, Cell, Size, Target
 from headway.experiment.deadline import _world, native_load
@@ -18,7 +19,6 @@ from headway.experiment.gather import result, run
 from headway.experiment.page import page
 from headway.experiment.perform import measure, perform
 from headway.experiment.registry import EXPERIMENTS
-from headway.predict.scaling import plain_speed
 from headway.workload.cluster import open_cluster
 from headway.workload.trace import Trace
 from make import a_job

@@ -13,8 +13,8 @@ from headway.core.job import Can, Job, JobId, Role
 from headway.core.node import Node, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.cycle.book import Progress
 from headway.cycle.loop import run
+from headway.estimates.oracle import Progress
 from headway.local.cluster import LocalCluster, Setup
 from headway.local.flights import Patience
 

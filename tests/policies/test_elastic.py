@@ -6,8 +6,8 @@ import pytest
 
 from headway.core.plan import Scale
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import run
+from headway.estimates.oracle import Oracle
 from headway.policies.elasticflow import ElasticFlow
 from headway.policies.optimus import Optimus
 from headway.sim.cluster import SimCluster, World

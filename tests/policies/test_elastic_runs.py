@@ -15,10 +15,10 @@ from headway.core.node import Nodes
 from headway.core.plan import Scale
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
-from headway.cycle.book import Oracle, Progress
 from headway.cycle.loop import Book, Decided, run
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.oracle import Oracle, Progress
 from headway.policies.elastic import Elastic
-from headway.predict.coefficients import BUILT_IN
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, a_role, some_nodes

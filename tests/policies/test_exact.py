@@ -11,8 +11,8 @@ import pytest
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import Policy, run
+from headway.estimates.oracle import Oracle
 from headway.policies.las import Las
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import SimCluster, World

@@ -14,8 +14,8 @@ from headway.core.estimates import Basis, Beliefs, Estimates
 from headway.core.job import Can, JobId
 from headway.core.plan import Reserve, Resize, Start, Stop
 from headway.core.snapshot import Sample
-from headway.cycle.book import Progress
 from headway.cycle.loop import decide
+from headway.estimates.oracle import Progress
 from headway.policies.classes import first_within, shares
 from headway.policies.expect import cheapest_try, expected
 from headway.policies.headway import Headway

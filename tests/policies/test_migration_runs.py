@@ -15,8 +15,8 @@ from headway.core.estimates import BASES, Basis, Growth
 from headway.core.node import Nodes
 from headway.core.plan import Move
 from headway.core.states import State
-from headway.cycle.book import Progress
 from headway.cycle.loop import decide
+from headway.estimates.oracle import Progress
 from headway.experiment.case import Cell
 from headway.experiment.short_jobs import short_jobs
 from headway.policies.migration import Migration

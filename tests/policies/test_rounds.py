@@ -12,8 +12,8 @@ from headway.core.node import Nodes
 from headway.core.plan import Plan, Start, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import Policy, run
+from headway.estimates.oracle import Oracle
 from headway.policies.emptiest import place_emptiest
 from headway.policies.fifo import fifo
 from headway.policies.kube_default import KubeDefault

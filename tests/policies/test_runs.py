@@ -9,8 +9,8 @@ import pytest
 from headway.core.job import Job
 from headway.core.plan import Start, Stop
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import Decided, run
+from headway.estimates.oracle import Oracle
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, World
 from make import a_job, a_role, some_nodes

@@ -16,8 +16,8 @@ from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
-from headway.cycle.book import Declared, Nothing, Oracle, Progress
 from headway.cycle.loop import Decided, run
+from headway.estimates.oracle import Declared, Nothing, Oracle, Progress
 from headway.policies.registry import POLICIES
 from headway.record.lines import (
     Head,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headway.core.job import Can, Job
 from headway.core.node import Nodes
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import run
+from headway.estimates.oracle import Oracle
 from headway.policies.registry import POLICIES
 from headway.record.holdings import Holdings
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job

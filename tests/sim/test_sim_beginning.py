@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import decide
+from headway.estimates.oracle import Oracle
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, SimulationError, World
 from make import a_job, a_snapshot, flying, running, some_nodes, waiting

@@ -9,8 +9,8 @@ import pytest
 from headway.core.placement import Placement
 from headway.core.plan import Plan, Scale, Start
 from headway.core.snapshot import Snapshot
-from headway.cycle.book import Oracle
 from headway.cycle.loop import run
+from headway.estimates.oracle import Oracle
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter

@@ -7,8 +7,8 @@ import pytest
 from gang_cases import CASES, MEMORY, NODE, Case
 from headway.core.node import Node, Nodes
 from headway.core.states import State
-from headway.cycle.book import Declared
 from headway.cycle.loop import run
+from headway.estimates.oracle import Declared
 from headway.policies.fifo import first_fit
 from headway.sim.cluster import SimCluster, World
 from headway.sim.faults import Faults, Outage, ReplicaExit

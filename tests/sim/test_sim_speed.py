@@ -10,8 +10,8 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.states import State
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.profiles import Layout, Measured
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Layout, Measured
 from headway.sim.cluster import SimCluster, World
 from headway.sim.sharing import Sharing
 from headway.sim.speed import ALONE, Company, Speed

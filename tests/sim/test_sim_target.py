@@ -7,10 +7,10 @@ import pytest
 from headway.core.job import Target
 from headway.core.plan import Plan
 from headway.core.states import State
-from headway.cycle.book import Oracle
 from headway.cycle.loop import run
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.oracle import Oracle
 from headway.policies.registry import POLICIES
-from headway.predict.coefficients import BUILT_IN
 from headway.sim.cluster import SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, some_nodes

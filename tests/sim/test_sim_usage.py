@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headway.core.placement import Placement
-from headway.cycle.book import Nothing
 from headway.cycle.loop import run
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Layout, Servers
+from headway.estimates.oracle import Nothing
 from headway.policies.registry import POLICIES
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.profiles import Layout, Servers
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import ALONE, Company, Speed
 from headway.sim.usage import computing, used_cores

@@ -9,8 +9,8 @@ import pytest
 
 from headway.cli.world import world_of
 from headway.core.errors import UserError
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.profiles import Layout
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Layout
 from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed

@@ -39,8 +39,8 @@ def evaluate(
     from headway.cli.predict_curves import made_up_ways, read_ways
     from headway.cli.predict_steps import METHODS, evaluate_steps
     from headway.cli.progress import Bars
-    from headway.predict.coefficients import BUILT_IN
-    from headway.predict.evaluate import WAYS, evaluate_targets
+    from headway.estimates.evaluate import WAYS, evaluate_targets
+    from headway.estimates.models.coefficients import BUILT_IN
     from headway.sim.measured import load_profiles
 
     if traces is not None and not traces.is_dir():
@@ -71,7 +71,7 @@ def evaluate(
 
 
 def _rows(table: Sequence[Sequence[Any]], methods: Sequence[str]) -> list[dict[str, Any]]:
-    from headway.predict.evaluate import SHARES
+    from headway.estimates.evaluate import SHARES
 
     return [
         {"done": share} | {

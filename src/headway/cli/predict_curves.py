@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from headway.core.errors import UserError
-from headway.predict.evaluate import Way
+from headway.estimates.evaluate import Way
 
 TARGETS: Mapping[str, float] = {
     "resnet": 0.759, "ssd": 0.23, "maskrcnn": 0.377, "gnmt": 0.24, "transformer": 0.25, "dlrm": 0.8025, "rnnt": 0.058,

@@ -17,11 +17,11 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Plan, Scale
 from headway.core.snapshot import Sample, Snapshot
-from headway.cycle.book import Linear, Progress
 from headway.cycle.loop import decide
+from headway.estimates.evaluate import SHARES, Error, error_of, summary
+from headway.estimates.models.profiles import Profile
+from headway.estimates.oracle import Linear, Progress
 from headway.policies.fifo import first_fit
-from headway.predict.evaluate import SHARES, Error, error_of, summary
-from headway.predict.profiles import Profile
 from headway.sim.cluster import SimCluster
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed

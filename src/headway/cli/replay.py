@@ -11,9 +11,9 @@ import typer
 from headway.cli.options import Json, Set
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
-from headway.cycle.book import Nothing
 from headway.cycle.loop import run
-from headway.predict.scaling import plain_speed
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.oracle import Nothing
 from headway.record.lines import Head, pack_decision
 from headway.record.log import read
 from headway.record.replay import ReplayCluster

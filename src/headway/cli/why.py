@@ -17,7 +17,7 @@ from headway.core.job import JobId
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Policy
-from headway.predict.scaling import plain_speed
+from headway.estimates.models.scaling import plain_speed
 from headway.record.replay import ReplayCluster
 
 

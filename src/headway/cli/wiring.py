@@ -13,13 +13,13 @@ from headway.cli.queues import read_queues
 from headway.core.errors import UserError
 from headway.core.estimates import Counts
 from headway.core.job import Job
-from headway.cycle.book import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.cycle.loop import Book, Policy
 from headway.cycle.resume import remembered
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.policies.admit import with_queues
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.rounds import in_rounds
-from headway.predict.scaling import plain_speed
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.jobsfile import decode

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from headway.core.errors import UserError
 from headway.core.job import Job
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.profiles import Profile
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Profile
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.faults import NO_FAULTS, Faults, Outage
 from headway.sim.measured import load_profiles

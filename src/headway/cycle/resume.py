@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Policy
-from headway.cycle.progress import Progress
+from headway.estimates.progress import Progress
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:

@@ -8,9 +8,9 @@ import numpy as np
 
 from headway.core.node import BoolArray
 from headway.core.quantity import GPU
+from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import area_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
-from headway.predict.coefficients import BUILT_IN
 from headway.record.outcome import Outcome
 from headway.record.versus import worse
 from headway.sim.cluster import Costs, World

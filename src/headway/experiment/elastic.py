@@ -12,9 +12,9 @@ import numpy as np
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
+from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
-from headway.predict.coefficients import BUILT_IN
 from headway.record.outcome import Outcome
 from headway.record.versus import worse
 from headway.sim.cluster import Costs, Reports, World

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from headway.core.errors import UserError
 from headway.core.node import Nodes
+from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
 from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
-from headway.predict.coefficients import BUILT_IN
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World

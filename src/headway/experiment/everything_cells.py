@@ -22,9 +22,9 @@ from headway.core.job import Job
 from headway.core.node import Node, Nodes
 from headway.core.quantity import GPU
 from headway.core.shape import shape_of
+from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.case import Case, Cell, Size
 from headway.experiment.elastic import COSTS
-from headway.predict.coefficients import BUILT_IN
 from headway.sim.speed import Speed
 from headway.sim.world import Reports, World
 from headway.workload.cluster import open_cluster

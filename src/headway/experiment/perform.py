@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headway.core.node import Nodes
-from headway.cycle.book import Declared, Oracle, Progress
 from headway.cycle.loop import Book, run
+from headway.estimates.oracle import Declared, Oracle, Progress
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figures, Size
 from headway.experiment.kept import Kept, key_of
 from headway.policies.registry import POLICIES

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from headway.core.errors import UserError
 from headway.core.job import Job
+from headway.estimates.models.profiles import Layout, Profile
 from headway.experiment.bound import most_met
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
 from headway.experiment.deadline import FIGURES, FIXED, deadline_figures
-from headway.predict.profiles import Layout, Profile
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World

@@ -13,9 +13,9 @@ import numpy as np
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU, MEMORY
+from headway.estimates.models.profiles import AllReduce, Curve, Profile
+from headway.estimates.models.sharing import Claim, level
 from headway.experiment.case import Case, Cell
-from headway.predict.profiles import AllReduce, Curve, Profile
-from headway.predict.sharing import Claim, level
 from headway.record.bounds import Floor, Need, floor
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.sharing import Sharing

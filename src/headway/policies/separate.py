@@ -17,8 +17,8 @@ from headway.core.job import Can, JobId
 from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.estimates.models.sharing import ends
 from headway.policies.tenancy import Share, Tenancy, tenancy
-from headway.predict.sharing import ends
 
 MOST_NODES = 8
 """Of the most crowded nodes and of the emptiest ones so many are looked at in one round."""

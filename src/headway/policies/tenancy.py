@@ -22,7 +22,7 @@ from headway.core.plan import Move, Start, Stop
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.predict.sharing import Claim, Tenant, ends, level
+from headway.estimates.models.sharing import Claim, Tenant, ends, level
 
 WANTS_LESS = 0.8
 """A job that uses less than this share of what it could have wants no more than it uses."""

@@ -18,10 +18,10 @@ from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
+from headway.estimates.models.scaling import computes, plain_speed
 from headway.policies.place import empty, place
 from headway.policies.sizes import UNKNOWN_SECONDS, bounds, capacity, demand, dominant_share, held, may_resize_gang
 from headway.policies.terms import Terms
-from headway.predict.scaling import computes, plain_speed
 
 __all__ = ["FURTHER", "MARK", "Terms", "Worth", "larger_sizes"]
 

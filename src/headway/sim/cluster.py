@@ -21,7 +21,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Plan, Reserve, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, TRAINING, State
-from headway.predict.scaling import plain_speed
+from headway.estimates.models.scaling import plain_speed
 from headway.sim.agenda import Agenda
 from headway.sim.faults import NO_FAULTS, NodeFaults, with_ready
 from headway.sim.gangs import Gangs

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 
 from headway.core.errors import UserError
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.profiles import Measured, Profile
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Measured, Profile
 
 Points = dict[tuple[int, int], float]
 

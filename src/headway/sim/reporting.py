@@ -9,7 +9,7 @@ from headway.core.job import Job
 from headway.core.node import FloatArray
 from headway.core.snapshot import Sample
 from headway.core.states import TRAINING
-from headway.predict.profiles import Curve
+from headway.estimates.models.profiles import Curve
 from headway.sim.faults import chance
 from headway.sim.work import Work
 from headway.sim.world import World

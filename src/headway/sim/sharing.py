@@ -13,7 +13,7 @@ from headway.core.board import Board
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, GPU
-from headway.predict.sharing import Claim, level
+from headway.estimates.models.sharing import Claim, level
 from headway.sim.speed import ALONE, Company
 
 

@@ -13,8 +13,8 @@ from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.predict.profiles import Layout, Profile
-from headway.predict.scaling import PARALLEL, computes, plain_speed
+from headway.estimates.models.profiles import Layout, Profile
+from headway.estimates.models.scaling import PARALLEL, computes, plain_speed
 
 
 @dataclass(frozen=True, slots=True)

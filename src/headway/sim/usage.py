@@ -12,8 +12,8 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.predict.profiles import AllReduce, Form, Layout, Servers
-from headway.predict.scaling import computes
+from headway.estimates.models.profiles import AllReduce, Form, Layout, Servers
+from headway.estimates.models.scaling import computes
 from headway.sim.speed import Company, Speed, SpeedOf
 
 

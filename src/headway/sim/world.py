@@ -10,7 +10,7 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
-from headway.predict.profiles import Curve
+from headway.estimates.models.profiles import Curve
 from headway.sim.faults import NO_FAULTS, Faults
 from headway.sim.sharing import NO_SHARING, Sharing
 from headway.sim.speed import Speed, SpeedOf

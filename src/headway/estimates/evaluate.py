@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from headway.core.node import FloatArray
-from headway.predict import curve, shapes
+from headway.estimates.fit import curve, shapes
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 WORST = 10.0

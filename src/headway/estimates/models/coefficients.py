@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway.predict.profiles import AllReduce, Curve, Profile, Servers
+from headway.estimates.models.profiles import AllReduce, Curve, Profile, Servers
 
 
 def _gang(error: float, curve: Curve, types: tuple[float, float, float, float], form: AllReduce) -> Profile:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headway.core.estimates import Basis
 from headway.core.snapshot import Sample
-from headway.predict.pace import Pace
+from headway.estimates.fit.pace import Pace
 
 STRIKES = 3.0
 """Belief is withdrawn."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from headway.core.job import Job
 from headway.core.placement import Placement
-from headway.predict.scaling import computes
+from headway.estimates.models.scaling import computes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.predict import curve, shapes
-from headway.predict.evaluate import SHARES, Way, by_line, evaluate_targets, known_length
+from headway.estimates.evaluate import SHARES, Way, by_line, evaluate_targets, known_length
+from headway.estimates.fit import curve, shapes
 
 TRUE = {
     "inverse": lambda k: 1 / (0.01 * k + 1) + 0.2,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from headway.core.estimates import Beliefs, Counts
 from headway.core.job import Job
 from headway.core.snapshot import Snapshot
-from headway.cycle.declared import Declared, annotated, declared_beliefs
-from headway.cycle.linear import Linear
-from headway.cycle.progress import Progress
-from headway.predict.scaling import plain_speed
+from headway.estimates.declared import Declared, annotated, declared_beliefs
+from headway.estimates.linear import Linear
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.progress import Progress
 
 __all__ = ["Declared", "Linear", "Nothing", "Oracle", "Progress", "Truth", "declared_beliefs"]
 

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from headway.core.node import Nodes
 from headway.core.placement import Placement
-from headway.predict.profiles import Layout
-from headway.predict.scaling import plain_speed
-from headway.predict.speed import (
+from headway.estimates.fit.speed import (
     Fit,
     Form,
     Observation,
@@ -24,6 +22,8 @@ from headway.predict.speed import (
     terms,
     workers_per_node,
 )
+from headway.estimates.models.profiles import Layout
+from headway.estimates.models.scaling import plain_speed
 from make import a_job, a_role, some_nodes
 
 

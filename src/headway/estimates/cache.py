@@ -20,8 +20,8 @@ from headway.core.job import Job, JobId
 from headway.core.jobs.table import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.snapshot import Snapshot
-from headway.cycle.like import Like, Likes
-from headway.predict.history import History
+from headway.estimates.fit.history import History
+from headway.estimates.like import Like, Likes
 
 NOT_SILENT = np.inf
 GroupKey = tuple[object, ...]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.predict.sharing import Claim, Tenant, ends, level
+from headway.estimates.models.sharing import Claim, Tenant, ends, level
 
 claims = st.lists(
     st.builds(lambda r, more, n: Claim(r, r + more, n), st.integers(0, 2000), st.integers(0, 8000), st.integers(1, 3)),

@@ -14,8 +14,8 @@ import numpy as np
 
 from headway.core.job import Target
 from headway.core.node import FloatArray
-from headway.predict import shapes
-from headway.predict.shapes import Length
+from headway.estimates.fit import shapes
+from headway.estimates.fit.shapes import Length
 
 MOST_LENGTHS = 16
 MOST_SHAPES = 6

@@ -10,8 +10,8 @@ from headway.core.job import JobId
 from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Sample
-from headway.cycle.book import Declared, Linear, Nothing
 from headway.cycle.loop import decide
+from headway.estimates.oracle import Declared, Linear, Nothing
 from make import a_job, a_snapshot, running, waiting
 
 

@@ -14,10 +14,10 @@ from headway.core.estimates import BASES, Basis, Growth
 from headway.core.job import JobId, Target
 from headway.core.snapshot import Sample
 from headway.core.states import State
-from headway.cycle.book import Nothing, Progress
 from headway.cycle.loop import run
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.oracle import Nothing, Progress
 from headway.policies.registry import POLICIES
-from headway.predict.scaling import plain_speed
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.replay import ReplayCluster

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway.core.estimates import Beliefs, Counts, Estimates
 from headway.core.job import Job
 from headway.core.snapshot import Snapshot
-from headway.predict.scaling import plain_speed
+from headway.estimates.models.scaling import plain_speed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from headway.predict.duration import ENOUGH, Durations, Histogram, kinds, trees
+from headway.estimates.fit.duration import ENOUGH, Durations, Histogram, kinds, trees
 from make import a_job
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from headway.core.states import State
 from headway.cycle.loop import decide
-from headway.cycle.progress import Progress
+from headway.estimates.fit.duration import Histogram
+from headway.estimates.progress import Progress
 from headway.policies.registry import POLICIES
-from headway.predict.duration import Histogram
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, some_nodes
 

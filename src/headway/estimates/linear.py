@@ -10,7 +10,7 @@ import numpy as np
 from headway.core.estimates import Beliefs
 from headway.core.job import JobId
 from headway.core.snapshot import Sample, Snapshot
-from headway.cycle.declared import annotated, declared_beliefs
+from headway.estimates.declared import annotated, declared_beliefs
 
 WINDOW_SECONDS = 30.0
 """Speed is measured over this much of a job's recent past."""

@@ -19,16 +19,16 @@ from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
-from headway.cycle.declared import declared_beliefs
-from headway.cycle.known import NO_REPORTS, NOT_SILENT, Known, Row
-from headway.cycle.like import Like, asked_setting
-from headway.predict.doubt import patience
-from headway.predict.history import History
-from headway.predict.pace import Guess
-from headway.predict.scaling import plain_speed
-from headway.predict.shapes import Length
-from headway.predict.speed import Fit, Setting, workers_per_node
-from headway.predict.track import Track, Where
+from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Known, Row
+from headway.estimates.declared import declared_beliefs
+from headway.estimates.fit.doubt import patience
+from headway.estimates.fit.history import History
+from headway.estimates.fit.pace import Guess
+from headway.estimates.fit.shapes import Length
+from headway.estimates.fit.speed import Fit, Setting, workers_per_node
+from headway.estimates.fit.track import Track, Where
+from headway.estimates.like import Like, asked_setting
+from headway.estimates.models.scaling import plain_speed
 
 CURVE_SPREAD = 0.6
 """When a loss stops falling is known no better than this."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.predict.duration import LEAST_LEFT, Histogram, edge_of, place_of, place_of_all
-from headway.predict.history import History
-from headway.predict.pace import Guess
-from headway.predict.speed import Setting, workers_per_node
+from headway.estimates.fit.duration import LEAST_LEFT, Histogram, edge_of, place_of, place_of_all
+from headway.estimates.fit.history import History
+from headway.estimates.fit.pace import Guess
+from headway.estimates.fit.speed import Setting, workers_per_node
 
 FEW = 12
 """So few jobs are looked at one by one."""

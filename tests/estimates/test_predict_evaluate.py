@@ -16,8 +16,8 @@ from headway.cli.predict import app, verdicts
 from headway.cli.predict_curves import made_up_ways, read_ways
 from headway.cli.predict_steps import METHODS, evaluate_steps
 from headway.core.errors import UserError
-from headway.predict.coefficients import BUILT_IN
-from headway.predict.evaluate import SHARES, error_of, evaluate_targets, summary
+from headway.estimates.evaluate import SHARES, error_of, evaluate_targets, summary
+from headway.estimates.models.coefficients import BUILT_IN
 
 TRACES = Path(os.environ.get("HEADWAY_TRACES", Path(__file__).parents[2] / "../shared/traces"))
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.core.job import Job, Target
-from headway.predict.duration import Durations
-from headway.predict.pace import Guess
-from headway.predict.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms
-from headway.predict.target import NOBODY, Reached
-from headway.predict.track import Prior, Track
+from headway.estimates.fit.duration import Durations
+from headway.estimates.fit.pace import Guess
+from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms
+from headway.estimates.fit.target import NOBODY, Reached
+from headway.estimates.fit.track import Prior, Track
 
 LEAST_JOBS = 2
 MEMORY = 20.0

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from headway.core.job import Target
 from headway.core.placement import Placement
 from headway.core.snapshot import Sample
-from headway.predict import curve, doubt
-from headway.predict.doubt import TRUST, Doubt
-from headway.predict.growth import Grower
-from headway.predict.pace import Guess, Pace
-from headway.predict.shapes import Length
-from headway.predict.speed import Coefficients, Fit, Form, Observation, Setting, fit
-from headway.predict.target import Reached, steps_to
+from headway.estimates.fit import curve, doubt
+from headway.estimates.fit.doubt import TRUST, Doubt
+from headway.estimates.fit.growth import Grower
+from headway.estimates.fit.pace import Guess, Pace
+from headway.estimates.fit.shapes import Length
+from headway.estimates.fit.speed import Coefficients, Fit, Form, Observation, Setting, fit
+from headway.estimates.fit.target import Reached, steps_to
 
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01

@@ -1,0 +1,1 @@
+"""Predictors: each is fitted to what jobs have reported. Pure."""

@@ -1,0 +1,1 @@
+"""Models of speed that the simulator, the policies and the books share. Pure."""

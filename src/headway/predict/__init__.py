@@ -1,1 +1,0 @@
-"""Predictions: speed, and later curves and durations. Pure."""
