@@ -17,7 +17,7 @@ from headway.kube.record import Record
 from headway.kube.remote import Outcome
 from headway.kube.replica import Replica
 from headway.kube.view import Bind, Create, Delete
-from headway.listen import Connected, Done, Reported, Saved, SaveFailed
+from headway.progress_server import Connected, Done, Reported, Saved, SaveFailed
 
 J = JobId("j")
 

@@ -104,7 +104,7 @@ def schedule(
 def _open(access: Access, namespace: str, listen: str, setup: Setup) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.remote import Remote
-    from headway.listen import ProgressServer
+    from headway.progress_server import ProgressServer
 
     remote = Remote(access, namespace)
     try:

@@ -9,12 +9,12 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Profile
+from headway.jobspec.fields import Number
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.faults import NO_FAULTS, Faults, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
-from headway.spelling.fields import Number
 from headway.workload.schema import FaultFields, SimulateFields, seconds
 
 

@@ -41,7 +41,7 @@ from headway.kube.store import Store
 from headway.kube.view import AskSave, Step
 from headway.kube.waiting import tell_why
 from headway.kube.watch import Changed, Deleted, Listed
-from headway.listen import Connected, ProgressServer
+from headway.progress_server import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0

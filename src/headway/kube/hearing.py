@@ -7,7 +7,7 @@ from headway.core.snapshot import Sample
 from headway.core.states import OVER, State
 from headway.kube.record import Record
 from headway.kube.status import Progress
-from headway.listen import Connected, Done, Event, Reported, Saved, SaveFailed
+from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
 
 SAVING = frozenset({State.MOVING, State.STOPPING})
 

@@ -18,7 +18,7 @@ from headway.kube.remote import Outcome
 from headway.kube.replica import Replica, replica_of
 from headway.kube.status import Progress
 from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, View
-from headway.listen import Connected
+from headway.progress_server import Connected
 
 log = logging.getLogger("headway.kube")
 SHORTEST_PAUSE_SECONDS = 0.25

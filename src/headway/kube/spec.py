@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from headway.core.job import Job, JobId, Role
-from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
-from headway.spelling.fields import RoleFields, SuccessFields, TargetFields
-from headway.spelling.job import (
+from headway.jobspec.fields import RoleFields, SuccessFields, TargetFields
+from headway.jobspec.job import (
     Wrong,
     can_entry,
     can_of,
@@ -25,6 +24,7 @@ from headway.spelling.job import (
     target_entry,
     target_of,
 )
+from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}

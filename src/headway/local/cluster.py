@@ -24,11 +24,11 @@ from headway.core.node import Nodes
 from headway.core.plan import Because, Deed, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, TRAINING, State
-from headway.listen import Connected, Event, ProgressServer, Reported, Saved, SaveFailed
 from headway.local.flights import Flight, Landing, Patience, Pilot
 from headway.local.gang import Gang, Grounds
 from headway.local.limits import Limits
 from headway.local.machine import cores_of
+from headway.progress_server import Connected, Event, ProgressServer, Reported, Saved, SaveFailed
 
 BEAT_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0

@@ -14,9 +14,9 @@ from headway.core.gang import GRACE_SECONDS, Life, ReplicaKey, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import State
-from headway.listen import ProgressServer
 from headway.local.gang import Gang
 from headway.local.replica import Replica
+from headway.progress_server import ProgressServer
 
 
 @dataclass(frozen=True, slots=True)

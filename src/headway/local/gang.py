@@ -22,9 +22,9 @@ from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import Shape
-from headway.listen import Connected
 from headway.local.limits import Limits, Share, cores_for
 from headway.local.replica import Replica, Seat, launch
+from headway.progress_server import Connected
 
 UP_SECONDS = 3.0
 """A replica that does not report counts as up when it has lived this long."""

@@ -15,8 +15,8 @@ import yaml
 
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
-from headway.spelling.fields import RoleFields, amounts_of
-from headway.spelling.job import NAME, Wrong, amounts, can_of, check_roles, role_of, success_of, target_of
+from headway.jobspec.fields import RoleFields, amounts_of
+from headway.jobspec.job import NAME, Wrong, amounts, can_of, check_roles, role_of, success_of, target_of
 from headway.workload.errors import WorkloadError
 from headway.workload.schema import FileFields, JobFields, NodeFields, SimulateFields, seconds
 

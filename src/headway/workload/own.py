@@ -16,8 +16,8 @@ import msgspec
 
 from headway.core.job import Job, JobId, Role
 from headway.core.quantity import write
-from headway.spelling.fields import Number, RoleFields, TargetFields
-from headway.spelling.job import target_entry
+from headway.jobspec.fields import Number, RoleFields, TargetFields
+from headway.jobspec.job import target_entry
 from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
 from headway.workload.jobsfile import job_of

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from headway.spelling.fields import Number, RoleFields, SuccessFields, TargetFields
+from headway.jobspec.fields import Number, RoleFields, SuccessFields, TargetFields
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.core.job import Job
 from headway.core.node import Node
-from headway.spelling.job import amounts_entry, can_entry, role_entry, success_entry, target_entry
+from headway.jobspec.job import amounts_entry, can_entry, role_entry, success_entry, target_entry
 from headway.workload.errors import WorkloadError
 from headway.workload.own import CSV_COLUMNS, csv_row
 from headway.workload.trace import Trace

@@ -20,8 +20,8 @@ from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.listen.events import Connected, Event, Gone, Reported
-from headway.listen.words import Nonsense, greeting, parse, speaker_of, understand
+from headway.progress_server.events import Connected, Event, Gone, Reported
+from headway.progress_server.words import Nonsense, greeting, parse, speaker_of, understand
 
 LONGEST_LINE = 64 * 1024
 MESSAGES_PER_SECOND = 100

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.core.job import Amounts, Can, Role, Success, Target, start_order
 from headway.core.quantity import CPU, GPU, MEMORY, parse, write
-from headway.spelling.fields import Limit, Number, RoleFields, SuccessFields, TargetFields, amounts_of
+from headway.jobspec.fields import Limit, Number, RoleFields, SuccessFields, TargetFields, amounts_of
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 _CAN = {flag.name.lower(): flag for flag in Can if flag.name}

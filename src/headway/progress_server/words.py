@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from headway.core.job import JobId
-from headway.listen.events import Connected, Done, Event, Reported, Saved, SaveFailed, Speaker
+from headway.progress_server.events import Connected, Done, Event, Reported, Saved, SaveFailed, Speaker
 
 LARGEST_STEP = 10**15
 MOST_VALUES = 64

@@ -1,7 +1,7 @@
 """The other end of `headway.progress`: hears training scripts, and asks them to save. Used by the live clusters."""
 
-from headway.listen.events import Connected, Done, Event, Gone, Reported, Saved, SaveFailed
-from headway.listen.server import ListenError, ProgressServer
+from headway.progress_server.events import Connected, Done, Event, Gone, Reported, Saved, SaveFailed
+from headway.progress_server.server import ListenError, ProgressServer
 
 __all__ = [
     "Connected",

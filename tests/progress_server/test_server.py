@@ -11,8 +11,8 @@ import pytest
 
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.listen import Connected, Done, Gone, ProgressServer, Reported, Saved, SaveFailed
-from headway.listen.server import MESSAGES_PER_SECOND
+from headway.progress_server import Connected, Done, Gone, ProgressServer, Reported, Saved, SaveFailed
+from headway.progress_server.server import MESSAGES_PER_SECOND
 
 
 @pytest.fixture(params=["unix", "tcp"])
