@@ -27,7 +27,7 @@ from headway.core.jobs.columns import (
 from headway.core.jobs.table import Table
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
-from headway.core.plan import Deed, Move, Scale, Start, Stop
+from headway.core.plan import Action, Move, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
@@ -143,7 +143,7 @@ class Board:
             for placement in held:
                 take(self._free, placement, self.table.shape_at(row))
 
-    def aim(self, row: int, decision: Deed) -> tuple[State, Placement | None]:
+    def aim(self, row: int, decision: Action) -> tuple[State, Placement | None]:
         """The state that a decision brings a job into, and where the job will be when that has ended."""
         match decision:
             case Start():

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from headway.core.job import Job
-from headway.core.plan import Because, Deed, Stop
+from headway.core.plan import Action, Because, Stop
 
 ReplicaKey = tuple[str, int]
 """Role and index: which replica of a job."""
@@ -232,7 +232,7 @@ def back_off_seconds(refusals: int) -> float:
     return min(2.0 ** (min(refusals, 32) - 1), LONGEST_BACK_OFF_SECONDS)
 
 
-def ask_again_at(decision: Deed, refused: int, last: float, now: float) -> float:
+def ask_again_at(decision: Action, refused: int, last: float, now: float) -> float:
     """When a change may be begun that the job refused N times in a row, last at `last`: each refusal doubles a pause.
 
     Example: a job that cannot save is asked again after 1, 2, 4, … 30 seconds. A policy sees it run on and would ask

@@ -71,9 +71,9 @@ class Reserve:
     until: float
 
 
-Deed = Start | Scale | Resize | Move | Stop
+Action = Start | Scale | Resize | Move | Stop
 """A decision that a cluster carries out."""
-Decision = Deed | Reserve
+Decision = Action | Reserve
 
 
 @dataclass(frozen=True, slots=True)

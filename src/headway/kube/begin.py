@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core.plan import Because, Deed, Move, Resize, Scale, Start, Stop
+from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.intent import Allocation, Intent
 from headway.kube.view import Patience
 
 
-def begun(intent: Intent, decision: Deed, target: Allocation | None, now: float, patience: Patience) -> Intent:
+def begun(intent: Intent, decision: Action, target: Allocation | None, now: float, patience: Patience) -> Intent:
     """The intent once this was decided; `target` is where the job will be when it has ended."""
     fresh = replace(
         intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, message="", reason=""

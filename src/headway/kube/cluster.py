@@ -17,7 +17,7 @@ from headway.core.board import Board
 from headway.core.gang import ask_again_at
 from headway.core.job import JobId
 from headway.core.node import Nodes
-from headway.core.plan import Deed, Plan, Reserve
+from headway.core.plan import Action, Plan, Reserve
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
@@ -194,7 +194,7 @@ class KubeCluster:
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_begin(self, decision: Deed) -> bool:
+    def _may_begin(self, decision: Action) -> bool:
         """What a job has just refused is left for later, whatever the policy wishes."""
         now, intent = self.now() + self.setup.began, self._by_id[decision.job].intent
         then = ask_again_at(decision, intent.declined, intent.since, now)
@@ -202,7 +202,7 @@ class KubeCluster:
             self._wake = min(self._wake, then - self.setup.began)
         return then <= now
 
-    def _begin(self, decision: Deed) -> None:
+    def _begin(self, decision: Action) -> None:
         record, row = self._by_id[decision.job], self.board.row(decision.job)
         assert row is not None
         shape = self.board.table.shapes[int(self.board.table.get("shape", row))]

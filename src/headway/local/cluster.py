@@ -21,7 +21,7 @@ from headway.core.board import Board
 from headway.core.gang import Life, RestartLimits, Verdict, ask_again_at, back_off_seconds
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
-from headway.core.plan import Because, Deed, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.plan import Action, Because, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, TRAINING, State
 from headway.local.flights import Flight, Landing, Patience, Pilot
@@ -237,7 +237,7 @@ class LocalCluster:
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_begin(self, decision: Deed) -> bool:
+    def _may_begin(self, decision: Action) -> bool:
         """What a job has just refused is left for later, whatever the policy wishes."""
         gang, now = self._gangs.get(decision.job), self.now()
         if gang is None:
@@ -249,7 +249,7 @@ class LocalCluster:
             self._wake = min(self._wake, then)
         return then <= now
 
-    def _begin(self, decision: Deed) -> None:
+    def _begin(self, decision: Action) -> None:
         row = self.board.row(decision.job)
         assert row is not None
         job, old = self.board.job(row), self.board.placement(row)
