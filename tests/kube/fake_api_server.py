@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from headway.kube.client import Client
-from headway.kube.config import Access
+from headway.kube.api.access import Access
+from headway.kube.api.client import Client
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from headway.core.gang import Phase, SaveRound
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
-from headway.kube.intent import Intent, Share
-from headway.kube.replica import Replica
-from headway.kube.view import Create, Delete, View
+from headway.kube.job.intent import Intent, Share
+from headway.kube.job.replica import Replica
+from headway.kube.reconcile.model import Create, Delete, View
 
 NOW = 1000.0
 SMALL = (("cpu", 500), ("memory", 64))

@@ -32,9 +32,9 @@ from headway.core.plan import Because, Move, Scale, Start, Stop
 from headway.core.plan import Resize as ResizeJob
 from headway.core.states import State
 from headway.kube.begin import adopted, begun
-from headway.kube.intent import pack, unpack
-from headway.kube.reconcile import reconcile
-from headway.kube.view import AskSave, Patience, Refusal, Resize
+from headway.kube.job.intent import pack, unpack
+from headway.kube.reconcile.model import AskSave, Patience, Refusal, Resize
+from headway.kube.reconcile.reconcile import reconcile
 
 # ── changes ──
 

@@ -10,8 +10,8 @@ import yaml
 from typer.testing import CliRunner
 
 from headway.core.errors import UserError
-from headway.kube.config import load_access
-from headway.kube.install import manifests
+from headway.kube.api.access import load_access
+from headway.kube.api.install import manifests
 
 JOBS = "jobs:\n  - {name: a, cpu: 1, command: [x]}\n"
 

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, a_node, change, serving, status, stream
 
-from headway.kube.errors import Conflict, Denied, Forbidden, Gone, Invalid, NotFound, Unreachable, error_for
-from headway.kube.objects import NodeObject
-from headway.kube.watch import Changed, Deleted, Follower, Listed, Unwatched
+from headway.kube.api.errors import Conflict, Denied, Forbidden, Gone, Invalid, NotFound, Unreachable, error_for
+from headway.kube.api.objects import NodeObject
+from headway.kube.api.watch import Changed, Deleted, Follower, Listed, Unwatched
 
 
 async def follow(client, wanted: int) -> list:

@@ -11,12 +11,12 @@ from gang_cases import CASES, GRACE, MEMORY, NODE, Case
 from headway.core.placement import Placement
 from headway.core.plan import Start
 from headway.core.states import OVER, State
+from headway.kube.api.objects import Pod, timestamp
 from headway.kube.begin import begun
-from headway.kube.intent import Intent, Share
-from headway.kube.objects import Pod, timestamp
-from headway.kube.reconcile import reconcile
-from headway.kube.replica import replica_of
-from headway.kube.view import Create, Delete, Patience, View
+from headway.kube.job.intent import Intent, Share
+from headway.kube.job.replica import replica_of
+from headway.kube.reconcile.model import Create, Delete, Patience, View
+from headway.kube.reconcile.reconcile import reconcile
 
 BEGAN = 1_000_000.0
 TICK = 0.1

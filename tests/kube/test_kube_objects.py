@@ -15,15 +15,15 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.shape import shape_of
 from headway.core.states import State
-from headway.kube.intent import Intent, Share, pack, unpack
+from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
+from headway.kube.job.intent import Intent, Share, pack, unpack
+from headway.kube.job.pods import Making, merge, pod_of
+from headway.kube.job.replica import replica_of
+from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
+from headway.kube.job.status import Progress, status_of
 from headway.kube.nodes import NodeTable, pod_requests
-from headway.kube.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
 from headway.kube.places import allocation_of, placement_of
-from headway.kube.pods import Making, merge, pod_of
-from headway.kube.replica import replica_of
-from headway.kube.spec import SpecError, job_of, manifest_of, read_spec
-from headway.kube.status import Progress, status_of
-from headway.kube.view import Create
+from headway.kube.reconcile.model import Create
 
 names = st.sampled_from(["ps", "chief", "worker"])
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "example.com/fpga"]), st.integers(0, 10**6))

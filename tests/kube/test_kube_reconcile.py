@@ -22,8 +22,8 @@ from intents import (
 
 from headway.core.gang import Losses, Phase
 from headway.core.states import State
-from headway.kube.reconcile import reconcile
-from headway.kube.view import Bind, Create, Refusal
+from headway.kube.reconcile.model import Bind, Create, Refusal
+from headway.kube.reconcile.reconcile import reconcile
 
 # ── starting ──
 

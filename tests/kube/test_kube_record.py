@@ -9,14 +9,14 @@ from headway.core.gang import Phase
 from headway.core.job import Job, JobId, Role, Target
 from headway.core.node import Nodes
 from headway.core.states import State
-from headway.kube.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.objects import Meta
 from headway.kube.hearing import hear
-from headway.kube.intent import Intent
-from headway.kube.objects import Meta
-from headway.kube.record import Record
-from headway.kube.remote import Outcome
-from headway.kube.replica import Replica
-from headway.kube.view import Bind, Create, Delete
+from headway.kube.job.intent import Intent
+from headway.kube.job.replica import Replica
+from headway.kube.reconcile.model import Bind, Create, Delete
+from headway.kube.tracked import Record
+from headway.kube.worker import Outcome
 from headway.progress_server import Connected, Done, Reported, Saved, SaveFailed
 
 J = JobId("j")

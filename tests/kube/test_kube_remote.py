@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, status, stream
 
-from headway.kube.config import Access
-from headway.kube.errors import Conflict, Unreachable
-from headway.kube.remote import Performed, Remote, Request, Work
-from headway.kube.view import Bind, Create, Delete, Resize
+from headway.kube.api.access import Access
+from headway.kube.api.errors import Conflict, Unreachable
+from headway.kube.reconcile.model import Bind, Create, Delete, Resize
+from headway.kube.worker import Performed, Remote, Request, Work
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())
 OURS = {"kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}

@@ -6,11 +6,11 @@ import msgspec
 
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
-from headway.kube.intent import Intent
-from headway.kube.objects import Meta, NodeObject, Pod
-from headway.kube.record import Record
+from headway.kube.api.objects import Meta, NodeObject, Pod
+from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.job.intent import Intent
 from headway.kube.store import Store
-from headway.kube.watch import Changed, Deleted, Listed
+from headway.kube.tracked import Record
 
 
 def a_pod(uid="p", version=1, owner="", phase="Running", node="n", cpu="500m") -> Pod:

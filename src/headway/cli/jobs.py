@@ -14,7 +14,7 @@ from headway.cli.options import Json
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headway.kube.config import Access
+    from headway.kube.api.access import Access
     from headway.kube.listing import Row
 
 COLUMNS = ("job", "user", "phase", "replicas", "nodes", "progress", "loss", "eta", "attempt", "why")
@@ -49,8 +49,8 @@ def jobs(
 
 
 async def _list(access: Access, namespace: str) -> list[Row]:
-    from headway.kube.client import Client
-    from headway.kube.errors import ApiError
+    from headway.kube.api.client import Client
+    from headway.kube.api.errors import ApiError
     from headway.kube.listing import list_jobs
 
     async with Client(access) as client:

@@ -11,7 +11,7 @@ import typer
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headway.kube.config import Access
+    from headway.kube.api.access import Access
 
 Kubeconfig = Annotated[
     Path | None, typer.Option(help="A kubeconfig; default: KUBECONFIG, a pod's own, ~/.kube/config.")
@@ -26,6 +26,6 @@ def need_extra() -> None:
 
 
 def access_for(kubeconfig: Path | None, context: str) -> Access:
-    from headway.kube.config import load_access
+    from headway.kube.api.access import load_access
 
     return load_access(kubeconfig, context)

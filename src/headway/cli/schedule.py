@@ -27,9 +27,9 @@ from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
 
 if TYPE_CHECKING:
+    from headway.kube.api.access import Access
     from headway.kube.cluster import KubeCluster
-    from headway.kube.config import Access
-    from headway.kube.setup import Setup
+    from headway.kube.settings import Setup
 
 
 def schedule(
@@ -70,9 +70,9 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.pods import Making
-    from headway.kube.setup import Setup
-    from headway.kube.view import Patience
+    from headway.kube.job.pods import Making
+    from headway.kube.reconcile.model import Patience
+    from headway.kube.settings import Setup
 
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
@@ -103,7 +103,7 @@ def schedule(
 
 def _open(access: Access, namespace: str, listen: str, setup: Setup) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
-    from headway.kube.remote import Remote
+    from headway.kube.worker import Remote
     from headway.progress_server import ProgressServer
 
     remote = Remote(access, namespace)
@@ -129,7 +129,7 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
 
 
 def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None:
-    from headway.kube.install import install, manifests
+    from headway.kube.api.install import install, manifests
 
     if only_print:
         print(manifests())

@@ -15,8 +15,8 @@ from headway.core.job import Job
 from headway.workload.jobsfile import load
 
 if TYPE_CHECKING:
-    from headway.kube.client import Client
-    from headway.kube.config import Access
+    from headway.kube.api.access import Access
+    from headway.kube.api.client import Client
 
 Submission = tuple[Path, Job]
 
@@ -54,7 +54,7 @@ def submit(
 async def _submit(
     access: Access, namespace: str, jobs: list[Submission], *, directory: str, at_once: bool, wait: bool
 ) -> bool:
-    from headway.kube.client import Client
+    from headway.kube.api.client import Client
 
     began = time.time()
     async with Client(access) as client:
@@ -69,9 +69,9 @@ async def _submit(
 
 
 async def _post(client: Client, namespace: str, path: Path, job: Job, directory: str) -> None:
-    from headway.kube.errors import ApiError, Conflict, NotFound
-    from headway.kube.objects import API_VERSION
-    from headway.kube.spec import manifest_of
+    from headway.kube.api.errors import ApiError, Conflict, NotFound
+    from headway.kube.api.objects import API_VERSION
+    from headway.kube.job.spec import manifest_of
 
     body = manifest_of(job, namespace, directory=directory, submitted_at=time.time())
     try:
@@ -86,7 +86,7 @@ async def _post(client: Client, namespace: str, path: Path, job: Job, directory:
 
 async def _wait(client: Client, namespace: str, names: set[str], began: float) -> bool:
     """Until all are over; tells of each as it happens. Whether one did not succeed."""
-    from headway.kube.errors import ApiError
+    from headway.kube.api.errors import ApiError
     from headway.kube.listing import OVER_PHASES, list_jobs
 
     bad, silent_since = False, None

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
-from headway.kube.intent import Allocation, Intent
-from headway.kube.view import Patience
+from headway.kube.job.intent import Allocation, Intent
+from headway.kube.reconcile.model import Patience
 
 
 def begun(intent: Intent, decision: Action, target: Allocation | None, now: float, patience: Patience) -> Intent:

@@ -21,26 +21,26 @@ from headway.core.plan import Action, Plan, Reserve
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
-from headway.kube.admit import Admission
+from headway.kube.admission import Admission
+from headway.kube.api.errors import NotFound
+from headway.kube.api.objects import NodeObject, Pod
+from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.begin import begun
-from headway.kube.errors import NotFound
 from headway.kube.hearing import hear
-from headway.kube.intent import Allocation, Intent
+from headway.kube.job.intent import Allocation, Intent
+from headway.kube.job.status import event_of
 from headway.kube.look import first_look
 from headway.kube.mirror import mirror
 from headway.kube.nodes import NodeTable
-from headway.kube.objects import NodeObject, Pod
 from headway.kube.places import allocation_of
-from headway.kube.reconcile import reconcile
-from headway.kube.record import Record
-from headway.kube.remote import Performed, Remote, Ring
+from headway.kube.reconcile.model import AskSave, Step
+from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.sending import named, status_for, work_of
-from headway.kube.setup import Setup
-from headway.kube.status import event_of
+from headway.kube.settings import Setup
 from headway.kube.store import Store
-from headway.kube.view import AskSave, Step
+from headway.kube.tracked import Record
 from headway.kube.waiting import tell_why
-from headway.kube.watch import Changed, Deleted, Listed
+from headway.kube.worker import Performed, Remote, Ring
 from headway.progress_server import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")

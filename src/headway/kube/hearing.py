@@ -5,8 +5,8 @@ from __future__ import annotations
 from headway.core.board import Board
 from headway.core.snapshot import Sample
 from headway.core.states import OVER, State
-from headway.kube.record import Record
-from headway.kube.status import Progress
+from headway.kube.job.status import Progress
+from headway.kube.tracked import Record
 from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
 
 SAVING = frozenset({State.MOVING, State.STOPPING})

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from headway.core.states import OVER
-from headway.kube.client import Client
-from headway.kube.intent import PHASES
-from headway.kube.objects import API_VERSION, Meta
-from headway.kube.spec import job_id
+from headway.kube.api.client import Client
+from headway.kube.api.objects import API_VERSION, Meta
+from headway.kube.job.intent import PHASES
+from headway.kube.job.spec import job_id
 
 OVER_PHASES = frozenset(PHASES[state] for state in OVER)
 

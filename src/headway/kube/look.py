@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from headway.kube.errors import KubeError, NotFound
+from headway.kube.api.errors import KubeError, NotFound
+from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Listed, Unwatched
 from headway.kube.inbox import Inbox
-from headway.kube.objects import NodeObject, Pod, TrainingJob
-from headway.kube.remote import Message
-from headway.kube.watch import Listed, Unwatched
+from headway.kube.worker import Message
 
 FIRST_LOOK_SECONDS = 60.0
 

@@ -7,9 +7,9 @@ import math
 from headway.core.board import Board
 from headway.core.snapshot import Flight
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
-from headway.kube.intent import Intent
+from headway.kube.job.intent import Intent
 from headway.kube.places import placement_of
-from headway.kube.record import Record
+from headway.kube.tracked import Record
 
 HISTORY = ("attained", "service", "saved", "stops")
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}

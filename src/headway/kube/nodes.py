@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headway.core.node import Node, Nodes
 from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
-from headway.kube.objects import GROUP, Container, NodeObject, Pod, Quantities
+from headway.kube.api.objects import GROUP, Container, NodeObject, Pod, Quantities
 
 log = logging.getLogger("headway.kube")
 GPU_NAMES = ("nvidia.com/gpu", f"{GROUP}/gpu", "amd.com/gpu", "gpu.intel.com/i915")

@@ -6,7 +6,7 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement, Vector
 from headway.core.shape import Shape
-from headway.kube.intent import Allocation, Share
+from headway.kube.job.intent import Allocation, Share
 
 
 def allocation_of(placement: Placement, job: Job, shape: Shape, nodes: Nodes) -> Allocation:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from headway.core.board import Board
+from headway.kube.job.pods import Making, pod_of, resources
+from headway.kube.job.status import status_of
 from headway.kube.mirror import history
-from headway.kube.pods import Making, pod_of, resources
-from headway.kube.record import Record
-from headway.kube.remote import Request, Work
-from headway.kube.status import status_of
-from headway.kube.view import Action, Create, Resize, Step
+from headway.kube.reconcile.model import Action, Create, Resize, Step
+from headway.kube.tracked import Record
+from headway.kube.worker import Request, Work
 
 
 def work_of(record: Record, step: Step, making: Making, status: dict[str, Any] | None) -> Work | None:

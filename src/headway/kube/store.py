@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from headway.kube.api.objects import NodeObject, Pod
+from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.job.replica import owner_uid
 from headway.kube.nodes import is_ready, pod_requests
-from headway.kube.objects import NodeObject, Pod
-from headway.kube.record import Record
-from headway.kube.replica import owner_uid
-from headway.kube.watch import Changed, Deleted, Listed
+from headway.kube.tracked import Record
 
 MOST_TOMBSTONES = 10_000
 

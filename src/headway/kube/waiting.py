@@ -10,7 +10,7 @@ from headway.core.plan import Plan
 from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.kube.record import Record
+from headway.kube.tracked import Record
 
 MOST_AT_ONCE = 20
 """Explanations per cycle: a long queue must not slow decisions down."""

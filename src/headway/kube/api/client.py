@@ -10,9 +10,9 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from headway.kube.config import Access
-from headway.kube.errors import ApiError, Gone, Unreachable, error_for
-from headway.kube.objects import ObjectList, StatusObject, WatchLine
+from headway.kube.api.access import Access
+from headway.kube.api.errors import ApiError, Gone, Unreachable, error_for
+from headway.kube.api.objects import ObjectList, StatusObject, WatchLine
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headway.core.gang import Member, Phase, exit_sentence, phase_of_exit
 from headway.core.job import Amounts
 from headway.core.quantity import CPU, MEMORY, QuantityError, parse
-from headway.kube.objects import (
+from headway.kube.api.objects import (
     KIND,
     LABEL_ATTEMPT,
     LABEL_INDEX,

@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from headway.kube.client import CONNECTIONS, STRATEGIC_PATCH, Client
-from headway.kube.config import Access
-from headway.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.api.access import Access
+from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
+from headway.kube.api.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.api.objects import API_VERSION, Meta, NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Follower, News
 from headway.kube.inbox import Inbox
-from headway.kube.objects import API_VERSION, Meta, NodeObject, Pod, TrainingJob
-from headway.kube.replica import MAIN, owner_uid
-from headway.kube.view import Action, Bind, Create, Delete, Resize
-from headway.kube.watch import Follower, News
+from headway.kube.job.replica import MAIN, owner_uid
+from headway.kube.reconcile.model import Action, Bind, Create, Delete, Resize
 
 log = logging.getLogger("headway.kube")
 

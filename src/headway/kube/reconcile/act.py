@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
-from headway.kube.intent import Allocation, Share, wanted
-from headway.kube.replica import Replica
-from headway.kube.view import Action, AskSave, Bind, Create, Delete, Resize, View, all_up, matched, up
+from headway.kube.job.intent import Allocation, Share, wanted
+from headway.kube.job.replica import Replica
+from headway.kube.reconcile.model import Action, AskSave, Bind, Create, Delete, Resize, View, all_up, matched, up
 
 PORT = 2222
 """On which every replica may listen: each pod has an address of its own."""

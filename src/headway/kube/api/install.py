@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from headway.kube.client import APPLY_PATCH, Client, loads
-from headway.kube.config import Access
-from headway.kube.errors import ApiError, KubeError
+from headway.kube.api.access import Access
+from headway.kube.api.client import APPLY_PATCH, Client, loads
+from headway.kube.api.errors import ApiError, KubeError
 
 FILES = ("crd.yaml", "rbac.yaml")
 _PLURALS = {

@@ -13,8 +13,7 @@ from typing import Any
 
 from headway.core.job import Amounts, Job
 from headway.core.quantity import GPU, write
-from headway.kube.act import PORT
-from headway.kube.objects import (
+from headway.kube.api.objects import (
     API_VERSION,
     KIND,
     LABEL_ATTEMPT,
@@ -25,8 +24,9 @@ from headway.kube.objects import (
     SCHEDULER,
     Meta,
 )
-from headway.kube.replica import MAIN
-from headway.kube.view import Create
+from headway.kube.job.replica import MAIN
+from headway.kube.reconcile.act import PORT
+from headway.kube.reconcile.model import Create
 
 _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
                 "volumeMounts": "mountPath", "imagePullSecrets": "name", "ports": "containerPort"}  # fmt: skip

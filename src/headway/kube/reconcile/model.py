@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from headway.core.gang import GRACE_SECONDS, Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
-from headway.kube.intent import Allocation, Intent, Share
-from headway.kube.replica import Replica
+from headway.kube.job.intent import Allocation, Intent, Share
+from headway.kube.job.replica import Replica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from headway.kube.client import Client
-from headway.kube.errors import ApiError, Gone
-from headway.kube.objects import Meta, NodeObject, Pod, TrainingJob
+from headway.kube.api.client import Client
+from headway.kube.api.errors import ApiError, Gone
+from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 
 log = logging.getLogger("headway.kube")
 T = TypeVar("T", Pod, NodeObject, TrainingJob)

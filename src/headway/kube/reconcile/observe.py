@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from headway.core.gang import Life, Phase, Verdict, back_off_seconds, judge
 from headway.core.states import OVER, State
-from headway.kube.intent import Allocation, Intent, Share
-from headway.kube.replica import Replica
-from headway.kube.view import View, all_up, matched
+from headway.kube.job.intent import Allocation, Intent, Share
+from headway.kube.job.replica import Replica
+from headway.kube.reconcile.model import View, all_up, matched
 
 
 def observe(view: View) -> Intent:

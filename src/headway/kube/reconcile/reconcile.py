@@ -11,9 +11,9 @@ import math
 from dataclasses import replace
 
 from headway.core.states import OVER, State
-from headway.kube.act import act
-from headway.kube.observe import gang_verdict, observe
-from headway.kube.view import Step, View
+from headway.kube.reconcile.act import act
+from headway.kube.reconcile.model import Step, View
+from headway.kube.reconcile.observe import gang_verdict, observe
 
 ASK_AGAIN_SECONDS = 1.0
 

@@ -15,17 +15,17 @@ from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import JobId
 from headway.core.states import OVER, State
+from headway.kube.api.objects import TrainingJob
+from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.begin import adopted
-from headway.kube.intent import Intent, Remembered, unpack
+from headway.kube.job.intent import Intent, Remembered, unpack
+from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
+from headway.kube.job.status import Progress, event_of, status_of
 from headway.kube.mirror import restore
-from headway.kube.objects import TrainingJob
-from headway.kube.record import Record
-from headway.kube.remote import Remote, Work
-from headway.kube.setup import Setup
-from headway.kube.spec import SpecError, job_id, job_of, read_spec, submitted
-from headway.kube.status import Progress, event_of, status_of
+from headway.kube.settings import Setup
 from headway.kube.store import Store
-from headway.kube.watch import Changed, Deleted, Listed
+from headway.kube.tracked import Record
+from headway.kube.worker import Remote, Work
 
 log = logging.getLogger("headway.kube")
 Admitted = tuple[Record, dict[str, float]]

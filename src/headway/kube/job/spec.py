@@ -24,7 +24,7 @@ from headway.jobspec.job import (
     target_entry,
     target_of,
 )
-from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
+from headway.kube.api.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}

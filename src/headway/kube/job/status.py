@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.core.states import OVER, State
-from headway.kube.intent import Intent, pack
-from headway.kube.objects import API_VERSION, KIND, SCHEDULER, Meta, timestamp
+from headway.kube.api.objects import API_VERSION, KIND, SCHEDULER, Meta, timestamp
+from headway.kube.job.intent import Intent, pack
 
 _BAD = frozenset({"Interrupted", "Refused", "ProgramFailed", "SaveTimedOut", "SaveFailed", "InvalidSpec",
                   "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut"})  # fmt: skip

@@ -11,13 +11,13 @@ from typing import Any
 from headway.core.gang import ReplicaKey, SaveRound, to_ask
 from headway.core.job import Job
 from headway.core.snapshot import Sample
-from headway.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
-from headway.kube.intent import Intent
-from headway.kube.objects import Meta, Pod
-from headway.kube.remote import Outcome
-from headway.kube.replica import Replica, replica_of
-from headway.kube.status import Progress
-from headway.kube.view import Bind, Create, Delete, Patience, Refusal, Resize, View
+from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.objects import Meta, Pod
+from headway.kube.job.intent import Intent
+from headway.kube.job.replica import Replica, replica_of
+from headway.kube.job.status import Progress
+from headway.kube.reconcile.model import Bind, Create, Delete, Patience, Refusal, Resize, View
+from headway.kube.worker import Outcome
 from headway.progress_server import Connected
 
 log = logging.getLogger("headway.kube")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.core.job import JobId
-from headway.kube.pods import Making
-from headway.kube.view import Patience
+from headway.kube.job.pods import Making
+from headway.kube.reconcile.model import Patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

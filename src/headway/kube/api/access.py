@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from headway.kube.errors import KubeError
+from headway.kube.api.errors import KubeError
 
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -1,0 +1,1 @@
+"""The API server: how to reach it, its objects, requests and watches. Decides nothing."""

@@ -1,0 +1,1 @@
+"""From what is meant and what is there to what to do next. Pure."""
