@@ -5,8 +5,8 @@ from __future__ import annotations
 from headway.core.gang import Phase, SaveRound
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
-from headway.kube.job.intent import Intent, Share
-from headway.kube.job.replica import Replica
+from headway.kube.job.intent import Intent, RoleAllocation
+from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import Create, Delete, View
 
 NOW = 1000.0
@@ -22,19 +22,19 @@ JOB = Job(id=JobId("j"), roles=(a_role(replicas=2, least=2),))
 PS_JOB = Job(id=JobId("j"), roles=(a_role("ps"), a_role("worker", replicas=2, least=2, after=("ps",))))
 
 
-def on(*nodes: str, role: str = "worker", amounts=SMALL) -> Share:
-    return Share(role, nodes, amounts)
+def on(*nodes: str, role: str = "worker", amounts=SMALL) -> RoleAllocation:
+    return RoleAllocation(role, nodes, amounts)
 
 
-def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: object) -> Replica:
+def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: object) -> PodReplica:
     role, attempt = fields.pop("role", "worker"), fields.pop("attempt", 0)
     name = f"j-{attempt}-{role}-{index}"
     made = {"name": name, "uid": f"uid-{name}", "role": role, "index": index, "attempt": attempt, "node": node}
     made |= {"phase": phase, "spec": SMALL, "given": SMALL, "address": f"10.0.0.{index}"}
-    return Replica(**{**made, **fields})
+    return PodReplica(**{**made, **fields})
 
 
-def a_view(intent: Intent, *pods: Replica, **fields: object) -> View:
+def a_view(intent: Intent, *pods: PodReplica, **fields: object) -> View:
     return View(**{"name": "j", "job": JOB, "intent": intent, "replicas": pods, "now": NOW, **fields})
 
 
@@ -60,5 +60,5 @@ def create(index: int, node: str, role: str = "worker", attempt: int = 0, **fiel
     return Create(**{**made, "amounts": SMALL, "hosts": (), "counts": (("worker", 2),), **fields})
 
 
-def delete(pod: Replica, grace: int | None = None) -> Delete:
+def delete(pod: PodReplica, grace: int | None = None) -> Delete:
     return Delete(pod.name, pod.uid, grace)

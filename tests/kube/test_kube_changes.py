@@ -28,12 +28,11 @@ from intents import (
 
 from headway.core.gang import Phase, ask_again_at
 from headway.core.placement import Placement
-from headway.core.plan import Because, Move, Scale, Start, Stop
-from headway.core.plan import Resize as ResizeJob
+from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.begin import adopted, begun
 from headway.kube.job.intent import pack, unpack
-from headway.kube.reconcile.model import AskSave, Patience, Refusal, Resize
+from headway.kube.reconcile.model import ApiRefusal, AskSave, KubeTimeouts, ResizePod
 from headway.kube.reconcile.reconcile import reconcile
 
 # ── changes ──
@@ -68,7 +67,7 @@ def test_replacing_makes_the_new_before_the_old_goes():
     [
         (a_pod(2, "n2", Phase.REFUSED, why="OutOfcpu"), {}),
         (a_pod(2, "n2", Phase.PENDING), {"now": NOW + 99}),
-        (a_pod(2, "n2", Phase.PENDING), {"refusal": Refusal("quota")}),
+        (a_pod(2, "n2", Phase.PENDING), {"refusal": ApiRefusal("quota")}),
     ],
 )
 def test_growth_that_fails_is_given_up_and_the_job_trains_on(extra, fields):
@@ -83,20 +82,20 @@ def test_growth_that_fails_is_given_up_and_the_job_trains_on(extra, fields):
 def test_resizing_asks_and_waits_for_the_kubelet():
     intent = meant(State.RESIZING, allocation=TWO, target=(on("n1", "n2", amounts=LARGE),), until=NOW + 9)
     step = reconcile(a_view(intent, *BOTH))
-    assert step.actions == tuple(Resize(pod.name, pod.uid, LARGE) for pod in BOTH)
+    assert step.actions == tuple(ResizePod(pod.name, pod.uid, LARGE) for pod in BOTH)
     asked = [replace(pod, spec=LARGE) for pod in BOTH]
     assert reconcile(a_view(intent, *asked)) == replace(step, actions=())
     done = reconcile(a_view(intent, *(replace(pod, given=LARGE) for pod in asked))).intent
     assert (done.state, done.allocation) == (State.RUNNING, intent.target)
 
 
-@pytest.mark.parametrize("fields", [{"now": NOW + 99}, {"refusal": Refusal("QoS")}])
+@pytest.mark.parametrize("fields", [{"now": NOW + 99}, {"refusal": ApiRefusal("QoS")}])
 def test_a_resize_that_fails_is_taken_back(fields):
     intent = meant(State.RESIZING, allocation=TWO, target=(on("n1", "n2", amounts=LARGE),), until=NOW + 9)
     asked = [replace(pod, spec=LARGE) for pod in BOTH]
     step = reconcile(a_view(intent, *asked, **fields))
     assert (step.intent.state, step.intent.allocation) == (State.RUNNING, TWO)
-    assert step.actions == tuple(Resize(pod.name, pod.uid, SMALL) for pod in BOTH)
+    assert step.actions == tuple(ResizePod(pod.name, pod.uid, SMALL) for pod in BOTH)
 
 
 def test_only_what_a_pod_has_is_resized():
@@ -104,7 +103,7 @@ def test_only_what_a_pod_has_is_resized():
     target = (on("n1", "n2", amounts=LARGE),)
     cpu_only = [replace(pod, spec=SMALL[:1], given=SMALL[:1]) for pod in BOTH]
     intent = meant(State.RESIZING, allocation=TWO, target=target, until=NOW + 9)
-    assert reconcile(a_view(intent, *cpu_only)).actions[0] == Resize("j-0-worker-0", BOTH[0].uid, LARGE[:1])
+    assert reconcile(a_view(intent, *cpu_only)).actions[0] == ResizePod("j-0-worker-0", BOTH[0].uid, LARGE[:1])
 
 
 def test_a_move_saves_first():
@@ -172,7 +171,7 @@ def test_what_is_over_stays_over():
 
 
 def test_after_a_restart_a_flight_has_its_time_again():
-    patience = Patience(start=50)
+    patience = KubeTimeouts(start=50)
     late = replace(STARTING, until=NOW - 500)
     assert adopted(late, NOW, patience).until == NOW + 50
     assert adopted(RUNNING, NOW, patience) == RUNNING
@@ -185,16 +184,16 @@ PREEMPT = Stop(JOB.id, Because.PREEMPTED)
 REFUSED = {
     "a stop, as it could not save": (PREEMPT, BOTH, {"saves": saves(2, 1, "disk full")}),
     "a move, as it did not save in time": (Move(JOB.id, PLACE), BOTH, {"now": NOW + 99}),
-    "a scale": (Scale(JOB.id, "worker", (0, 1, 2)), BOTH, {"refusal": Refusal("quota")}),
+    "a scale": (Scale(JOB.id, "worker", (0, 1, 2)), BOTH, {"refusal": ApiRefusal("quota")}),
     "a resize": (
-        ResizeJob(JOB.id, "worker", 900, 64), [replace(pod, cannot_resize="no room") for pod in BOTH], {}
+        Resize(JOB.id, "worker", 900, 64), [replace(pod, cannot_resize="no room") for pod in BOTH], {}
     ),
 }  # fmt: skip
 TARGETS = {
     Stop: None,
     Move: (on("n3", "n4"),),
     Scale: (on("n1", "n2", "n3"),),
-    ResizeJob: (on("n1", "n2", amounts=LARGE),),
+    Resize: (on("n1", "n2", amounts=LARGE),),
 }
 
 
@@ -203,7 +202,7 @@ def test_what_was_refused_is_asked_again_after_a_pause_that_grows(case):
     decision, pods, fields = REFUSED[case]
     intent, pauses = RUNNING, []
     for _ in range(7):
-        asked = begun(intent, decision, TARGETS[type(decision)], NOW, Patience(save=9))
+        asked = begun(intent, decision, TARGETS[type(decision)], NOW, KubeTimeouts(save=9))
         intent = reconcile(a_view(asked, *pods, **fields)).intent
         assert (intent.state, bool(intent.message)) == (State.RUNNING, True)
         again = ask_again_at(decision, intent.declined, intent.since, intent.since)
@@ -215,18 +214,18 @@ def test_what_was_refused_is_asked_again_after_a_pause_that_grows(case):
 
 def test_a_job_that_did_as_it_was_told_has_refused_nothing():
     refused = replace(RUNNING, declined=5, since=NOW)
-    scaled = begun(refused, Scale(JOB.id, "worker", (0,)), (on("n1"),), NOW, Patience())
+    scaled = begun(refused, Scale(JOB.id, "worker", (0,)), (on("n1"),), NOW, KubeTimeouts())
     assert reconcile(a_view(scaled, BOTH[0])).intent.declined == 0
     for leaving in (replace(MOVING, declined=5), meant(State.STOPPING, allocation=TWO, until=NOW + 9, declined=5)):
         assert reconcile(a_view(leaving, *BOTH, saves=saves(1, 1))).intent.declined == 0
 
 
 def test_every_decision_becomes_an_intent_with_a_time_out():
-    decisions = [Start(JOB.id, PLACE), Scale(JOB.id, "worker", (0,)), ResizeJob(JOB.id, "worker", 1, 1),
+    decisions = [Start(JOB.id, PLACE), Scale(JOB.id, "worker", (0,)), Resize(JOB.id, "worker", 1, 1),
                  Move(JOB.id, PLACE), Stop(JOB.id, Because.PREEMPTED)]  # fmt: skip
     states = []
     for decision in decisions:
-        intent = begun(replace(RUNNING, message="old"), decision, TWO, NOW, Patience())
+        intent = begun(replace(RUNNING, message="old"), decision, TWO, NOW, KubeTimeouts())
         assert NOW < intent.until < math.inf
         assert intent.message == ""
         states.append(intent.state)

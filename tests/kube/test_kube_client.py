@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, a_node, change, serving, status, stream
 
-from headway.kube.api.errors import Conflict, Denied, Forbidden, Gone, Invalid, NotFound, Unreachable, error_for
+from headway.kube.api.errors import Conflict, Denied, Expired, Forbidden, Invalid, NotFound, Unreachable, error_for
 from headway.kube.api.objects import NodeObject
 from headway.kube.api.watch import Changed, Deleted, Follower, Listed, Unwatched
 
@@ -47,7 +47,7 @@ def told(news: list) -> list:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(404, NotFound), (409, Conflict), (410, Gone), (403, Denied), (401, Forbidden), (422, Invalid),
+    [(404, NotFound), (409, Conflict), (410, Expired), (403, Denied), (401, Forbidden), (422, Invalid),
      (400, Invalid), (500, Unreachable), (503, Unreachable), (429, Unreachable)],
 )  # fmt: skip
 def test_refusals_have_types_and_the_servers_own_words(code, kind):

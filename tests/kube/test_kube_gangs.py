@@ -13,9 +13,9 @@ from headway.core.plan import Start
 from headway.core.states import OVER, State
 from headway.kube.api.objects import Pod, timestamp
 from headway.kube.begin import begun
-from headway.kube.job.intent import Intent, Share
+from headway.kube.job.intent import Intent, RoleAllocation
 from headway.kube.job.replica import replica_of
-from headway.kube.reconcile.model import Create, Delete, Patience, View
+from headway.kube.reconcile.model import Create, Delete, KubeTimeouts, View
 from headway.kube.reconcile.reconcile import reconcile
 
 BEGAN = 1_000_000.0
@@ -74,14 +74,16 @@ class Kubelets:
 
 def _started(case: Case, intent: Intent, now: float) -> Intent:
     nodes = iter(f"n{number}" for number in range(99))
-    target = tuple(Share(role.name, tuple(next(nodes) for _ in range(role.replicas)), ()) for role in case.roles)
-    return begun(intent, Start(case.job.id, Placement(())), target, now, Patience())
+    target = tuple(
+        RoleAllocation(role.name, tuple(next(nodes) for _ in range(role.replicas)), ()) for role in case.roles
+    )
+    return begun(intent, Start(case.job.id, Placement(())), target, now, KubeTimeouts())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_table_of_cases_by_reconciliation(case):
     kubelets, intent, now = Kubelets(case), Intent(since=BEGAN), BEGAN
-    patience, restarts, messages, running = Patience(grace=GRACE), 0, [], 0.0
+    patience, restarts, messages, running = KubeTimeouts(grace=GRACE), 0, [], 0.0
     while intent.state not in OVER:
         now += TICK
         assert now < BEGAN + 120, intent

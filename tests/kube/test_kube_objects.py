@@ -16,8 +16,8 @@ from headway.core.placement import Placement
 from headway.core.shape import shape_of
 from headway.core.states import State
 from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
-from headway.kube.job.intent import Intent, Share, pack, unpack
-from headway.kube.job.pods import Making, merge, pod_of
+from headway.kube.job.intent import Intent, RoleAllocation, pack, unpack
+from headway.kube.job.pods import PodDefaults, merge, pod_of
 from headway.kube.job.replica import replica_of
 from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
 from headway.kube.job.status import Progress, status_of
@@ -100,7 +100,7 @@ def test_a_bad_spec_is_one_sentence_that_names_the_field(spec, words):
 
 
 shares = st.builds(
-    Share, names, st.tuples() | st.tuples(st.just("n1")) | st.tuples(st.just("n1"), st.just("n2")),
+    RoleAllocation, names, st.tuples() | st.tuples(st.just("n1")) | st.tuples(st.just("n1"), st.just("n2")),
     st.just((("cpu", 500),)),
 )  # fmt: skip
 losses = st.builds(Losses, st.lists(st.floats(1, 9), min_size=1).map(tuple), st.integers(-1, 99))
@@ -133,7 +133,7 @@ def test_placements_and_allocations_are_the_same_thing():
         allocation = allocation_of(placement, job, shape_of(job, nodes), nodes)
         assert placement_of(allocation, job, nodes) == placement
     resized = allocation_of(Placement(((0,), ()), ((900, 1), None)), job, shape_of(job, nodes), nodes)
-    assert resized[0] == Share("w", ("a",), (("cpu", 900),)), "no memory where none was asked for"
+    assert resized[0] == RoleAllocation("w", ("a",), (("cpu", 900),)), "no memory where none was asked for"
 
 
 # ── nodes ──
@@ -236,7 +236,7 @@ def test_a_pod_is_made_from_templates_and_what_was_decided():
     own = {"metadata": {"labels": {"cost": "x"}}, "spec": {"containers": [{"name": "main", "image": "mine"}]}}
     amounts = (("cpu", 500), ("gpu", 2), ("memory", 64))
     create = Create("j-1-worker-0", "worker", 0, 1, "n1", amounts, (("ps", ("10.0.0.1:2222",)),), (("worker", 2),))
-    making = Making(template=cluster, progress="tcp:h:1", checkpoints="/c", gpu="nvidia.com/gpu")
+    making = PodDefaults(template=cluster, progress="tcp:h:1", checkpoints="/c", gpu="nvidia.com/gpu")
     pod = pod_of(create, job, meta, own, making)
     main = pod["spec"]["containers"][0]
     env = {entry["name"]: entry["value"] for entry in main["env"]}

@@ -22,7 +22,7 @@ from intents import (
 
 from headway.core.gang import Losses, Phase
 from headway.core.states import State
-from headway.kube.reconcile.model import Bind, Create, Refusal
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create
 from headway.kube.reconcile.reconcile import reconcile
 
 # ── starting ──
@@ -78,7 +78,7 @@ def test_nothing_is_made_while_an_earlier_attempt_is_alive():
     ("pods", "fields"),
     [
         ((BOTH[0], a_pod(1, "n2", Phase.REFUSED, why="OutOfcpu")), {}),
-        ((BOTH[0],), {"refusal": Refusal("quota")}),
+        ((BOTH[0],), {"refusal": ApiRefusal("quota")}),
         ((BOTH[0], a_pod(1, "n2", Phase.PENDING)), {"now": STARTING.until}),
     ],
 )
@@ -95,12 +95,12 @@ def test_a_refused_start_is_released_whole_and_tried_later(pods, fields):
 
 
 def test_refused_without_end_it_fails():
-    step = reconcile(a_view(replace(STARTING, refusals=10), refusal=Refusal("quota")))
+    step = reconcile(a_view(replace(STARTING, refusals=10), refusal=ApiRefusal("quota")))
     assert (step.intent.state, step.intent.reason) == (State.FAILED, "Refused")
 
 
 def test_a_pod_that_can_never_be_fails_the_job():
-    step = reconcile(a_view(STARTING, BOTH[0], refusal=Refusal("spec is invalid", permanent=True)))
+    step = reconcile(a_view(STARTING, BOTH[0], refusal=ApiRefusal("spec is invalid", permanent=True)))
     assert (step.intent.goal, step.intent.message) == (State.FAILED, "spec is invalid")
 
 

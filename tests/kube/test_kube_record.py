@@ -13,26 +13,26 @@ from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFou
 from headway.kube.api.objects import Meta
 from headway.kube.hearing import hear
 from headway.kube.job.intent import Intent
-from headway.kube.job.replica import Replica
+from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import Bind, Create, Delete
-from headway.kube.tracked import Record
-from headway.kube.worker import Outcome
+from headway.kube.tracked import Tracked
+from headway.kube.worker import ActionResult
 from headway.progress_server import Connected, Done, Reported, Saved, SaveFailed
 
 J = JobId("j")
 
 
-def a_record(attempt: int = 1, state: State = State.RUNNING) -> Record:
+def a_record(attempt: int = 1, state: State = State.RUNNING) -> Tracked:
     job = Job(id=J, roles=(Role(name="ps"),), steps=100)
     intent = Intent(state=state, attempt=attempt)
-    return Record(Meta(name="j", uid="u"), job, {}, intent, intent, dirty=False)
+    return Tracked(Meta(name="j", uid="u"), job, {}, intent, intent, dirty=False)
 
 
-def a_replica(index: int) -> Replica:
-    return Replica(name=f"p-{index}", role="ps", index=index, attempt=1, phase=Phase.UP)
+def a_replica(index: int) -> PodReplica:
+    return PodReplica(name=f"p-{index}", role="ps", index=index, attempt=1, phase=Phase.UP)
 
 
-def heard(record: Record, *events, now: float = 10.0) -> list[bool]:
+def heard(record: Tracked, *events, now: float = 10.0) -> list[bool]:
     return [hear(record, event, Board(Nodes.of(())), now, began=1000.0) for event in events]
 
 
@@ -112,8 +112,8 @@ def test_what_an_answer_means():
     ]
     for action, error, meaning in cases:
         record = a_record()
-        record.replicas["uid"] = Replica(name="p", role="ps", index=0)
-        record.learn(Outcome(action, error=error), now=100.0)
+        record.replicas["uid"] = PodReplica(name="p", role="ps", index=0)
+        record.learn(ActionResult(action, error=error), now=100.0)
         refused = record.refusal is not None and ("refused for good" if record.refusal.permanent else "refused")
         lost = "lost" if not record.replicas else ""
         again = "tried again" if record.not_before > 100.0 else ""

@@ -11,8 +11,8 @@ from fake_api_server import a_list, status, stream
 
 from headway.kube.api.access import Access
 from headway.kube.api.errors import Conflict, Unreachable
-from headway.kube.reconcile.model import Bind, Create, Delete, Resize
-from headway.kube.worker import Performed, Remote, Request, Work
+from headway.kube.reconcile.model import Bind, Create, Delete, ResizePod
+from headway.kube.worker import ApiWork, ApiWorker, Performed, Request
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())
 OURS = {"kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}
@@ -23,7 +23,7 @@ def a_pod(**fields: object) -> dict:
     return {"metadata": {**meta, **fields.pop("meta", {})}, **fields}
 
 
-def performed(answers, work: Work) -> tuple[Performed, list[tuple[str, str, dict]]]:
+def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, dict]]]:
     """The outcome of one piece of work, and the requests that it took."""
     import threading
 
@@ -54,7 +54,7 @@ def performed(answers, work: Work) -> tuple[Performed, list[tuple[str, str, dict
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
     ready.wait()
-    remote = Remote(Access(url=f"http://127.0.0.1:{port[0]}", tls=None))
+    remote = ApiWorker(Access(url=f"http://127.0.0.1:{port[0]}", tls=None))
     remote.perform(work)
     outcome = None
     while outcome is None:
@@ -67,8 +67,8 @@ def performed(answers, work: Work) -> tuple[Performed, list[tuple[str, str, dict
     return outcome, asked
 
 
-def work(*actions, status_body=None) -> Work:
-    return Work("u1", "team", "j", status_body, tuple(Request(action, {"a": 1}) for action in actions))
+def work(*actions, status_body=None) -> ApiWork:
+    return ApiWork("u1", "team", "j", status_body, tuple(Request(action, {"a": 1}) for action in actions))
 
 
 def test_the_status_is_written_before_anything_is_done():
@@ -127,7 +127,7 @@ def test_a_deletion_tells_whether_the_pod_is_gone(answer, gone):
 
 
 def test_a_resize_goes_to_its_own_door():
-    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(Resize("p", "pod-1", ())))
+    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(ResizePod("p", "pod-1", ())))
     assert outcome.outcomes[0].error is None
     assert asked[0][:2] == ("PATCH", "/api/v1/namespaces/team/pods/p/resize")
     assert asked[0][2] == {"spec": {"containers": [{"name": "main", "resources": {"a": 1}}]}}

@@ -10,7 +10,7 @@ from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.job.intent import Intent
 from headway.kube.store import Store
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 
 
 def a_pod(uid="p", version=1, owner="", phase="Running", node="n", cpu="500m") -> Pod:
@@ -28,7 +28,7 @@ def a_node(name="n", ready="True") -> NodeObject:
 
 def a_store() -> Store:
     job, intent = Job(id=JobId("j"), roles=(Role(name="w"),)), Intent(state=State.RUNNING)
-    return Store(records={"ours": Record(Meta(name="j", uid="ours"), job, {}, intent, intent)})
+    return Store(records={"ours": Tracked(Meta(name="j", uid="ours"), job, {}, intent, intent)})
 
 
 def test_foreign_pods_count_while_they_live():

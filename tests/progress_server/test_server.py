@@ -11,7 +11,7 @@ import pytest
 
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.progress_server import Connected, Done, Gone, ProgressServer, Reported, Saved, SaveFailed
+from headway.progress_server import Connected, Disconnected, Done, ProgressServer, Reported, Saved, SaveFailed
 from headway.progress_server.server import MESSAGES_PER_SECOND
 
 
@@ -64,7 +64,7 @@ def test_what_is_said_is_heard(server):
         Reported("a", "worker", 0, 2, 3, 0.5, 10),
         Done("a", "worker", 0, 2, 10),
     ]
-    assert _until(server, Gone) == [Gone("a", "worker", 0, 2)]
+    assert _until(server, Disconnected) == [Disconnected("a", "worker", 0, 2)]
 
 
 def test_only_who_can_save_is_asked_and_answers_are_heard(server):
@@ -123,7 +123,7 @@ def test_a_line_without_end_ends_the_connection(server):
             for _ in range(200):
                 link.sendall(b"x" * 65536)
                 time.sleep(0.005)
-    assert Gone("a", "worker", 0, 2) in _until(server, Gone)
+    assert Disconnected("a", "worker", 0, 2) in _until(server, Disconnected)
 
 
 def test_a_flood_is_slowed_and_others_are_heard(server):

@@ -15,7 +15,7 @@ from headway.core.errors import UserError
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
-    from headway.kube.listing import Row
+    from headway.kube.listing import ListedJob
 
 COLUMNS = ("job", "user", "phase", "replicas", "nodes", "progress", "loss", "eta", "attempt", "why")
 
@@ -48,7 +48,7 @@ def jobs(
     Console().print(table)
 
 
-async def _list(access: Access, namespace: str) -> list[Row]:
+async def _list(access: Access, namespace: str) -> list[ListedJob]:
     from headway.kube.api.client import Client
     from headway.kube.api.errors import ApiError
     from headway.kube.listing import list_jobs

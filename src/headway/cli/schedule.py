@@ -29,7 +29,7 @@ from headway.record.metrics import Tally
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
     from headway.kube.cluster import KubeCluster
-    from headway.kube.settings import Setup
+    from headway.kube.settings import KubeSettings
 
 
 def schedule(
@@ -70,19 +70,19 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.job.pods import Making
-    from headway.kube.reconcile.model import Patience
-    from headway.kube.settings import Setup
+    from headway.kube.job.pods import PodDefaults
+    from headway.kube.reconcile.model import KubeTimeouts
+    from headway.kube.settings import KubeSettings
 
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
     began, serials = _earlier(log)
     book = after(book, log)
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
-    setup = Setup(
+    setup = KubeSettings(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        making=Making(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
-        patience=Patience(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
+        making=PodDefaults(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
+        patience=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, setup)
@@ -101,12 +101,12 @@ def schedule(
         show_result(tally, as_json=json)
 
 
-def _open(access: Access, namespace: str, listen: str, setup: Setup) -> KubeCluster:
+def _open(access: Access, namespace: str, listen: str, setup: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
-    from headway.kube.worker import Remote
+    from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer
 
-    remote = Remote(access, namespace)
+    remote = ApiWorker(access, namespace)
     try:
         return KubeCluster(remote, ProgressServer(f"tcp:{listen}", remote.ring), setup)
     except BaseException:

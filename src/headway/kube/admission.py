@@ -22,21 +22,21 @@ from headway.kube.job.intent import Intent, Remembered, unpack
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import Progress, event_of, status_of
 from headway.kube.mirror import restore
-from headway.kube.settings import Setup
+from headway.kube.settings import KubeSettings
 from headway.kube.store import Store
-from headway.kube.tracked import Record
-from headway.kube.worker import Remote, Work
+from headway.kube.tracked import Tracked
+from headway.kube.worker import ApiWork, ApiWorker
 
 log = logging.getLogger("headway.kube")
-Admitted = tuple[Record, dict[str, float]]
+Admitted = tuple[Tracked, dict[str, float]]
 """A record, and the board's columns that go with it."""
 
 
 @dataclass(slots=True)
 class Admission:
     store: Store
-    remote: Remote
-    setup: Setup
+    remote: ApiWorker
+    setup: KubeSettings
     _rejected: set[str] = field(default_factory=set)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs of a name whose earlier bearer is still going."""
@@ -66,7 +66,7 @@ class Admission:
                 }
         return []
 
-    def enrol(self, board: Board, record: Record, kept: dict[str, float], now: float) -> None:
+    def enrol(self, board: Board, record: Tracked, kept: dict[str, float], now: float) -> None:
         """Onto the board, unless it is over: then only its pods are of interest."""
         record.on_board = record.intent.state not in OVER
         if record.on_board:
@@ -75,12 +75,12 @@ class Admission:
             table.arrivals = max(table.arrivals, serials.get(record.job.id, after))
             restore(board, board.add(record.job, now), record, kept, self.setup.began)
 
-    def forgotten(self, record: Record) -> list[Admitted]:
+    def forgotten(self, record: Tracked) -> list[Admitted]:
         late = self._later.pop(record.job.id, None)
         admitted = None if late is None else self._admit(late)
         return [] if admitted is None else [admitted]
 
-    def _withdraw(self, record: Record) -> None:
+    def _withdraw(self, record: Tracked) -> None:
         record.withdrawn = record.dirty = True
 
     def _changed(self, found: TrainingJob) -> Admitted | None:
@@ -112,7 +112,7 @@ class Admission:
             return None
         intent = memory.intent if memory.intent.since else replace(memory.intent, since=submitted(found))
         written = intent if memory.intent.since else None
-        record = Record(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
+        record = Tracked(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
         record.savers = set(memory.savers)
         record.saves = SaveRound(int(time.time() * 1000))  # not one that an earlier process asked
         record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
@@ -127,7 +127,7 @@ class Admission:
         self._rejected.add(meta.uid)
         intent = Intent(state=State.FAILED, since=time.time(), reason="InvalidSpec", message=why)
         log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
-        self.remote.perform(Work(meta.uid, meta.namespace, meta.name, status_of(intent, {}, None)))
+        self.remote.perform(ApiWork(meta.uid, meta.namespace, meta.name, status_of(intent, {}, None)))
         self.remote.announce(meta.namespace, event_of(meta, Intent(), intent))
 
 

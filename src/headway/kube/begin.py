@@ -7,10 +7,10 @@ from dataclasses import replace
 from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.job.intent import Allocation, Intent
-from headway.kube.reconcile.model import Patience
+from headway.kube.reconcile.model import KubeTimeouts
 
 
-def begun(intent: Intent, decision: Action, target: Allocation | None, now: float, patience: Patience) -> Intent:
+def begun(intent: Intent, decision: Action, target: Allocation | None, now: float, patience: KubeTimeouts) -> Intent:
     """The intent once this was decided; `target` is where the job will be when it has ended."""
     fresh = replace(
         intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, message="", reason=""
@@ -30,7 +30,7 @@ def begun(intent: Intent, decision: Action, target: Allocation | None, now: floa
             return replace(fresh, state=State.STOPPING, until=now + patience.save, goal=goal, reason=reason)
 
 
-def adopted(intent: Intent, now: float, patience: Patience) -> Intent:
+def adopted(intent: Intent, now: float, patience: KubeTimeouts) -> Intent:
     """After a restart: what was begun gets its full time again, since nobody was there to see it through."""
     waits = {
         State.STARTING: patience.start, State.SCALING: patience.scale, State.RESIZING: patience.resize,

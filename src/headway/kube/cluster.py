@@ -1,6 +1,6 @@
 """Kubernetes behind the seam: snapshots of TrainingJobs and nodes, plans carried out by pods.
 
-One thread decides and keeps the books; another (`Remote`) talks to the API server; a third hears training. They meet
+One thread decides and keeps the books; another (`ApiWorker`) talks to the API server; a third hears training. They meet
 in one queue. Everything that matters is in the API server before it is acted on, so that this process may be killed
 at any moment and started again anywhere.
 """
@@ -33,14 +33,14 @@ from headway.kube.look import first_look
 from headway.kube.mirror import mirror
 from headway.kube.nodes import NodeTable
 from headway.kube.places import allocation_of
-from headway.kube.reconcile.model import AskSave, Step
+from headway.kube.reconcile.model import AskSave, NextStep
 from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.sending import named, status_for, work_of
-from headway.kube.settings import Setup
+from headway.kube.settings import KubeSettings
 from headway.kube.store import Store
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 from headway.kube.waiting import tell_why
-from headway.kube.worker import Performed, Remote, Ring
+from headway.kube.worker import ApiWorker, Performed, Wake
 from headway.progress_server import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")
@@ -50,7 +50,7 @@ IDLE_SECONDS = 10.0
 
 
 class KubeCluster:
-    def __init__(self, remote: Remote, server: ProgressServer, setup: Setup) -> None:
+    def __init__(self, remote: ApiWorker, server: ProgressServer, setup: KubeSettings) -> None:
         self.setup = setup
         self._remote = remote
         self._server = server
@@ -59,7 +59,7 @@ class KubeCluster:
         self._table = NodeTable()
         self.board = Board(Nodes.of(()))
         self._admission = Admission(self._store, remote, setup)
-        self._by_id: dict[JobId, Record] = {}
+        self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
         self._shown: Snapshot | None = None
@@ -125,7 +125,7 @@ class KubeCluster:
     def _take_in(self) -> None:
         while (message := self._remote.inbox.next()) is not None:
             match message:
-                case Ring():
+                case Wake():
                     self._remote.heard()
                 case Performed():
                     self._performed(message)
@@ -148,7 +148,7 @@ class KubeCluster:
                 self._set_nodes([record.intent])
                 self._enrol(record, kept)
 
-    def _enrol(self, record: Record, kept: dict[str, float]) -> None:
+    def _enrol(self, record: Tracked, kept: dict[str, float]) -> None:
         self._admission.enrol(self.board, record, kept, self.now())
         if record.on_board:
             self._by_id[record.job.id] = record
@@ -234,7 +234,7 @@ class KubeCluster:
             if record.intent.state in OVER and record.settled():
                 self._forget(record)
 
-    def _turn(self, record: Record, intent: Intent) -> None:
+    def _turn(self, record: Tracked, intent: Intent) -> None:
         old, row = record.intent, self.board.row(record.job.id)
         record.turn(intent)
         if record.on_board and row is not None:
@@ -249,12 +249,12 @@ class KubeCluster:
         if intent.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING):
             self._tell_size(record, intent.allocation or ())
 
-    def _tell_size(self, record: Record, allocation: Allocation) -> None:
+    def _tell_size(self, record: Tracked, allocation: Allocation) -> None:
         record.size_changed = True
         cores = {s.role: dict(s.amounts)[CPU] / 1000 for s in allocation if CPU in dict(s.amounts)}
         self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
 
-    def _send(self, record: Record, step: Step, now: float) -> None:
+    def _send(self, record: Tracked, step: NextStep, now: float) -> None:
         if AskSave() in step.actions and record.ask_to_save(self._server.connected(record.job.id)):
             self._server.save(record.job.id, record.saves.request)
         status = None
@@ -265,11 +265,11 @@ class KubeCluster:
             record.busy = True
             self._remote.perform(work)
 
-    def _progress_due(self, record: Record, now: float) -> bool:
+    def _progress_due(self, record: Tracked, now: float) -> bool:
         fresh = record.progress is not None and record.progress != record.progress_written
         return fresh and now - record.progress_written_at >= self.setup.progress_seconds
 
-    def _forget(self, record: Record) -> None:
+    def _forget(self, record: Tracked) -> None:
         del self._store.records[record.meta.uid]
         if self._by_id.get(record.job.id) is record:
             del self._by_id[record.job.id]

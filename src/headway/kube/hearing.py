@@ -6,13 +6,13 @@ from headway.core.board import Board
 from headway.core.snapshot import Sample
 from headway.core.states import OVER, State
 from headway.kube.job.status import Progress
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
 
 SAVING = frozenset({State.MOVING, State.STOPPING})
 
 
-def hear(record: Record, event: Event, board: Board, now: float, began: float) -> bool:
+def hear(record: Tracked, event: Event, board: Board, now: float, began: float) -> bool:
     """Whether it was news for a policy."""
     if event.attempt != record.intent.attempt:
         return False
@@ -39,7 +39,7 @@ def hear(record: Record, event: Event, board: Board, now: float, began: float) -
     return False
 
 
-def _answer(record: Record, event: Saved | SaveFailed) -> None:
+def _answer(record: Tracked, event: Saved | SaveFailed) -> None:
     """Only what answers the present request; a checkpoint that a script makes by itself is not one for the gang."""
     error = event.why if isinstance(event, SaveFailed) else None
     answered = record.saves.answered((event.role, event.index), event.request, error)
@@ -47,7 +47,7 @@ def _answer(record: Record, event: Saved | SaveFailed) -> None:
     record.saves = answered
 
 
-def _report(record: Record, event: Reported | Done, sample: Sample, began: float) -> bool:
+def _report(record: Tracked, event: Reported | Done, sample: Sample, began: float) -> bool:
     """Of a job with many replicas one speaks for all; a step that goes backwards within an attempt is no news."""
     record.speaker = record.speaker or (event.role, event.index)
     fresh = record.progress is None or record.progress.first_at == 0.0 or _restarted(record)
@@ -69,5 +69,5 @@ def _report(record: Record, event: Reported | Done, sample: Sample, began: float
     return True
 
 
-def _restarted(record: Record) -> bool:
+def _restarted(record: Tracked) -> bool:
     return record.heard_attempt != record.intent.attempt

@@ -15,7 +15,7 @@ from headway.kube.job.spec import job_id
 OVER_PHASES = frozenset(PHASES[state] for state in OVER)
 
 
-class Row(msgspec.Struct):
+class ListedJob(msgspec.Struct):
     name: str
     namespace: str
     user: str = ""
@@ -42,7 +42,7 @@ class _Job(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Job)
 
 
-async def list_jobs(client: Client, namespace: str) -> list[Row]:
+async def list_jobs(client: Client, namespace: str) -> list[ListedJob]:
     """By age. Of one namespace, named as in it; of all where it is empty, with the namespace in front."""
     inside = f"namespaces/{namespace}/" if namespace else ""
     rows = []
@@ -55,11 +55,11 @@ async def list_jobs(client: Client, namespace: str) -> list[Row]:
     return sorted(rows, key=lambda row: (row.created, row.namespace, row.name))
 
 
-def _row(job: _Job, *, qualified: bool) -> Row:
+def _row(job: _Job, *, qualified: bool) -> ListedJob:
     status, meta = job.status, job.metadata
     progress = status.get("progress") or {}
     shares = status.get("allocation") or status.get("target") or []
-    return Row(
+    return ListedJob(
         name=job_id(meta.namespace, meta.name) if qualified else meta.name, namespace=meta.namespace,
         user=str(job.spec.get("user", "")), phase=status.get("phase", ""), replicas=status.get("replicas", 0),
         nodes=[f"{share['role']}@{','.join(share['nodes'])}" for share in shares if share["nodes"]],

@@ -9,7 +9,7 @@ from headway.core.snapshot import Flight
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
 from headway.kube.job.intent import Intent
 from headway.kube.places import placement_of
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 
 HISTORY = ("attained", "service", "saved", "stops")
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}
@@ -42,7 +42,7 @@ def history(board: Board, row: int, began: float) -> dict[str, float]:
     return kept
 
 
-def restore(board: Board, row: int, record: Record, kept: dict[str, float], began: float) -> None:
+def restore(board: Board, row: int, record: Tracked, kept: dict[str, float], began: float) -> None:
     """Puts a job where its status says it was."""
     intent = record.intent
     here = None if intent.allocation is None else placement_of(intent.allocation, record.job, board.nodes)

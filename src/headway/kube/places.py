@@ -6,7 +6,7 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement, Vector
 from headway.core.shape import Shape
-from headway.kube.job.intent import Allocation, Share
+from headway.kube.job.intent import Allocation, RoleAllocation
 
 
 def allocation_of(placement: Placement, job: Job, shape: Shape, nodes: Nodes) -> Allocation:
@@ -19,7 +19,7 @@ def allocation_of(placement: Placement, job: Job, shape: Shape, nodes: Nodes) ->
             for kind, amount in role.request
         )
         names = tuple(nodes.nodes[node].name for node in placement.nodes[number])
-        shares.append(Share(role.name, names, amounts))
+        shares.append(RoleAllocation(role.name, names, amounts))
     return tuple(shares)
 
 
@@ -29,7 +29,7 @@ def placement_of(allocation: Allocation, job: Job, nodes: Nodes) -> Placement:
     where: list[tuple[int, ...]] = []
     requests: list[Vector | None] = []
     for role in job.roles:
-        share = shares.get(role.name, Share(role.name, (), role.request))
+        share = shares.get(role.name, RoleAllocation(role.name, (), role.request))
         where.append(tuple(nodes.index[name] for name in share.nodes if name in nodes.index))
         if share.amounts == role.request:
             requests.append(None)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.core.job import JobId
-from headway.kube.job.pods import Making
-from headway.kube.reconcile.model import Patience
+from headway.kube.job.pods import PodDefaults
+from headway.kube.reconcile.model import KubeTimeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class KubeSettings:
     """How a cluster is run."""
 
     began: float
     """Seconds since 1970 at which the cluster's clock showed zero."""
-    making: Making = field(default_factory=Making)
-    patience: Patience = field(default_factory=Patience)
+    making: PodDefaults = field(default_factory=PodDefaults)
+    patience: KubeTimeouts = field(default_factory=KubeTimeouts)
     progress_seconds: float = 60.0
     """Progress is written to a job's status at most this often."""
     serials: Mapping[JobId, int] = field(default_factory=dict)

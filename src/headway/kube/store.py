@@ -9,7 +9,7 @@ from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.job.replica import owner_uid
 from headway.kube.nodes import is_ready, pod_requests
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 
 MOST_TOMBSTONES = 10_000
 
@@ -48,7 +48,7 @@ class Foreign:
 
 @dataclass(slots=True)
 class Store:
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, Tracked] = field(default_factory=dict)
     """By the TrainingJob's uid."""
     nodes: dict[str, NodeObject] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)

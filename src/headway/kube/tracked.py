@@ -14,10 +14,10 @@ from headway.core.snapshot import Sample
 from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.job.intent import Intent
-from headway.kube.job.replica import Replica, replica_of
+from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import Progress
-from headway.kube.reconcile.model import Bind, Create, Delete, Patience, Refusal, Resize, View
-from headway.kube.worker import Outcome
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, KubeTimeouts, ResizePod, View
+from headway.kube.worker import ActionResult
 from headway.progress_server import Connected
 
 log = logging.getLogger("headway.kube")
@@ -26,19 +26,19 @@ LONGEST_PAUSE_SECONDS = 15.0
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class Tracked:
     meta: Meta
     job: Job
     template: Mapping[str, Any]
     intent: Intent
     written: Intent | None
     """As the API server has it."""
-    replicas: dict[str, Replica] = field(default_factory=dict)
+    replicas: dict[str, PodReplica] = field(default_factory=dict)
     """By the pod's uid."""
     on_board: bool = True
     withdrawn: bool = False
     busy: bool = False
-    """Work is under way; until it is done nothing more is asked for."""
+    """ApiWork is under way; until it is done nothing more is asked for."""
     dirty: bool = True
     wake: float = math.inf
     """When to look again, in seconds since 1970."""
@@ -47,7 +47,7 @@ class Record:
     pause: float = SHORTEST_PAUSE_SECONDS
     troubled: bool = False
     """It was said once; until it works again nothing more is said."""
-    refusal: Refusal | None = None
+    refusal: ApiRefusal | None = None
     progress: Progress | None = None
     progress_written: Progress | None = None
     progress_written_at: float = 0.0
@@ -69,7 +69,7 @@ class Record:
     def step(self) -> int:
         return 0 if self.progress is None else self.progress.step
 
-    def view(self, now: float, gone: frozenset[str], patience: Patience) -> View:
+    def view(self, now: float, gone: frozenset[str], patience: KubeTimeouts) -> View:
         return View(
             name=self.meta.name, job=self.job, intent=self.intent,
             replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
@@ -117,7 +117,7 @@ class Record:
     def well(self) -> None:
         self.pause, self.troubled = SHORTEST_PAUSE_SECONDS, False
 
-    def learn(self, outcome: Outcome, now: float) -> None:
+    def learn(self, outcome: ActionResult, now: float) -> None:
         """What came of an action, beside what the pods themselves will tell."""
         action, error = outcome.action, outcome.error
         if isinstance(action, Delete) and outcome.gone:
@@ -126,14 +126,14 @@ class Record:
             self.replicas[action.uid] = replace(self.replicas[action.uid], bound=True)
         if error is None:
             return
-        if isinstance(action, Bind | Resize) and isinstance(error, NotFound):
+        if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
             self.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
-        elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | Resize):
+        elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | ResizePod):
             self.trouble(error, now)
         else:
             permanent = isinstance(error, Invalid) and isinstance(action, Create)
             told = f"{type(action).__name__.lower()} of pod {action.name} was refused: {error.message}"
-            self.refusal = Refusal(told[:500], permanent)
+            self.refusal = ApiRefusal(told[:500], permanent)
 
     def settled(self) -> bool:
         """Nothing more will ever be done about it."""

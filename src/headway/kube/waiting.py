@@ -10,14 +10,14 @@ from headway.core.plan import Plan
 from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.kube.tracked import Record
+from headway.kube.tracked import Tracked
 
 MOST_AT_ONCE = 20
 """Explanations per cycle: a long queue must not slow decisions down."""
 
 
 def tell_why(
-    snapshot: Snapshot, plan: Plan, record_of: Callable[[JobId], Record | None], now: float, every: float
+    snapshot: Snapshot, plan: Plan, record_of: Callable[[JobId], Tracked | None], now: float, every: float
 ) -> None:
     """Changes the message of jobs that wait; the next look at them writes it."""
     left = MOST_AT_ONCE

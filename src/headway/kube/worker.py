@@ -22,7 +22,7 @@ from headway.kube.api.objects import API_VERSION, Meta, NodeObject, Pod, Trainin
 from headway.kube.api.watch import Follower, News
 from headway.kube.inbox import Inbox
 from headway.kube.job.replica import MAIN, owner_uid
-from headway.kube.reconcile.model import Action, Bind, Create, Delete, Resize
+from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
 
 log = logging.getLogger("headway.kube")
 
@@ -37,12 +37,12 @@ _bare = msgspec.json.Decoder(_Bare)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    action: Action
+    action: PodAction
     body: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ApiWork:
     """About one job. The uid keeps it from touching another of the same name."""
 
     uid: str
@@ -55,8 +55,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    action: Action
+class ActionResult:
+    action: PodAction
     pod: Pod | None = None
     """As the server has it now."""
     gone: bool = False
@@ -65,21 +65,21 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    work: Work
+    work: ApiWork
     error: ApiError | None
     """Why the status could not be written; then nothing was done."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ActionResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class Wake:
     """Somebody else has something to tell."""
 
 
-Message = News[Any] | Performed | Ring
+Message = News[Any] | Performed | Wake
 
 
-class Remote:
+class ApiWorker:
     def __init__(self, access: Access, namespace: str = "") -> None:
         """Jobs of one namespace, or of all where it is empty. Nodes and pods are always all."""
         self.inbox: Inbox[Message] = Inbox()
@@ -94,7 +94,7 @@ class Remote:
         self._thread.start()
         self._ready.wait()
 
-    def perform(self, work: Work) -> None:
+    def perform(self, work: ApiWork) -> None:
         self._soon(self._perform(work))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ class Remote:
         """Wakes whoever waits for the inbox; many rings are one."""
         if not self._rung:
             self._rung = True
-            self.inbox.put(Ring())
+            self.inbox.put(Wake())
 
     def heard(self) -> None:
         self._rung = False
@@ -153,7 +153,7 @@ class Remote:
 
         self._loop.call_soon_threadsafe(begin)
 
-    async def _perform(self, work: Work) -> None:
+    async def _perform(self, work: ApiWork) -> None:
         if work.status is not None:
             path = f"/apis/{API_VERSION}/namespaces/{work.namespace}/trainingjobs/{work.name}/status"
             try:
@@ -165,25 +165,25 @@ class Remote:
         outcomes = await asyncio.gather(*(self._take(work, request) for request in work.requests))
         self.inbox.put(Performed(work, None, tuple(outcomes)))
 
-    async def _take(self, work: Work, request: Request) -> Outcome:  # noqa: PLR0911  one for each kind of action
+    async def _take(self, work: ApiWork, request: Request) -> ActionResult:  # noqa: PLR0911  one for each kind of action
         action = request.action
         pods = f"/api/v1/namespaces/{work.namespace}/pods"
         try:
             async with self._slots:
                 match action:
                     case Create():
-                        return Outcome(action, await self._create(pods, work.uid, action, request.body))
+                        return ActionResult(action, await self._create(pods, work.uid, action, request.body))
                     case Bind():
-                        return Outcome(action, await self._bind(pods, action))
+                        return ActionResult(action, await self._bind(pods, action))
                     case Delete():
                         return await self._delete(pods, action)
-                    case Resize():
-                        return Outcome(action, await self._resize(pods, action, request.body))
+                    case ResizePod():
+                        return ActionResult(action, await self._resize(pods, action, request.body))
         except ApiError as error:
-            return Outcome(action, error=error)
+            return ActionResult(action, error=error)
         except msgspec.DecodeError as error:
-            return Outcome(action, error=Unreachable(0, f"the server answered with no pod: {error}"))
-        return Outcome(action)
+            return ActionResult(action, error=Unreachable(0, f"the server answered with no pod: {error}"))
+        return ActionResult(action)
 
     async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:
         try:
@@ -207,20 +207,20 @@ class Remote:
             raise
         return None
 
-    async def _delete(self, pods: str, action: Delete) -> Outcome:
+    async def _delete(self, pods: str, action: Delete) -> ActionResult:
         body: dict[str, Any] = {"preconditions": {"uid": action.uid}}
         if action.grace is not None:
             body["gracePeriodSeconds"] = action.grace
         try:
             answer = await self._client.delete(f"{pods}/{action.name}", body)
         except (NotFound, Conflict):
-            return Outcome(action, gone=True)
+            return ActionResult(action, gone=True)
         meta = _bare.decode(answer).metadata
         if action.grace == 0 or meta.uid != action.uid or meta.deletionTimestamp is None:
-            return Outcome(action, gone=True)  # the answer was "done", or the pod as it was when it went
-        return Outcome(action, _pods.decode(answer))
+            return ActionResult(action, gone=True)  # the answer was "done", or the pod as it was when it went
+        return ActionResult(action, _pods.decode(answer))
 
-    async def _resize(self, pods: str, action: Resize, body: dict[str, Any]) -> Pod:
+    async def _resize(self, pods: str, action: ResizePod, body: dict[str, Any]) -> Pod:
         patch = {"spec": {"containers": [{"name": MAIN, "resources": body}]}}
         return _pods.decode(await self._client.patch(f"{pods}/{action.name}/resize", patch, STRATEGIC_PATCH))
 

@@ -58,8 +58,8 @@ class Done(Speaker):
 
 
 @dataclass(frozen=True, slots=True)
-class Gone(Speaker):
+class Disconnected(Speaker):
     """The connection ended, for whatever reason."""
 
 
-Event = Connected | Reported | Saved | SaveFailed | Done | Gone
+Event = Connected | Reported | Saved | SaveFailed | Done | Disconnected

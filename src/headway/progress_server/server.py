@@ -20,7 +20,7 @@ from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.progress_server.events import Connected, Event, Gone, Reported
+from headway.progress_server.events import Connected, Disconnected, Event, Reported
 from headway.progress_server.words import Nonsense, greeting, parse, speaker_of, understand
 
 LONGEST_LINE = 64 * 1024
@@ -240,7 +240,7 @@ class ProgressServer:
             self._callers.pop(number, None)
         caller.link.close()
         if caller.who is not None:
-            self._inbox.put(Gone(*speaker_of(caller.who)))
+            self._inbox.put(Disconnected(*speaker_of(caller.who)))
             self._wake()
 
 

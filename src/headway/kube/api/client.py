@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from headway.kube.api.access import Access
-from headway.kube.api.errors import ApiError, Gone, Unreachable, error_for
+from headway.kube.api.errors import ApiError, Expired, Unreachable, error_for
 from headway.kube.api.objects import ObjectList, StatusObject, WatchLine
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -79,7 +79,7 @@ class Client:
         return content
 
     async def list_pages(self, path: str, query: str = "") -> AsyncIterator[ObjectList]:
-        """A consistent list, page by page. Gone where it took so long that the server forgot it."""
+        """A consistent list, page by page. Expired where it took so long that the server forgot it."""
         token = ""
         while True:
             more = f"&continue={token}" if token else ""
@@ -94,7 +94,7 @@ class Client:
                 return
 
     async def watch(self, path: str, version: str) -> AsyncIterator[WatchLine]:
-        """Changes since that version, until the server ends it in good order. Gone where it is too old."""
+        """Changes since that version, until the server ends it in good order. Expired where it is too old."""
         assert self._session is not None
         query = f"watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENT_SECONDS)
@@ -130,7 +130,7 @@ def _watch_line(path: str, line: bytes) -> WatchLine:
         raise Unreachable(0, f"{path}: the watch sent no JSON: {error}") from error
     if read.type == "ERROR":
         status = _status_decoder.decode(read.object)
-        raise (Gone if status.code == 410 else Unreachable)(status.code, status.message)
+        raise (Expired if status.code == 410 else Unreachable)(status.code, status.message)
     return read
 
 

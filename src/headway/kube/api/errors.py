@@ -5,7 +5,7 @@ ApiError
 └── Refused          the server said no: trying the same again will not help
     ├── NotFound     404
     ├── Conflict     409: exists already, another uid, bound already; a GET tells which
-    ├── Gone         410: the resource version is too old, list again
+    ├── Expired         410: the resource version is too old, list again
     ├── Forbidden    401, 403
     └── Invalid      400, 422
 """
@@ -43,7 +43,7 @@ class Conflict(Refused):
     pass
 
 
-class Gone(Refused):
+class Expired(Refused):
     pass
 
 
@@ -60,7 +60,7 @@ class Invalid(Refused):
 
 
 _BY_STATUS: dict[int, type[Refused]] = {
-    400: Invalid, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid,
+    400: Invalid, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Expired, 422: Invalid,
 }  # fmt: skip
 
 

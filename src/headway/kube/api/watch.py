@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from headway.kube.api.client import Client
-from headway.kube.api.errors import ApiError, Gone
+from headway.kube.api.errors import ApiError, Expired
 from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 
 log = logging.getLogger("headway.kube")
@@ -82,7 +82,7 @@ class Follower(Generic[T]):
                 if not self._version:
                     await self._list()
                 await self._watch()
-            except Gone:
+            except Expired:
                 self._version = ""
                 await self._rest(SHORTEST_PAUSE_SECONDS)
             except ApiError as error:

@@ -18,7 +18,7 @@ from headway.core.states import State
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RoleAllocation:
     """One role's part of an allocation."""
 
     role: str
@@ -27,7 +27,7 @@ class Share:
     """What each replica holds."""
 
 
-Allocation = tuple[Share, ...]
+Allocation = tuple[RoleAllocation, ...]
 """One share per role, in the job's order."""
 
 PHASES = {
@@ -166,5 +166,6 @@ def _unpack(packed: list[dict[str, Any]] | None) -> Allocation | None:
     if packed is None:
         return None
     return tuple(
-        Share(s["role"], tuple(s["nodes"]), tuple(sorted((k, int(v)) for k, v in s["amounts"].items()))) for s in packed
+        RoleAllocation(s["role"], tuple(s["nodes"]), tuple(sorted((k, int(v)) for k, v in s["amounts"].items())))
+        for s in packed
     )

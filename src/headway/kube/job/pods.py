@@ -33,7 +33,7 @@ _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
+class PodDefaults:
     """What all pods of one cluster have in common."""
 
     template: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Making:
     """What a GPU is called here."""
 
 
-def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], making: Making) -> dict[str, Any]:
+def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], making: PodDefaults) -> dict[str, Any]:
     template = merge(making.template, own)
     spec = merge({"containers": [{"name": MAIN}]}, template.get("spec") or {})
     main = next(container for container in spec["containers"] if container["name"] == MAIN)
@@ -83,7 +83,7 @@ def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[s
     }  # fmt: skip
 
 
-def _environment(create: Create, job: Job, meta: Meta, given: list[Any], making: Making) -> list[Any]:
+def _environment(create: Create, job: Job, meta: Meta, given: list[Any], making: PodDefaults) -> list[Any]:
     """What the template gives, then the job's own, then ours; the job may choose its own checkpoint folder."""
     headway = {
         "HEADWAY_JOB": job.id, "HEADWAY_ROLE": create.role, "HEADWAY_INDEX": str(create.index),

@@ -25,7 +25,7 @@ _STUCK = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateCon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
+class PodReplica:
     name: str
     role: str
     index: int
@@ -58,7 +58,7 @@ class Replica:
         return self.phase not in (Phase.PENDING, Phase.UP)
 
 
-def replica_of(pod: Pod) -> Replica | None:
+def replica_of(pod: Pod) -> PodReplica | None:
     """None for a pod that does not say which replica it is."""
     labels, status = pod.metadata.labels, pod.status
     try:
@@ -69,7 +69,7 @@ def replica_of(pod: Pod) -> Replica | None:
     seen = next((c for c in status.containerStatuses if c.name == MAIN), None)
     ended = seen.state.terminated if seen is not None else None
     phase, why = _judge(pod)
-    return Replica(
+    return PodReplica(
         name=pod.metadata.name, role=labels.get(LABEL_ROLE, ""), index=index, attempt=attempt,
         node=pod.metadata.annotations.get(PLANNED_NODE, "") or pod.spec.nodeName, uid=pod.metadata.uid,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,

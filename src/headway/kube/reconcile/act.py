@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
-from headway.kube.job.intent import Allocation, Share, wanted
-from headway.kube.job.replica import Replica
-from headway.kube.reconcile.model import Action, AskSave, Bind, Create, Delete, Resize, View, all_up, matched, up
+from headway.kube.job.intent import Allocation, RoleAllocation, wanted
+from headway.kube.job.replica import PodReplica
+from headway.kube.reconcile.model import AskSave, Bind, Create, Delete, PodAction, ResizePod, View, all_up, matched, up
 
 PORT = 2222
 """On which every replica may listen: each pod has an address of its own."""
@@ -17,7 +17,7 @@ AT_ONCE_SECONDS = 1
 """The shortest that a kubelet still sees through; 0 would only forget the pod."""
 
 
-def act(view: View) -> tuple[Action, ...]:
+def act(view: View) -> tuple[PodAction, ...]:
     intent = view.intent
     allocation = wanted(intent)
     if intent.state in OVER:
@@ -29,7 +29,7 @@ def act(view: View) -> tuple[Action, ...]:
     return (*_clear(view, allocation), *_make(view, allocation), *_adjust(view, allocation), *_ask(view))
 
 
-def _keeps_its_log(view: View, replica: Replica) -> bool:
+def _keeps_its_log(view: View, replica: PodReplica) -> bool:
     """What has ended holds nothing and can still be read; pods of a withdrawn job go with it."""
     return replica.over and replica.attempt == view.intent.attempt and view.intent.state is not State.CANCELLED
 
@@ -40,7 +40,7 @@ def _grace(view: View) -> int | None:
     return AT_ONCE_SECONDS if intent.saved or (intent.draining and intent.goal is State.FINISHED) else None
 
 
-def _delete(replica: Replica, grace: int | None = None) -> Delete:
+def _delete(replica: PodReplica, grace: int | None = None) -> Delete:
     return Delete(replica.name, replica.uid, grace)
 
 
@@ -50,7 +50,7 @@ def _force(view: View) -> Iterator[Delete]:
             yield Delete(replica.name, replica.uid, grace=0)
 
 
-def _clear(view: View, allocation: Allocation) -> Iterator[Action]:
+def _clear(view: View, allocation: Allocation) -> Iterator[PodAction]:
     """Pods of earlier attempts, and pods too many. While a job is scaled, the new ones come before the old go."""
     for replica in view.replicas:
         if replica.attempt != view.intent.attempt and not replica.deleting:
@@ -68,7 +68,7 @@ def _clear(view: View, allocation: Allocation) -> Iterator[Action]:
             yield _delete(replica)
 
 
-def _make(view: View, allocation: Allocation) -> Iterator[Action]:
+def _make(view: View, allocation: Allocation) -> Iterator[PodAction]:
     """Roles in their order: one is made only when those before it are up, and told where they are."""
     intent = view.intent
     if any(replica.attempt != intent.attempt for replica in view.alive()):
@@ -106,7 +106,7 @@ def _before(roles: tuple[Role, ...], role: Role) -> list[str]:
     return [other.name for other in roles if other.name in found]
 
 
-def _hosts(share: Share, mine: list[Replica]) -> tuple[str, ...]:
+def _hosts(share: RoleAllocation, mine: list[PodReplica]) -> tuple[str, ...]:
     """Addresses of a role that is up; empty while one has none yet."""
     replicas = sorted(matched(share, mine)[0], key=lambda replica: replica.index)
     if not all(replica.address for replica in replicas):
@@ -118,17 +118,17 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _adjust(view: View, allocation: Allocation) -> Iterator[Action]:
+def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:
     """Amounts that differ from what is meant: after a resize was decided, or given up."""
     for share in allocation:
         for replica in matched(share, view.mine())[0]:
             spec = dict(replica.spec)
             meant = {kind: amount for kind, amount in share.amounts if kind in spec}
             if replica.phase is Phase.UP and meant != spec:
-                yield Resize(replica.name, replica.uid, tuple(sorted(meant.items())))
+                yield ResizePod(replica.name, replica.uid, tuple(sorted(meant.items())))
 
 
-def _ask(view: View) -> Iterator[Action]:
+def _ask(view: View) -> Iterator[PodAction]:
     intent = view.intent
     leaving = (intent.state is State.MOVING and not intent.saved) or intent.state is State.STOPPING
     if leaving and not view.saves.asked:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from headway.core.gang import GRACE_SECONDS, Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
-from headway.kube.job.intent import Allocation, Intent, Share
-from headway.kube.job.replica import Replica
+from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.replica import PodReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class KubeTimeouts:
     """Seconds after which things are given up. Each is the longest that a job can be in that kind of flight."""
 
     start: float = 300.0
@@ -28,7 +28,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ApiRefusal:
     """What the API server would not do."""
 
     why: str
@@ -41,23 +41,23 @@ class View:
     """The TrainingJob's own."""
     job: Job
     intent: Intent
-    replicas: tuple[Replica, ...]
+    replicas: tuple[PodReplica, ...]
     now: float
     step: int = 0
     """How far training is, as it last said."""
     gone: frozenset[str] = frozenset()
     """Nodes that are no more."""
     saves: SaveRound = SaveRound()
-    refusal: Refusal | None = None
+    refusal: ApiRefusal | None = None
     withdrawn: bool = False
-    patience: Patience = field(default_factory=Patience)
+    patience: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
 
-    def mine(self) -> list[Replica]:
+    def mine(self) -> list[PodReplica]:
         """Pods of the present attempt."""
         return [replica for replica in self.replicas if replica.attempt == self.intent.attempt]
 
-    def alive(self) -> list[Replica]:
+    def alive(self) -> list[PodReplica]:
         """Pods of any attempt that hold something on a node, also while they go."""
         return [replica for replica in self.replicas if not replica.over]
 
@@ -92,7 +92,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
+class ResizePod:
     name: str
     uid: str
     amounts: Amounts
@@ -103,19 +103,19 @@ class AskSave:
     """Over the progress channel, not the API server."""
 
 
-Action = Create | Bind | Delete | Resize | AskSave
+PodAction = Create | Bind | Delete | ResizePod | AskSave
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """First the intent is written to the job's status, then the actions are taken, then we look again."""
 
     intent: Intent
-    actions: tuple[Action, ...] = ()
+    actions: tuple[PodAction, ...] = ()
     wake: float = float("inf")
 
 
-def matched(share: Share, replicas: list[Replica]) -> tuple[list[Replica], list[Replica], list[str]]:
+def matched(share: RoleAllocation, replicas: list[PodReplica]) -> tuple[list[PodReplica], list[PodReplica], list[str]]:
     """The pods of a role that stand where the share wants them, those that do not, and the nodes that lack one."""
     lacking = Counter(share.nodes)
     fit, surplus = [], []
@@ -137,15 +137,15 @@ def _take(lacking: Counter[str], node: str) -> bool:
     return True
 
 
-def sound(replica: Replica) -> bool:
+def sound(replica: PodReplica) -> bool:
     return not replica.deleting and replica.phase in (Phase.PENDING, Phase.UP, Phase.DONE)
 
 
-def up(share: Share, replicas: list[Replica]) -> bool:
+def up(share: RoleAllocation, replicas: list[PodReplica]) -> bool:
     """Whether every replica of the share runs, or has run."""
     fit, _, lacking = matched(share, replicas)
     return not lacking and all(replica.phase is not Phase.PENDING for replica in fit)
 
 
-def all_up(allocation: Allocation, replicas: list[Replica]) -> bool:
+def all_up(allocation: Allocation, replicas: list[PodReplica]) -> bool:
     return all(up(share, replicas) for share in allocation)

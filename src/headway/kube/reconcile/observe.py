@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from headway.core.gang import Life, Phase, Verdict, back_off_seconds, judge
 from headway.core.states import OVER, State
-from headway.kube.job.intent import Allocation, Intent, Share
-from headway.kube.job.replica import Replica
+from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View, all_up, matched
 
 
@@ -75,7 +75,7 @@ def _being_made(intent: Intent) -> bool:
     return intent.state is State.STARTING or (intent.state is State.MOVING and intent.saved)
 
 
-def _required(intent: Intent) -> Iterator[Share]:
+def _required(intent: Intent) -> Iterator[RoleAllocation]:
     """The replicas without which the gang is not whole: while its size changes, the smaller of both."""
     if intent.allocation is None or (intent.state is State.MOVING and intent.saved):
         yield from intent.target or ()
@@ -146,7 +146,7 @@ def _resized(view: View) -> Intent:
     return intent
 
 
-def has(replica: Replica, share: Share) -> bool:
+def has(replica: PodReplica, share: RoleAllocation) -> bool:
     """Whether the kubelet says that the replica has what the share promises. One that is over needs nothing."""
     asked = {kind: amount for kind, amount in share.amounts if kind in dict(replica.spec)}
     return replica.over or (dict(replica.spec) == asked and dict(replica.given or ()) == asked)

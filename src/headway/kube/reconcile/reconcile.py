@@ -12,17 +12,17 @@ from dataclasses import replace
 
 from headway.core.states import OVER, State
 from headway.kube.reconcile.act import act
-from headway.kube.reconcile.model import Step, View
+from headway.kube.reconcile.model import NextStep, View
 from headway.kube.reconcile.observe import gang_verdict, observe
 
 ASK_AGAIN_SECONDS = 1.0
 
 
-def reconcile(view: View) -> Step:
+def reconcile(view: View) -> NextStep:
     intent = observe(view)
     if intent != view.intent:
         view = replace(view, intent=intent, refusal=None)
-    return Step(intent, () if _is_settling(view) else act(view), _wake(view))
+    return NextStep(intent, () if _is_settling(view) else act(view), _wake(view))
 
 
 def _is_settling(view: View) -> bool:
