@@ -30,10 +30,11 @@ from headway.core.gang import Phase, ask_again_at
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
-from headway.kube.begin import adopted, begun
-from headway.kube.job.intent import pack, unpack
-from headway.kube.reconcile.model import ApiRefusal, AskSave, KubeTimeouts, ResizePod
+from headway.kube.job.intent import adopted, begun
+from headway.kube.job.status import read_status, status_of
+from headway.kube.reconcile.model import ApiRefusal, AskSave, ResizePod
 from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.settings import KubeTimeouts
 
 # ── changes ──
 
@@ -207,7 +208,8 @@ def test_what_was_refused_is_asked_again_after_a_pause_that_grows(case):
         assert (intent.state, bool(intent.message)) == (State.RUNNING, True)
         again = ask_again_at(decision, intent.declined, intent.since, intent.since)
         assert ask_again_at(decision, intent.declined, intent.since, again) <= again, "then it is asked"
-        assert unpack(json.dumps(pack(intent)).encode()).intent == intent, "a restart does not forget it"
+        status = json.dumps(status_of(intent, {}, (), 0.0)).encode()
+        assert read_status(status, 0.0).intent == intent, "a restart does not forget it"
         pauses.append(again - intent.since)
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
 

@@ -12,11 +12,11 @@ from headway.core.placement import Placement
 from headway.core.plan import Start
 from headway.core.states import OVER, State
 from headway.kube.api.objects import Pod, timestamp
-from headway.kube.begin import begun
-from headway.kube.job.intent import Intent, RoleAllocation
+from headway.kube.job.intent import Intent, RoleAllocation, begun
 from headway.kube.job.replica import replica_of
-from headway.kube.reconcile.model import Create, Delete, KubeTimeouts, View
+from headway.kube.reconcile.model import Create, Delete, View
 from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.settings import KubeTimeouts
 
 BEGAN = 1_000_000.0
 TICK = 0.1
@@ -56,7 +56,7 @@ class Kubelets:
         return frozenset(pod.node for name, pod in self.pods.items() if self.ended.get(name, (0, 0.0))[0] == NODE)
 
     def replicas(self):
-        return tuple(replica_of(msgspec.convert(self._pod(pod), Pod)) for pod in self.pods.values())
+        return tuple(replica_of(msgspec.convert(self._pod(pod), Pod), 0.0) for pod in self.pods.values())
 
     def _pod(self, pod: Create) -> dict:
         labels = {"headway.dev/role": pod.role, "headway.dev/index": str(pod.index),
@@ -91,7 +91,7 @@ def test_the_table_of_cases_by_reconciliation(case):
             intent = _started(case, intent, now)
         kubelets.pass_time(intent.attempt, now)
         view = View(name="gang", job=case.job, intent=intent, replicas=kubelets.replicas(), now=now,
-                    gone=kubelets.gone(), patience=patience)  # fmt: skip
+                    gone=kubelets.gone(), timeouts=patience)  # fmt: skip
         step = reconcile(view)
         kubelets.act(step, now)
         restarts += step.intent.state is State.WAITING and intent.state is not State.WAITING

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.core.estimates import Basis, Estimate
 from headway.core.gang import Losses, Phase
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node, Nodes
@@ -16,14 +19,14 @@ from headway.core.placement import Placement
 from headway.core.shape import shape_of
 from headway.core.states import State
 from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
-from headway.kube.job.intent import Intent, RoleAllocation, pack, unpack
-from headway.kube.job.pods import PodDefaults, merge, pod_of
+from headway.kube.inventory import NodeTable, pod_requests
+from headway.kube.job.intent import Intent, RoleAllocation, allocation_of, placement_of
+from headway.kube.job.pods import merge, pod_of
 from headway.kube.job.replica import replica_of
 from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
-from headway.kube.job.status import Progress, status_of
-from headway.kube.nodes import NodeTable, pod_requests
-from headway.kube.places import allocation_of, placement_of
+from headway.kube.job.status import TrainingProgress, progress_status, read_status, status_of
 from headway.kube.reconcile.model import Create
+from headway.kube.settings import PodDefaults
 
 names = st.sampled_from(["ps", "chief", "worker"])
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "example.com/fpga"]), st.integers(0, 10**6))
@@ -114,16 +117,23 @@ intents = st.builds(
 
 @given(intents)
 def test_an_intent_is_read_back_as_it_was_written(intent):
-    text = json.dumps(
-        {key: value for key, value in status_of(intent, {"stops": 2.0}, Progress(7)).items() if value is not None}
-    )
-    read = unpack(text.encode())
-    assert (read.intent, read.history, read.step) == (intent, {"stops": 2.0}, 7)
+    columns = {"stops": 2.0, "touched": 5.0}
+    status = status_of(intent, columns, {("w", 1)}, began=1000.0)
+    status["progress"] = progress_status(TrainingProgress(7), None, 5.0, 1000.0)
+    text = json.dumps({key: value for key, value in status.items() if value is not None})
+    read = read_status(text.encode(), began=1000.0)
+    assert (read.columns, read.step, read.savers) == (columns, 7, {("w", 1)})
+    for moment in ("since", "until"):
+        assert getattr(read.intent, moment) == pytest.approx(getattr(intent, moment))
+    assert read.intent.losses.times == pytest.approx(intent.losses.times)
+    assert replace(read.intent, since=intent.since, until=intent.until, losses=intent.losses) == intent
+    assert status["since"] == intent.since + 1000.0, "people and other programs read Unix time"
 
 
 def test_an_intent_that_lacks_what_it_needs_is_taken_down():
-    broken = pack(Intent(state=State.STARTING, since=1.0))
-    assert unpack(json.dumps(broken).encode()).intent.draining
+    broken = status_of(Intent(state=State.STARTING, since=1.0), {}, (), 0.0)
+    assert read_status(json.dumps(broken).encode(), 0.0).intent.draining
+    assert read_status(b"", 0.0) is None
 
 
 def test_placements_and_allocations_are_the_same_thing():
@@ -223,7 +233,7 @@ def a_pod(phase="Failed", ended=None, **status) -> Pod:
     ],
 )  # fmt: skip
 def test_what_became_of_a_pod(pod, phase, words):
-    replica = replica_of(pod)
+    replica = replica_of(pod, 0.0)
     assert (replica.phase, replica.role, replica.index, replica.attempt) == (phase, "w", 1, 2)
     assert words in replica.why
 
@@ -236,8 +246,8 @@ def test_a_pod_is_made_from_templates_and_what_was_decided():
     own = {"metadata": {"labels": {"cost": "x"}}, "spec": {"containers": [{"name": "main", "image": "mine"}]}}
     amounts = (("cpu", 500), ("gpu", 2), ("memory", 64))
     create = Create("j-1-worker-0", "worker", 0, 1, "n1", amounts, (("ps", ("10.0.0.1:2222",)),), (("worker", 2),))
-    making = PodDefaults(template=cluster, progress="tcp:h:1", checkpoints="/c", gpu="nvidia.com/gpu")
-    pod = pod_of(create, job, meta, own, making)
+    defaults = PodDefaults(template=cluster, progress="tcp:h:1", checkpoints="/c", gpu="nvidia.com/gpu")
+    pod = pod_of(create, job, meta, own, defaults)
     main = pod["spec"]["containers"][0]
     env = {entry["name"]: entry["value"] for entry in main["env"]}
     assert (main["image"], main["workingDir"], main["command"]) == ("mine", "/code", ["python", "t.py"])
@@ -268,6 +278,12 @@ def test_times_go_both_ways():
     assert unix(None) == unix("nonsense") == 0.0
 
 
-def test_progress_foretells_the_end():
-    assert Progress(50, 100, 0.5, 10, 1000.0, 1040.0).eta() == 1090.0
-    assert Progress(50, None).eta() is None
+def test_status_shows_the_estimate_of_the_book():
+    progress = TrainingProgress(50, 100, 0.5, 40.0)
+    estimate = Estimate(50.0, 0.1, Basis.STEPS, "steps left at the speed it shows")
+    shown = progress_status(progress, estimate, now=40.0, began=1000.0)
+    assert unix(shown["eta"]) == 1090.0
+    assert (shown["text"], shown["left"], shown["spread"]) == ("50/100", 50.0, 0.1)
+    assert "speed" in shown["basis"]
+    unknown = progress_status(progress, Estimate(math.nan, math.nan, Basis.NOTHING, "unknown"), 40.0, 1000.0)
+    assert (unknown["eta"], unknown["left"], unknown["basis"]) == (None, None, "unknown")

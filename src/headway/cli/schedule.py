@@ -70,23 +70,21 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.job.pods import PodDefaults
-    from headway.kube.reconcile.model import KubeTimeouts
-    from headway.kube.settings import KubeSettings
+    from headway.kube.settings import KubeSettings, KubeTimeouts, PodDefaults
 
     chosen, book = make_policy(policy, settings), make_book(estimates)
     access = access_for(kubeconfig, context)
     began, serials = _earlier(log)
     book = after(book, log)
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
-    setup = KubeSettings(
+    how = KubeSettings(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        making=PodDefaults(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
-        patience=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
+        pods=PodDefaults(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
+        timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, setup)
-    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, setup.making.progress)
+    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, how)
+    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
     head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
@@ -101,16 +99,16 @@ def schedule(
         show_result(tally, as_json=json)
 
 
-def _open(access: Access, namespace: str, listen: str, setup: KubeSettings) -> KubeCluster:
+def _open(access: Access, namespace: str, listen: str, how: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer
 
-    remote = ApiWorker(access, namespace)
+    worker = ApiWorker(access, namespace)
     try:
-        return KubeCluster(remote, ProgressServer(f"tcp:{listen}", remote.ring), setup)
+        return KubeCluster(worker, ProgressServer(f"tcp:{listen}", worker.ring), how)
     except BaseException:
-        remote.close()
+        worker.close()
         raise
 
 
@@ -119,6 +117,7 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        cluster.show(decided.snapshot)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())

@@ -73,6 +73,12 @@ class Board:
         self._enter(row, state, now)[TOUCHED] = float(now)
         self.table.last_touched = max(self.table.last_touched, now)
 
+    def prolong(self, row: int, since: float, until: float) -> None:
+        """What was begun goes on with another time: it has reached its next stage."""
+        self._own()
+        self._flights[row] = Flight(self._flights[row].towards, since, until)
+        self._changed[row] = None
+
     def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
         """What was begun has ended, or the job ended, or was lost: this is where it is now."""
         if self._shared:

@@ -1,4 +1,4 @@
-"""TrainingJobs in: each becomes a record, goes on where its status says it was, or is told what is wrong with it."""
+"""TrainingJobs in: each is followed from where its status says it was, or its status says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,129 +15,194 @@ from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import JobId
 from headway.core.states import OVER, State
-from headway.kube.api.objects import TrainingJob
-from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.begin import adopted
-from headway.kube.job.intent import Intent, Remembered, unpack
+from headway.kube.api.errors import KubeError, NotFound
+from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Changed, Deleted, Listed, Unwatched
+from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
-from headway.kube.job.status import Progress, event_of, status_of
-from headway.kube.mirror import restore
+from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of
 from headway.kube.settings import KubeSettings
-from headway.kube.store import Store
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker
+from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message
 
 log = logging.getLogger("headway.kube")
-Admitted = tuple[Tracked, dict[str, float]]
-"""A record, and the board's columns that go with it."""
+FIRST_LOOK_SECONDS = 60.0
+
+
+class Admitted(NamedTuple):
+    """A job that is not on the board yet, and what its status says."""
+
+    tracked: Tracked
+    kept: KeptStatus
+
+    def nodes(self) -> list[str]:
+        """The nodes that its status names."""
+        intent = self.kept.intent
+        return [name for one in (*(intent.allocation or ()), *(intent.target or ())) for name in one.nodes]
 
 
 @dataclass(slots=True)
 class Admission:
-    store: Store
-    remote: ApiWorker
-    setup: KubeSettings
+    board: Board
+    worker: ApiWorker
+    settings: KubeSettings
+    jobs: dict[str, Tracked] = field(default_factory=dict)
+    """By the TrainingJob's uid: all that are followed."""
     _rejected: set[str] = field(default_factory=set)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
-    """Jobs of a name whose earlier bearer is still going."""
+    """Jobs whose name is still taken by an earlier one that is being deleted."""
 
     def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
-        """All there are at the start, also those that are over: their pods may not have been cleared away."""
+        """All at the start, also those that are over: some of their pods may be left."""
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
-        return sorted(admitted, key=lambda entry: self.setup.serials.get(entry[0].job.id, math.inf))
+        return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
 
     def news(self, message: Any) -> list[Admitted]:
         match message:
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
-                for uid, record in self.store.records.items():
+                for uid, tracked in self.jobs.items():
                     if uid not in there:
-                        self._withdraw(record)
+                        _withdraw(tracked)
                 return [a for found in _in_order(objects) if (a := self._changed(found)) is not None]
             case Changed(object=found):
                 admitted = self._changed(found)
                 return [] if admitted is None else [admitted]
             case Deleted(object=found):
-                known = self.store.records.get(found.metadata.uid)
-                if known is not None:
-                    self._withdraw(known)
-                self._later = {
-                    key: late for key, late in self._later.items() if late.metadata.uid != found.metadata.uid
-                }
+                uid = found.metadata.uid
+                if uid in self.jobs:
+                    _withdraw(self.jobs[uid])
+                self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
         return []
 
-    def enrol(self, board: Board, record: Tracked, kept: dict[str, float], now: float) -> None:
-        """Onto the board, unless it is over: then only its pods are of interest."""
-        record.on_board = record.intent.state not in OVER
-        if record.on_board:
-            serials, table = self.setup.serials, board.table
+    def enrol(self, admitted: Admitted, now: float) -> bool:
+        """Puts it on the board, unless it is over: then only its pods are of interest."""
+        tracked, kept = admitted
+        on_board = kept.intent.state not in OVER
+        if on_board:
+            serials, table = self.settings.serials, self.board.table
             after = max(serials.values(), default=-1) + 1
-            table.arrivals = max(table.arrivals, serials.get(record.job.id, after))
-            restore(board, board.add(record.job, now), record, kept, self.setup.began)
+            table.arrivals = max(table.arrivals, serials.get(tracked.job.id, after))
+            self.board.add(tracked.job, now)
+        tracked.restore(adopted(kept.intent, now, self.settings.timeouts), kept.columns)
+        return on_board
 
-    def forgotten(self, record: Tracked) -> list[Admitted]:
-        late = self._later.pop(record.job.id, None)
+    def forget(self, tracked: Tracked) -> list[Admitted]:
+        """It is over and written; one of the same name may come now."""
+        del self.jobs[tracked.meta.uid]
+        late = self._later.pop(tracked.job.id, None)
         admitted = None if late is None else self._admit(late)
         return [] if admitted is None else [admitted]
 
-    def _withdraw(self, record: Tracked) -> None:
-        record.withdrawn = record.dirty = True
-
     def _changed(self, found: TrainingJob) -> Admitted | None:
         meta = found.metadata
-        record = self.store.records.get(meta.uid)
-        if record is not None:
-            if meta.deletionTimestamp is not None and not record.withdrawn:
-                self._withdraw(record)
+        tracked = self.jobs.get(meta.uid)
+        if tracked is not None:
+            if meta.deletionTimestamp is not None and not tracked.withdrawn:
+                _withdraw(tracked)
             return None
         if meta.deletionTimestamp is not None or meta.uid in self._rejected or self._is_over(found):
             return None
         key = job_id(meta.namespace, meta.name)
-        if any(other.job.id == key for other in self.store.records.values()):
+        if any(other.job.id == key for other in self.jobs.values()):
             self._later[key] = found
             return None
         return self._admit(found)
 
     def _is_over(self, found: TrainingJob) -> bool:
-        return _remembered(found).intent.state in OVER
+        kept = self._kept(found)
+        return kept is not None and kept.intent.state in OVER
 
     def _admit(self, found: TrainingJob) -> Admitted | None:
-        memory = _remembered(found)
+        kept = self._kept(found)
         try:
             spec = read_spec(found.spec)
-            job = job_of(found, spec, self.setup.began)
+            job = job_of(found, spec, self.settings.began)
         except SpecError as error:
-            if memory.intent.state not in OVER:
+            if kept is None or kept.intent.state not in OVER:
                 self._reject(found, str(error))
             return None
-        intent = memory.intent if memory.intent.since else replace(memory.intent, since=submitted(found))
-        written = intent if memory.intent.since else None
-        record = Tracked(found.metadata, job, spec.template, adopted(intent, time.time(), self.setup.patience), written)
-        record.savers = set(memory.savers)
-        record.saves = SaveRound(int(time.time() * 1000))  # not one that an earlier process asked
-        record.size_changed = intent.allocation is not None  # nobody knows what its replicas were told
-        if memory.step:
-            record.progress = record.progress_written = Progress(memory.step, job.steps)
-        self.store.records[found.metadata.uid] = record
-        return record, memory.history
+        tracked = Tracked(found.metadata, job, spec.template, self.board)
+        tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
+        if kept is not None:
+            tracked.written, tracked.savers = kept.intent, set(kept.savers)
+            tracked.size_changed = kept.intent.allocation is not None  # what its replicas were told is unknown
+            if kept.step:
+                tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, job.steps)
+        self.jobs[found.metadata.uid] = tracked
+        return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
+
+    def _kept(self, found: TrainingJob) -> KeptStatus | None:
+        try:
+            return read_status(found.status, self.settings.began)
+        except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+            log.warning("TrainingJob %s: its status was not written by Headway: %s", found.metadata.name, error)
+            return None
 
     def _reject(self, found: TrainingJob, why: str) -> None:
-        """Told once, in the job's own status; the others go on."""
-        meta = found.metadata
+        """Said once, in the job's own status; the others go on."""
+        meta, began = found.metadata, self.settings.began
         self._rejected.add(meta.uid)
-        intent = Intent(state=State.FAILED, since=time.time(), reason="InvalidSpec", message=why)
+        intent = Intent(state=State.FAILED, since=time.time() - began, reason="InvalidSpec", message=why)
         log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
-        self.remote.perform(ApiWork(meta.uid, meta.namespace, meta.name, status_of(intent, {}, None)))
-        self.remote.announce(meta.namespace, event_of(meta, Intent(), intent))
+        status = status_of(intent, {}, (), began) | {"progress": None}
+        self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
+        self.worker.announce(meta.namespace, event_of(meta, Intent(), intent, began))
+
+
+def _withdraw(tracked: Tracked) -> None:
+    tracked.withdrawn = tracked.attention.dirty = True
 
 
 def _in_order(objects: Iterable[TrainingJob]) -> list[TrainingJob]:
     return sorted(objects, key=lambda found: (submitted(found), found.metadata.namespace, found.metadata.name))
 
 
-def _remembered(found: TrainingJob) -> Remembered:
-    try:
-        return unpack(found.status)
-    except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
-        log.warning("TrainingJob %s: its status is not of our making and is ignored: %s", found.metadata.name, error)
-        return Remembered(Intent())
+# ── the first look ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Look:
+    """Everything that there is, before anything is decided."""
+
+    nodes: Listed[NodeObject] | None = None
+    jobs: Listed[TrainingJob] | None = None
+    pods: Listed[Pod] | None = None
+    later: list[Message] = field(default_factory=list)
+    """What came meanwhile, in order."""
+
+    def take(self, message: Message) -> None:
+        match message:
+            case Listed(kind=kind) if kind is NodeObject and self.nodes is None:
+                self.nodes = message
+            case Listed(kind=kind) if kind is TrainingJob and self.jobs is None:
+                self.jobs = message
+            case Listed(kind=kind) if kind is Pod and self.pods is None:
+                self.pods = message
+            case _:
+                self.later.append(message)
+
+    @property
+    def whole(self) -> bool:
+        return self.nodes is not None and self.jobs is not None and self.pods is not None
+
+
+def first_look(inbox: Inbox[Message], seconds: float = FIRST_LOOK_SECONDS) -> Look:
+    """A server that is slow or restarting is waited for; one that refuses is not."""
+    look, give_up = Look(), time.monotonic() + seconds
+    trouble = "it does not answer"
+    while not look.whole:
+        if not inbox.wait(give_up - time.monotonic()):
+            raise KubeError(f"the API server cannot be reached: {trouble}")
+        message = inbox.next()
+        assert message is not None
+        match message:
+            case Unwatched(error=NotFound()):
+                raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
+            case Unwatched(error=error) if error.status in (401, 403):
+                raise KubeError(f"the API server refuses: {error}")
+            case Unwatched(error=error):
+                trouble = str(error)
+            case _:
+                look.take(message)
+    return look

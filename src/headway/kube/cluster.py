@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from headway.core.board import Board
@@ -19,27 +20,21 @@ from headway.core.job import JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Plan, Reserve
 from headway.core.quantity import CPU
+from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
-from headway.kube.admission import Admission
+from headway.kube.admission import Admission, Admitted, first_look
 from headway.kube.api.errors import NotFound
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.begin import begun
-from headway.kube.hearing import hear
-from headway.kube.job.intent import Allocation, Intent
+from headway.kube.inventory import Inventory
+from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
 from headway.kube.job.status import event_of
-from headway.kube.look import first_look
-from headway.kube.mirror import mirror
-from headway.kube.nodes import NodeTable
-from headway.kube.places import allocation_of
+from headway.kube.outgoing import status_for, work_for
 from headway.kube.reconcile.model import AskSave, NextStep
 from headway.kube.reconcile.reconcile import reconcile
-from headway.kube.sending import named, status_for, work_of
 from headway.kube.settings import KubeSettings
-from headway.kube.store import Store
 from headway.kube.tracked import Tracked
-from headway.kube.waiting import tell_why
 from headway.kube.worker import ApiWorker, Performed, Wake
 from headway.progress_server import Connected, ProgressServer
 
@@ -47,22 +42,23 @@ log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 5.0
 IDLE_SECONDS = 10.0
+MOST_EXPLAINED = 20
+"""Jobs per cycle whose status says why they wait: a long queue must not slow decisions down."""
 
 
 class KubeCluster:
-    def __init__(self, remote: ApiWorker, server: ProgressServer, setup: KubeSettings) -> None:
-        self.setup = setup
-        self._remote = remote
-        self._server = server
-        self._offset = time.time() - setup.began - time.monotonic()
-        self._store = Store()
-        self._table = NodeTable()
+    def __init__(self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings) -> None:
+        self.settings = settings
         self.board = Board(Nodes.of(()))
-        self._admission = Admission(self._store, remote, setup)
+        self._worker, self._server = worker, server
+        self._offset = time.time() - settings.began - time.monotonic()
+        self._inventory = Inventory(settings.began)
+        self._admission = Admission(self.board, worker, settings)
         self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
-        self._shown: Snapshot | None = None
+        self._annotated: Snapshot | None = None
+        """The last snapshot with the book's estimates."""
         self._happened = self._heard = True
         self._seen_any = self._closing = False
         self._first_look()
@@ -91,214 +87,222 @@ class KubeCluster:
         for decision in plan.decisions:
             if not isinstance(decision, Reserve) and self._may_begin(decision):
                 self._begin(decision)
-        if self._shown is not None:
-            tell_why(self._shown, plan, self._by_id.get, self.now(), self.setup.progress_seconds)
+        if self._annotated is not None:
+            self._explain(self._annotated, plan)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The snapshot with the book's estimates, once it is in the log: statuses show what the book expects."""
+        self._annotated = snapshot
 
     def stop(self) -> None:
         """From a signal handler: the next snapshot is the last. Pods go on; the next start takes over."""
         self._closing = True
-        self._remote.ring()
+        self._worker.ring()
 
     def close(self) -> None:
-        """Sees writes that are under way through, and leaves everything as it is."""
+        """Waits for writes that are under way, and leaves everything as it is."""
         give_up = time.monotonic() + 10
-        while any(record.busy for record in self._store.records.values()) and time.monotonic() < give_up:
+        while any(job.attention.busy for job in self._jobs()) and time.monotonic() < give_up:
             self._wait(self.now(), longest=0.1)
             self._take_in()
-        self._remote.close()
+        self._worker.close()
         self._server.close()
 
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
+    def _jobs(self) -> Iterable[Tracked]:
+        return self._admission.jobs.values()
+
     def _first_look(self) -> None:
         """Nodes first, then jobs, then pods: each needs the one before."""
-        look = first_look(self._remote.inbox)
+        look = first_look(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
-        self._store.see_nodes(look.nodes, self.now())
-        jobs = self._admission.first(look.jobs.objects)
-        self._set_nodes([record.intent for record, _ in jobs])
-        for record, kept in jobs:
-            self._enrol(record, kept)
-        self._store.see_pods(look.pods)
-        self._remote.inbox.put_back(look.later)
+        self._inventory.see_nodes(look.nodes, self.now())
+        admitted = self._admission.first(look.jobs.objects)
+        self._set_nodes([name for entry in admitted for name in entry.nodes()])
+        for entry in admitted:
+            self._enrol(entry)
+        self._inventory.see_pods(look.pods, self._admission.jobs)
+        self._worker.inbox.put_back(look.later)
 
     def _take_in(self) -> None:
-        while (message := self._remote.inbox.next()) is not None:
+        while (message := self._worker.inbox.next()) is not None:
             match message:
                 case Wake():
-                    self._remote.heard()
+                    self._worker.heard()
                 case Performed():
                     self._performed(message)
                 case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind):
                     self._news(kind, message)
         for event in self._server.poll():
-            record = self._by_id.get(event.job)
-            if record is not None:
-                self._heard |= hear(record, event, self.board, self.now(), self.setup.began)
-                if isinstance(event, Connected) and record.size_changed:
-                    self._tell_size(record, record.intent.allocation or ())
+            job = self._by_id.get(event.job)
+            if job is not None:
+                self._heard |= job.hear(event, self.now())
+                if isinstance(event, Connected) and job.size_changed:
+                    self._tell_size(job, job.intent.allocation or ())
 
     def _news(self, kind: type, message: Any) -> None:
         if kind is Pod:
-            self._store.see_pods(message)
+            self._inventory.see_pods(message, self._admission.jobs)
         elif kind is NodeObject:
-            self._store.see_nodes(message, self.now())
+            self._inventory.see_nodes(message, self.now())
         else:
-            for record, kept in self._admission.news(message):
-                self._set_nodes([record.intent])
-                self._enrol(record, kept)
+            for entry in self._admission.news(message):
+                self._set_nodes(entry.nodes())
+                self._enrol(entry)
 
-    def _enrol(self, record: Tracked, kept: dict[str, float]) -> None:
-        self._admission.enrol(self.board, record, kept, self.now())
-        if record.on_board:
-            self._by_id[record.job.id] = record
+    def _enrol(self, entry: Admitted) -> None:
+        if self._admission.enrol(entry, self.now()):
+            self._by_id[entry.tracked.job.id] = entry.tracked
             self._happened = self._seen_any = True
 
     def _look_at_nodes(self) -> None:
-        if self._store.nodes_changed:
-            self._set_nodes(())
-        gone = self._store.gone(self.now(), self.setup.patience.lost_node)
-        for record in self._store.records.values() if gone else ():
-            record.dirty |= any(r.node in gone and not r.over for r in record.replicas.values())
+        self._set_nodes(())
+        gone = self._gone()
+        for job in self._jobs() if gone else ():
+            job.attention.dirty |= any(r.node in gone and not r.over for r in job.replicas.values())
 
-    def _set_nodes(self, intents: Iterable[Intent]) -> None:
-        """Allocations may name nodes that are no more: they keep a number, and are not ready."""
-        named = [name for i in intents for share in (*(i.allocation or ()), *(i.target or ())) for name in share.nodes]
-        if not self._store.nodes_changed and all(name in self._table.numbers for name in named):
-            return
-        self._store.absent |= {name for name in named if name not in self._store.nodes}
-        nodes = self._table.nodes(self._store.nodes, self._store.foreign.by_node, named)
-        self._store.nodes_changed = False
-        if nodes.nodes != self.board.nodes.nodes or nodes.kinds != self.board.nodes.kinds:
+    def _gone(self) -> frozenset[str]:
+        return self._inventory.gone(self.now(), self.settings.timeouts.lost_node)
+
+    def _set_nodes(self, named: Iterable[str]) -> None:
+        nodes = self._inventory.take_table(named)
+        known = self.board.nodes
+        if nodes is not None and (nodes.nodes != known.nodes or nodes.kinds != known.kinds):
             self.board.set_nodes(nodes)
             self._happened = True
 
     def _performed(self, message: Performed) -> None:
-        record = self._store.records.get(message.work.uid)
-        if record is None:
+        job = self._admission.jobs.get(message.work.uid)
+        if job is None:
             return
-        now = self.now() + self.setup.began
-        record.busy, record.dirty = False, True
+        job.attention.busy, job.attention.dirty = False, True
         if isinstance(message.error, NotFound):
-            record.withdrawn = True
+            job.withdrawn = True
         elif message.error is not None:
-            record.trouble(message.error, now)
+            job.trouble(message.error, self.now())
         elif message.work.status is not None:
-            record.written, record.progress_written = message.work.token  # type: ignore[misc]
-        for outcome in message.outcomes:
-            if outcome.pod is not None:
-                self._store.see_pod(outcome.pod)
-            record.learn(outcome, now)
-        if message.error is None and not any(outcome.error for outcome in message.outcomes):
-            record.well()
+            job.written, job.reports.written = message.work.token  # type: ignore[misc]
+        for result in message.results:
+            if result.pod is not None:
+                self._inventory.see_pod(result.pod, self._admission.jobs)
+            job.learn(result, self.now())
+        if message.error is None and not any(result.error for result in message.results):
+            job.attention.well()
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_begin(self, decision: Action) -> bool:
-        """What a job has just refused is left for later, whatever the policy wishes."""
-        now, intent = self.now() + self.setup.began, self._by_id[decision.job].intent
-        then = ask_again_at(decision, intent.declined, intent.since, now)
+    def _may_begin(self, action: Action) -> bool:
+        """What a job has just refused is left for later, whatever the policy decides."""
+        now, job = self.now(), self._by_id[action.job]
+        then = ask_again_at(action, job.memory.declined, job.intent.since, now)
         if then > now:
-            self._wake = min(self._wake, then - self.setup.began)
+            self._wake = min(self._wake, then)
         return then <= now
 
-    def _begin(self, decision: Action) -> None:
-        record, row = self._by_id[decision.job], self.board.row(decision.job)
-        assert row is not None
-        shape = self.board.table.shapes[int(self.board.table.get("shape", row))]
-        state, placement = self.board.aim(row, decision)
-        target = None if placement is None else allocation_of(placement, record.job, shape, self.board.nodes)
-        now = self.now()
-        intent = begun(record.intent, decision, target, now + self.setup.began, self.setup.patience)
-        self.board.begin(row, state, placement, now, intent.until - self.setup.began)
-        log.info("job %s: %s", record.job.id, state.name.lower())
-        self._remote.announce(record.meta.namespace, event_of(record.meta, record.intent, intent))
-        record.turn(intent)
-        record.begin_save()
-        record.dirty = True
+    def _begin(self, action: Action) -> None:
+        job, now = self._by_id[action.job], self.now()
+        state, placement = self.board.aim(job.row, action)
+        shape = self.board.table.shape_at(job.row)
+        target = None if placement is None else allocation_of(placement, job.job, shape, self.board.nodes)
+        old = job.intent
+        new = begun(old, action, target, now, self.settings.timeouts)
+        job.begin(new, placement)
+        log.info("job %s: %s", job.job.id, state.name.lower())
+        self._announce(job, old, new)
         if state is State.SCALING and target is not None:
-            self._tell_size(record, target)
+            self._tell_size(job, target)
 
     def _reconcile(self) -> None:
-        now = self.now() + self.setup.began
-        gone = self._store.gone(now - self.setup.began, self.setup.patience.lost_node)
-        for record in list(self._store.records.values()):
-            due = record.dirty or now >= record.wake or self._progress_due(record, now)
-            if record.busy or not due or now < record.not_before:
+        now, gone = self.now(), self._gone()
+        for job in list(self._jobs()):
+            due = job.attention.due(now) or (job.attention.free(now) and self._progress_due(job, now))
+            if not due:
                 continue
-            step = reconcile(record.view(now, gone, self.setup.patience))
-            if step.intent != record.intent:
-                self._turn(record, step.intent)
-            record.dirty, record.wake = False, step.wake
-            self._send(record, step, now)
-            if record.intent.state in OVER and record.settled():
-                self._forget(record)
+            intent = job.intent
+            step = reconcile(job.view(intent, now, gone, self.settings))
+            if step.intent != intent:
+                self._turn(job, intent, step.intent)
+            job.attention.dirty, job.attention.wake = False, step.wake
+            self._send(job, step, now)
+            if job.ended is not None and job.settled():
+                self._forget(job)
 
-    def _turn(self, record: Tracked, intent: Intent) -> None:
-        old, row = record.intent, self.board.row(record.job.id)
-        record.turn(intent)
-        if record.on_board and row is not None:
-            mirror(self.board, row, old, intent, self.setup.began)
-            self._happened = True
-            if intent.message:
-                self.board.note(record.job.id, intent.message)
-        words = f": {intent.message}" if intent.message else ""
-        log.info("job %s: %s%s", record.job.id, intent.state.name.lower(), words)
-        if not record.withdrawn:
-            self._remote.announce(record.meta.namespace, event_of(record.meta, old, intent))
-        if intent.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING):
-            self._tell_size(record, intent.allocation or ())
+    def _turn(self, job: Tracked, old: Intent, new: Intent) -> None:
+        self._happened |= old.state not in OVER
+        job.turn(new)
+        words = f": {new.message}" if new.message else ""
+        log.info("job %s: %s%s", job.job.id, new.state.name.lower(), words)
+        if not job.withdrawn:
+            self._announce(job, old, new)
+        if new.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING):
+            self._tell_size(job, new.allocation or ())
 
-    def _tell_size(self, record: Tracked, allocation: Allocation) -> None:
-        record.size_changed = True
-        cores = {s.role: dict(s.amounts)[CPU] / 1000 for s in allocation if CPU in dict(s.amounts)}
-        self._server.resize(record.job.id, {s.role: len(s.nodes) for s in allocation}, cores)
+    def _announce(self, job: Tracked, old: Intent, new: Intent) -> None:
+        self._worker.announce(job.meta.namespace, event_of(job.meta, old, new, self.settings.began))
 
-    def _send(self, record: Tracked, step: NextStep, now: float) -> None:
-        if AskSave() in step.actions and record.ask_to_save(self._server.connected(record.job.id)):
-            self._server.save(record.job.id, record.saves.request)
-        status = None
-        if not record.withdrawn and (record.written != record.intent or self._progress_due(record, now)):
-            status = status_for(record, self.board, self.setup.began)
-            record.progress_written_at = now
-        if (work := work_of(record, step, named(self.setup.making, self._table.gpu), status)) is not None:
-            record.busy = True
-            self._remote.perform(work)
+    def _tell_size(self, job: Tracked, allocation: Allocation) -> None:
+        job.size_changed = True
+        cores = {one.role: dict(one.amounts)[CPU] / 1000 for one in allocation if CPU in dict(one.amounts)}
+        self._server.resize(job.job.id, {one.role: len(one.nodes) for one in allocation}, cores)
 
-    def _progress_due(self, record: Tracked, now: float) -> bool:
-        fresh = record.progress is not None and record.progress != record.progress_written
-        return fresh and now - record.progress_written_at >= self.setup.progress_seconds
+    def _send(self, job: Tracked, step: NextStep, now: float) -> None:
+        if AskSave() in step.actions and job.ask_to_save(self._server.connected(job.job.id)):
+            self._server.save(job.job.id, job.saves.request)
+        intent, status = job.intent, None
+        if not job.withdrawn and (job.written != intent or self._progress_due(job, now)):
+            status = status_for(job, intent, self._annotated, now, self.settings.began)
+            job.reports.written_at = now
+        defaults = replace(self.settings.pods, gpu=self._inventory.table.gpu)
+        work = work_for(job, intent, status, step, defaults)
+        if work is not None:
+            job.attention.busy = True
+            self._worker.perform(work)
 
-    def _forget(self, record: Tracked) -> None:
-        del self._store.records[record.meta.uid]
-        if self._by_id.get(record.job.id) is record:
-            del self._by_id[record.job.id]
-        for late, kept in self._admission.forgotten(record):
-            self._enrol(late, kept)
+    def _progress_due(self, job: Tracked, now: float) -> bool:
+        return job.reports.due(now, self.settings.progress_seconds)
+
+    def _explain(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Why jobs wait, in their status: with numbers, and no more often than progress is written."""
+        now, left = self.now(), MOST_EXPLAINED
+        for row in snapshot.jobs.waiting():
+            job = self._by_id.get(snapshot.jobs.job(int(row)).id)
+            waits = job is not None and job.state is State.WAITING
+            if job is None or not waits or now - job.explained_at < self.settings.progress_seconds:
+                continue
+            reason = explain(snapshot, plan, job.job.id)
+            if reason.code is not Code.STARTS_NOW:
+                job.explain("".join(part.capitalize() for part in reason.code.split("_")), reason.sentence, now)
+                left -= 1
+            if left == 0:
+                return
+
+    def _forget(self, job: Tracked) -> None:
+        if self._by_id.get(job.job.id) is job:
+            del self._by_id[job.job.id]
+        for late in self._admission.forget(job):
+            self._set_nodes(late.nodes())
+            self._enrol(late)
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _snapshot(self, now: float) -> Snapshot:
-        for record in self._store.records.values():
-            if record.sample is not None:
-                self.board.sampled(record.sample)
-                record.sample = None
+        for job in self._jobs():
+            if job.reports.sample is not None:
+                self.board.sampled(job.reports.sample)
+                job.reports.sample = None
         if now >= self._wake:
             self._wake = math.inf
         self._happened = self._heard = False
         self._sampled = now
-        self._shown = self.board.snapshot(now)
-        return self._shown
+        return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._store.records or not self._seen_any
+        busy = self._admission.jobs or not self._seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
-        return self.setup.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
+        return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
-        began = self.setup.began
         moments = [self._wake, self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
-        idle = [record for record in self._store.records.values() if not record.busy]
-        moments += [max(0.0 if r.dirty else r.wake, r.not_before) - began for r in idle]
-        seconds = min(longest, max(0.0, min(moments) - now))
-        self._remote.inbox.wait(seconds)
+        moments += [job.attention.next() for job in self._jobs()]
+        self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))

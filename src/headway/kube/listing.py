@@ -9,8 +9,8 @@ import msgspec
 from headway.core.states import OVER
 from headway.kube.api.client import Client
 from headway.kube.api.objects import API_VERSION, Meta
-from headway.kube.job.intent import PHASES
 from headway.kube.job.spec import job_id
+from headway.kube.job.status import PHASES
 
 OVER_PHASES = frozenset(PHASES[state] for state in OVER)
 

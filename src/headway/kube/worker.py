@@ -1,42 +1,40 @@
 """The API server from the rest of the program's point of view: a thread that does all talking to it.
 
-News and outcomes come out of one thread-safe queue; work goes in. Nothing here decides anything: a job's status is
-written first, then its actions are taken, all at once, and each one's outcome is told.
+News and results come out of one thread-safe queue; work goes in. Nothing here decides anything: a job's status is
+written first, then its actions are taken, all at once, and each one's result is told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
 from headway.kube.api.errors import ApiError, Conflict, NotFound, Unreachable
-from headway.kube.api.objects import API_VERSION, Meta, NodeObject, Pod, TrainingJob
+from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower, News
-from headway.kube.inbox import Inbox
 from headway.kube.job.replica import MAIN, owner_uid
 from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
 
 log = logging.getLogger("headway.kube")
-
-
-class _Bare(msgspec.Struct):
-    metadata: Meta = Meta()
+T = TypeVar("T")
 
 
 _pods = msgspec.json.Decoder(Pod)
-_bare = msgspec.json.Decoder(_Bare)
+_bare = msgspec.json.Decoder(Bare)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PodRequest:
     action: PodAction
     body: dict[str, Any] = field(default_factory=dict)
 
@@ -49,9 +47,9 @@ class ApiWork:
     namespace: str
     name: str
     status: dict[str, Any] | None
-    requests: tuple[Request, ...] = ()
+    requests: tuple[PodRequest, ...] = ()
     token: object = None
-    """Comes back with the outcome."""
+    """Comes back with the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Performed:
     work: ApiWork
     error: ApiError | None
     """Why the status could not be written; then nothing was done."""
-    outcomes: tuple[ActionResult, ...] = ()
+    results: tuple[ActionResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,39 @@ class Wake:
 
 
 Message = News[Any] | Performed | Wake
+
+
+class Inbox(Generic[T]):
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._held: deque[T] = deque()
+
+    def put(self, message: T) -> None:
+        """From any thread."""
+        self._queue.put(message)
+
+    def put_back(self, messages: Iterable[T]) -> None:
+        """What was taken out and comes before everything that waits. By the reader only, as all below."""
+        self._held.extendleft(reversed(list(messages)))
+
+    def next(self) -> T | None:
+        """The next message if there is one."""
+        if self._held:
+            return self._held.popleft()
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            return None
+
+    def wait(self, seconds: float) -> bool:
+        """Until there is a message, or for so long; whether there is one."""
+        if self._held:
+            return True
+        try:
+            self._held.append(self._queue.get(timeout=max(0.0, seconds)))
+        except queue.Empty:
+            return False
+        return True
 
 
 class ApiWorker:
@@ -162,10 +193,10 @@ class ApiWorker:
             except ApiError as error:
                 self.inbox.put(Performed(work, error))
                 return
-        outcomes = await asyncio.gather(*(self._take(work, request) for request in work.requests))
-        self.inbox.put(Performed(work, None, tuple(outcomes)))
+        results = await asyncio.gather(*(self._take(work, request) for request in work.requests))
+        self.inbox.put(Performed(work, None, tuple(results)))
 
-    async def _take(self, work: ApiWork, request: Request) -> ActionResult:  # noqa: PLR0911  one for each kind of action
+    async def _take(self, work: ApiWork, request: PodRequest) -> ActionResult:  # noqa: PLR0911  one for each kind of action
         action = request.action
         pods = f"/api/v1/namespaces/{work.namespace}/pods"
         try:

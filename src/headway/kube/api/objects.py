@@ -45,6 +45,12 @@ class Meta(msgspec.Struct, frozen=True):
     ownerReferences: list[Owner] = []  # noqa: N815
 
 
+class Bare(msgspec.Struct):
+    """Any object, of which only the name and version matter."""
+
+    metadata: Meta = Meta()
+
+
 class Resources(msgspec.Struct, frozen=True):
     requests: Quantities = {}
     limits: Quantities = {}

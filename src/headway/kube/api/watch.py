@@ -18,16 +18,12 @@ import msgspec
 
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Expired
-from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
+from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, TrainingJob
 
 log = logging.getLogger("headway.kube")
 T = TypeVar("T", Pod, NodeObject, TrainingJob)
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
-
-
-class _Bare(msgspec.Struct):
-    metadata: Meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +133,6 @@ class Follower(Generic[T]):
 
 def _meta(raw: msgspec.Raw) -> Meta:
     try:
-        return msgspec.json.decode(raw, type=_Bare).metadata
+        return msgspec.json.decode(raw, type=Bare).metadata
     except msgspec.DecodeError:
         return Meta(name="?")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.job import Amounts, Job
@@ -26,27 +25,15 @@ from headway.kube.api.objects import (
 )
 from headway.kube.job.replica import MAIN
 from headway.kube.reconcile.act import PORT
-from headway.kube.reconcile.model import Create
+from headway.kube.reconcile.model import Create, PodAction, ResizePod
+from headway.kube.settings import PodDefaults
 
 _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
                 "volumeMounts": "mountPath", "imagePullSecrets": "name", "ports": "containerPort"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodDefaults:
-    """What all pods of one cluster have in common."""
-
-    template: Mapping[str, Any] = field(default_factory=dict)
-    progress: str = ""
-    """Where training reports to, as seen from a pod: `tcp:host:port`."""
-    checkpoints: str = ""
-    """A folder that every node sees, as mounted in pods; each job gets one of its own inside."""
-    gpu: str = "nvidia.com/gpu"
-    """What a GPU is called here."""
-
-
-def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], making: PodDefaults) -> dict[str, Any]:
-    template = merge(making.template, own)
+def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
+    template = merge(defaults.template, own)
     spec = merge({"containers": [{"name": MAIN}]}, template.get("spec") or {})
     main = next(container for container in spec["containers"] if container["name"] == MAIN)
     role = job.role(create.role)
@@ -54,13 +41,25 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], making:
         main["command"] = list(role.command)
     if job.directory:
         main["workingDir"] = job.directory
-    main["env"] = _environment(create, job, meta, main.get("env") or [], making)
-    main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, making.gpu))
+    main["env"] = _environment(create, job, meta, main.get("env") or [], defaults)
+    main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, defaults.gpu))
     spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
     tolerations = [{"key": key, "operator": "Exists"} for key in role.tolerates]
     if tolerations:
         spec["tolerations"] = [*(spec.get("tolerations") or []), *tolerations]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(create, meta, template), "spec": spec}
+
+
+def body_of(
+    action: PodAction, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults
+) -> dict[str, Any] | None:
+    """What is sent with an action; None for one that does not go to the API server."""
+    match action:
+        case Create():
+            return pod_of(action, job, meta, own, defaults)
+        case ResizePod():
+            return resources(action.amounts, defaults.gpu)
+    return {} if hasattr(action, "name") else None
 
 
 def resources(amounts: Amounts, gpu: str) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[s
     }  # fmt: skip
 
 
-def _environment(create: Create, job: Job, meta: Meta, given: list[Any], making: PodDefaults) -> list[Any]:
+def _environment(create: Create, job: Job, meta: Meta, given: list[Any], defaults: PodDefaults) -> list[Any]:
     """What the template gives, then the job's own, then ours; the job may choose its own checkpoint folder."""
     headway = {
         "HEADWAY_JOB": job.id, "HEADWAY_ROLE": create.role, "HEADWAY_INDEX": str(create.index),
@@ -91,12 +90,12 @@ def _environment(create: Create, job: Job, meta: Meta, given: list[Any], making:
         "HEADWAY_HOSTS": json.dumps({role: list(hosts) for role, hosts in create.hosts}),
         "HEADWAY_REPLICAS": json.dumps(dict(create.counts)),
     }  # fmt: skip
-    if making.progress:
-        headway["HEADWAY_PROGRESS"] = making.progress
+    if defaults.progress:
+        headway["HEADWAY_PROGRESS"] = defaults.progress
     own = dict(job.role(create.role).env)
     names = {entry.get("name") for entry in given} | set(own)
-    if making.checkpoints and "HEADWAY_CHECKPOINT" not in names:
-        headway["HEADWAY_CHECKPOINT"] = checkpoint_folder(making.checkpoints, meta)
+    if defaults.checkpoints and "HEADWAY_CHECKPOINT" not in names:
+        headway["HEADWAY_CHECKPOINT"] = checkpoint_folder(defaults.checkpoints, meta)
     settled = own | headway
     kept = [entry for entry in given if entry.get("name") not in settled]
     return [*kept, *({"name": name, "value": value} for name, value in settled.items())]

@@ -37,7 +37,8 @@ class PodReplica:
     phase: Phase = Phase.PENDING
     deleting: bool = False
     address: str = ""
-    finished_at: float = 0.0
+    finished_at: float | None = None
+    """On the cluster's clock."""
     why: str = ""
     """What became of it, in a few words."""
     spec: Amounts = ()
@@ -50,7 +51,7 @@ class PodReplica:
         """As the gang rule sees it; `gone` where its node is, `since` where nobody says when it ended."""
         if gone and not self.over:
             return Member(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
-        ended_at, cause = self.finished_at or since, OUT_OF_MEMORY in self.why
+        ended_at, cause = since if self.finished_at is None else self.finished_at, OUT_OF_MEMORY in self.why
         return Member(self.role, self.index, self.phase, ended_at, self.why or self.phase.value, cause)
 
     @property
@@ -58,7 +59,7 @@ class PodReplica:
         return self.phase not in (Phase.PENDING, Phase.UP)
 
 
-def replica_of(pod: Pod) -> PodReplica | None:
+def replica_of(pod: Pod, began: float) -> PodReplica | None:
     """None for a pod that does not say which replica it is."""
     labels, status = pod.metadata.labels, pod.status
     try:
@@ -73,11 +74,16 @@ def replica_of(pod: Pod) -> PodReplica | None:
         name=pod.metadata.name, role=labels.get(LABEL_ROLE, ""), index=index, attempt=attempt,
         node=pod.metadata.annotations.get(PLANNED_NODE, "") or pod.spec.nodeName, uid=pod.metadata.uid,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
-        address=status.podIP, finished_at=unix(ended.finishedAt) if ended is not None else 0.0, why=why,
+        address=status.podIP, finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
         given=None if seen is None or seen.resources is None else _amounts(seen.resources),
         cannot_resize=_infeasible(pod),
     )  # fmt: skip
+
+
+def _moment(written: str | None, began: float) -> float | None:
+    """On the cluster's clock, which showed zero at `began`."""
+    return unix(written) - began if unix(written) else None
 
 
 def owner_uid(pod: Pod) -> str:

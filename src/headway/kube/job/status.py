@@ -1,88 +1,120 @@
-"""What people read: a TrainingJob's status with its conditions and progress, and the events about it. Pure."""
+"""A TrainingJob's status and events: written for people, and read back after a restart. Pure.
+
+Here, and where pods and submission times are read, the cluster's clock becomes Unix time; nowhere else.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
+from headway.core.estimates import Estimate
+from headway.core.gang import Losses, ReplicaKey
 from headway.core.states import OVER, State
 from headway.kube.api.objects import API_VERSION, KIND, SCHEDULER, Meta, timestamp
-from headway.kube.job.intent import Intent, pack
+from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 
+PHASES = {
+    State.WAITING: "Waiting", State.STARTING: "Starting", State.RUNNING: "Running", State.SCALING: "Scaling",
+    State.RESIZING: "Resizing", State.MOVING: "Moving", State.STOPPING: "Stopping", State.FINISHED: "Succeeded",
+    State.FAILED: "Failed", State.CANCELLED: "Cancelled",
+}  # fmt: skip
+STATES = {phase: state for state, phase in PHASES.items()}
+MOMENTS = {"firstStart": "first_start", "touched": "touched"}
+"""Columns of the board that are moments: their names in a status, and on the board."""
 _BAD = frozenset({"Interrupted", "Refused", "ProgramFailed", "SaveTimedOut", "SaveFailed", "InvalidSpec",
                   "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far training is, as it last said."""
+class TrainingProgress:
+    """How far training is, as it last reported, and what the book expects of the rest."""
 
     step: int = 0
     total: int | None = None
     loss: float | None = None
-    first_step: int = 0
-    """Where this attempt began, and when: speed is measured from there."""
-    first_at: float = 0.0
     at: float = 0.0
-
-    def eta(self) -> float | None:
-        """When it will be done at the speed so far; None before there is any."""
-        steps, seconds = self.step - self.first_step, self.at - self.first_at
-        if self.total is None or steps <= 0 or seconds <= 0:
-            return None
-        return self.at + max(0, self.total - self.step) * seconds / steps
-
-    def pack(self) -> dict[str, Any]:
-        eta = self.eta()
-        return {
-            "step": self.step, "total": self.total, "loss": self.loss,
-            "eta": None if eta is None else timestamp(eta),
-            "text": f"{self.step}/{self.total}" if self.total else str(self.step),
-        }  # fmt: skip
+    """On the cluster's clock."""
 
 
-def status_of(
-    intent: Intent, history: dict[str, float], progress: Progress | None, savers: Iterable[tuple[str, int]] = ()
-) -> dict[str, Any]:
-    """The whole status, to be sent as a merge patch."""
+@dataclass(frozen=True, slots=True)
+class KeptStatus:
+    """What a status says: the intent, the board's columns, how far training was and which replicas can save."""
+
+    intent: Intent
+    columns: dict[str, float] = field(default_factory=dict)
+    step: int = 0
+    savers: frozenset[ReplicaKey] = frozenset()
+
+
+# ── written ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[ReplicaKey], began: float) -> dict[str, Any]:
+    """The whole status but for progress, to be sent as a merge patch.
+
+    Every field is there, so that the patch clears what no longer holds.
+    """
     return {
-        **pack(intent),
+        "phase": PHASES[intent.state], "attempt": intent.attempt, "allocation": _pack(intent.allocation),
+        "target": _pack(intent.target), "since": intent.since + began,
+        "until": intent.until + began if math.isfinite(intent.until) else None,
+        "goal": PHASES[intent.goal] if intent.state is State.STOPPING else None,
+        "draining": intent.draining or None, "saved": intent.saved or None,
+        "losses": _pack_losses(intent.losses, began),
+        "refusals": intent.refusals or None, "declined": intent.declined or None,
+        "reason": intent.reason or None, "message": intent.message or None,
         "savers": [list(saver) for saver in sorted(savers)],
-        "history": history,
-        "progress": None if progress is None else progress.pack(),
-        "replicas": sum(len(share.nodes) for share in intent.allocation or ()),
-        "conditions": conditions(intent),
-    }
-
-
-def conditions(intent: Intent) -> list[dict[str, Any]]:
-    up = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
-    reason = intent.reason or intent.state.name.capitalize()
-    return [
-        _condition("Running", up, reason, intent),
-        _condition("Finished", intent.state in OVER, reason, intent),
-    ]
-
-
-def _condition(kind: str, holds: bool, reason: str, intent: Intent) -> dict[str, Any]:
-    return {
-        "type": kind, "status": "True" if holds else "False", "reason": reason, "message": intent.message,
-        "lastTransitionTime": timestamp(intent.since)[:19] + "Z",
+        "history": {name: value + began if name in MOMENTS else value for name, value in columns.items()},
+        "replicas": sum(len(one.nodes) for one in intent.allocation or ()),
+        "conditions": conditions(intent, began),
     }  # fmt: skip
 
 
-def event_of(meta: Meta, old: Intent, new: Intent) -> dict[str, Any]:
+def progress_status(progress: TrainingProgress | None, estimate: Estimate | None, now: float, began: float) -> Any:
+    """How far training is, and when it is expected to end by the book's estimate."""
+    if progress is None:
+        return None
+    packed: dict[str, Any] = {
+        "step": progress.step, "total": progress.total, "loss": progress.loss, "eta": None, "left": None,
+        "spread": None, "basis": None,
+        "text": f"{progress.step}/{progress.total}" if progress.total else str(progress.step),
+    }  # fmt: skip
+    if estimate is not None:
+        packed["basis"] = estimate.sentence
+        if math.isfinite(estimate.left):
+            packed["left"] = round(estimate.left, 1)
+            packed["eta"] = timestamp(now + estimate.left + began)
+            packed["spread"] = round(estimate.spread, 3) if math.isfinite(estimate.spread) else None
+    return packed
+
+
+def conditions(intent: Intent, began: float) -> list[dict[str, Any]]:
+    up = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
+    reason = intent.reason or intent.state.name.capitalize()
+    moment = timestamp(intent.since + began)[:19] + "Z"
+    return [
+        {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": intent.message,
+         "lastTransitionTime": moment}
+        for kind, holds in (("Running", up), ("Finished", intent.state in OVER))
+    ]  # fmt: skip
+
+
+def event_of(meta: Meta, old: Intent, new: Intent, began: float) -> dict[str, Any]:
     """One event for the whole gang: what became of it and why."""
     if new.state in (State.RUNNING, State.WAITING, *OVER):
         reason = new.reason or new.state.name.capitalize()
     else:
         reason = new.reason if new.draining else new.state.name.capitalize()
-    where = new.allocation or new.target or ()
-    places = "; ".join(f"{s.role}: {', '.join(s.nodes)}" for s in where if s.nodes)
+    where = new.allocation or new.target or old.allocation or old.target or ()
+    places = "; ".join(f"{one.role}: {', '.join(one.nodes)}" for one in where if one.nodes)
     words = f"{old.state.name.lower()} to {new.state.name.lower()}"
     message = ". ".join(part for part in (words, new.message, places) if part)
-    now = timestamp(new.since)
+    now = timestamp(new.since + began)
     return {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"generateName": f"{meta.name[:40]}.", "namespace": meta.namespace},
@@ -92,3 +124,85 @@ def event_of(meta: Meta, old: Intent, new: Intent) -> dict[str, Any]:
         "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
         "firstTimestamp": now[:19] + "Z", "lastTimestamp": now[:19] + "Z", "count": 1,
     }  # fmt: skip
+
+
+# ── read back ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Losses(msgspec.Struct):
+    times: list[float] = []
+    step: int = -1
+
+
+class _Status(msgspec.Struct):
+    """The part of a TrainingJob's status that is read back."""
+
+    phase: str = ""
+    attempt: int = 0
+    allocation: list[dict[str, Any]] | None = None
+    target: list[dict[str, Any]] | None = None
+    since: float = 0.0
+    until: float | None = None
+    goal: str = ""
+    draining: bool = False
+    saved: bool = False
+    losses: _Losses = msgspec.field(default_factory=_Losses)
+    refusals: int = 0
+    declined: int = 0
+    reason: str = ""
+    message: str = ""
+    history: dict[str, float] = {}
+    progress: dict[str, Any] | None = None
+    savers: list[tuple[str, int]] = []
+
+
+def read_status(raw: bytes, began: float) -> KeptStatus | None:
+    """What the status says; None for a job that has none. Raises ValueError where it is not one of ours."""
+    fields = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    status = msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
+    if not status.phase:
+        return None
+    step = (status.progress or {}).get("step", 0)
+    columns = {name: value - began if name in MOMENTS else value for name, value in status.history.items()}
+    return KeptStatus(
+        _usable(_intent(status, began)), columns, step if isinstance(step, int) else 0, frozenset(status.savers)
+    )
+
+
+def _intent(status: _Status, began: float) -> Intent:
+    return Intent(
+        state=STATES[status.phase], attempt=status.attempt, allocation=_unpack(status.allocation),
+        target=_unpack(status.target), since=status.since - began,
+        until=math.inf if status.until is None else status.until - began,
+        goal=STATES[status.goal] if status.goal else State.WAITING, draining=status.draining, saved=status.saved,
+        losses=Losses(tuple(at - began for at in status.losses.times), status.losses.step),
+        refusals=status.refusals, declined=status.declined, reason=status.reason, message=status.message,
+    )  # fmt: skip
+
+
+def _usable(intent: Intent) -> Intent:
+    """An intent that lacks what its state needs cannot be acted on: it is taken down and starts anew."""
+    needs_target = intent.state in (State.STARTING, State.SCALING, State.RESIZING, State.MOVING)
+    needs_allocation = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
+    if (needs_target and intent.target is None) or (needs_allocation and intent.allocation is None):
+        return replace(intent, state=State.STOPPING, draining=True, goal=State.WAITING, target=None)
+    return intent
+
+
+def _pack(allocation: Allocation | None) -> list[dict[str, Any]] | None:
+    if allocation is None:
+        return None
+    return [{"role": one.role, "nodes": list(one.nodes), "amounts": dict(one.amounts)} for one in allocation]
+
+
+def _unpack(packed: list[dict[str, Any]] | None) -> Allocation | None:
+    if packed is None:
+        return None
+    return tuple(
+        RoleAllocation(one["role"], tuple(one["nodes"]), tuple(sorted((k, int(v)) for k, v in one["amounts"].items())))
+        for one in packed
+    )
+
+
+def _pack_losses(losses: Losses, began: float) -> dict[str, Any] | None:
+    return {"times": [at + began for at in losses.times], "step": losses.step} if losses.times else None

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from headway.core.gang import GRACE_SECONDS, Phase, RestartLimits, SaveRound
+from headway.core.gang import Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeTimeouts:
-    """Seconds after which things are given up. Each is the longest that a job can be in that kind of flight."""
-
-    start: float = 300.0
-    """For every pod of a gang to run; pulling a large image counts."""
-    scale: float = 300.0
-    resize: float = 60.0
-    save: float = 60.0
-    """For training to acknowledge a checkpoint."""
-    grace: float = GRACE_SECONDS
-    """For the other replicas to end once the job has succeeded."""
-    lost_node: float = 60.0
-    """For a node to come back before its pods count as lost."""
+from headway.kube.settings import KubeTimeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +35,7 @@ class View:
     saves: SaveRound = SaveRound()
     refusal: ApiRefusal | None = None
     withdrawn: bool = False
-    patience: KubeTimeouts = field(default_factory=KubeTimeouts)
+    timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
 
     def mine(self) -> list[PodReplica]:

@@ -40,7 +40,7 @@ def gang_verdict(view: View) -> Verdict:
     present = [replica for replica in view.mine() if not replica.deleting]
     members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
     wanted = {share.role: len(share.nodes) for share in _required(intent)}
-    return judge(view.job, wanted, members, view.now, starting=_being_made(intent), grace=view.patience.grace)
+    return judge(view.job, wanted, members, view.now, starting=_being_made(intent), grace=view.timeouts.grace)
 
 
 def _judged(view: View) -> Intent | None:
@@ -157,7 +157,7 @@ def _saving(view: View) -> Intent:
     if saves.is_complete:
         if intent.state is State.STOPPING:
             return replace(intent, draining=True, saved=True, declined=0, until=math.inf)
-        until = view.now + view.patience.start
+        until = view.now + view.timeouts.start
         return replace(intent, saved=True, declined=0, attempt=intent.attempt + 1, since=view.now, until=until)
     cancelled = intent.state is State.STOPPING and intent.goal is State.CANCELLED
     if saves.failed and not cancelled:
@@ -192,8 +192,8 @@ def take_down(view: View, goal: State, reason: str, message: str) -> Intent:
     """Every pod goes; once they are gone the job is what `goal` says. At once where there are none."""
     intent = view.intent
     going = replace(
-        intent, state=State.STOPPING, draining=True, goal=goal, allocation=intent.allocation or intent.target,
-        target=None, since=view.now, until=math.inf, saved=False, reason=reason, message=message,
+        intent, state=State.STOPPING, draining=True, goal=goal, target=None, since=view.now,
+        until=math.inf, saved=False, reason=reason, message=message,
     )  # fmt: skip
     return going if view.alive() else settle(going, goal, view.now)
 

@@ -12,7 +12,7 @@ from fake_api_server import a_list, status, stream
 from headway.kube.api.access import Access
 from headway.kube.api.errors import Conflict, Unreachable
 from headway.kube.reconcile.model import Bind, Create, Delete, ResizePod
-from headway.kube.worker import ApiWork, ApiWorker, Performed, Request
+from headway.kube.worker import ApiWork, ApiWorker, Performed, PodRequest
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())
 OURS = {"kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}
@@ -24,7 +24,7 @@ def a_pod(**fields: object) -> dict:
 
 
 def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, dict]]]:
-    """The outcome of one piece of work, and the requests that it took."""
+    """The result of one piece of work, and the requests that it took."""
     import threading
 
     asked: list[tuple[str, str, dict]] = []
@@ -56,35 +56,35 @@ def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, d
     ready.wait()
     remote = ApiWorker(Access(url=f"http://127.0.0.1:{port[0]}", tls=None))
     remote.perform(work)
-    outcome = None
-    while outcome is None:
+    result = None
+    while result is None:
         assert remote.inbox.wait(60)
         message = remote.inbox.next()
-        outcome = message if isinstance(message, Performed) else None
+        result = message if isinstance(message, Performed) else None
     remote.close()
     done.set()
     thread.join()
-    return outcome, asked
+    return result, asked
 
 
 def work(*actions, status_body=None) -> ApiWork:
-    return ApiWork("u1", "team", "j", status_body, tuple(Request(action, {"a": 1}) for action in actions))
+    return ApiWork("u1", "team", "j", status_body, tuple(PodRequest(action, {"a": 1}) for action in actions))
 
 
 def test_the_status_is_written_before_anything_is_done():
-    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(CREATE, status_body={"phase": "Starting"}))
+    result, asked = performed(lambda *_: web.json_response(a_pod()), work(CREATE, status_body={"phase": "Starting"}))
     assert [entry[:2] for entry in asked] == [
         ("PATCH", "/apis/headway.dev/v1alpha1/namespaces/team/trainingjobs/j/status"),
         ("POST", "/api/v1/namespaces/team/pods"),
     ]
     assert asked[0][2] == {"metadata": {"uid": "u1"}, "status": {"phase": "Starting"}}
-    assert outcome.error is None
-    assert outcome.outcomes[0].pod.metadata.uid == "pod-1"
+    assert result.error is None
+    assert result.results[0].pod.metadata.uid == "pod-1"
 
 
 def test_a_status_that_cannot_be_written_stops_everything():
-    outcome, asked = performed(lambda *_: status(503), work(CREATE, status_body={}))
-    assert isinstance(outcome.error, Unreachable)
+    result, asked = performed(lambda *_: status(503), work(CREATE, status_body={}))
+    assert isinstance(result.error, Unreachable)
     assert len(asked) == 1
 
 
@@ -93,8 +93,8 @@ def test_a_pod_that_exists_is_ours_or_a_refusal(owner):
     def answers(method, _name):
         return status(409) if method == "POST" else web.json_response(a_pod(owner=owner))
 
-    outcome, _ = performed(answers, work(CREATE))
-    (result,) = outcome.outcomes
+    result, _ = performed(answers, work(CREATE))
+    (result,) = result.results
     assert (result.pod is not None) == (owner is OURS)
     assert isinstance(result.error, Conflict) == (owner is not OURS)
 
@@ -104,8 +104,8 @@ def test_a_binding_that_conflicts_is_looked_into(node, fine):
     def answers(method, _name):
         return status(409) if method == "POST" else web.json_response(a_pod(spec={"nodeName": node}))
 
-    outcome, asked = performed(answers, work(Bind("p", "pod-1", "n1")))
-    assert (outcome.outcomes[0].error is None) == fine
+    result, asked = performed(answers, work(Bind("p", "pod-1", "n1")))
+    assert (result.results[0].error is None) == fine
     assert asked[0][1].endswith("/pods/p/binding")
     assert asked[0][2]["metadata"]["uid"] == "pod-1", "never another pod of the same name"
 
@@ -120,14 +120,14 @@ def test_a_binding_that_conflicts_is_looked_into(node, fine):
     ],
 )
 def test_a_deletion_tells_whether_the_pod_is_gone(answer, gone):
-    outcome, asked = performed(lambda *_: answer(), work(Delete("p", "pod-1", 1)))
-    assert outcome.outcomes[0].gone == gone
-    assert outcome.outcomes[0].error is None
+    result, asked = performed(lambda *_: answer(), work(Delete("p", "pod-1", 1)))
+    assert result.results[0].gone == gone
+    assert result.results[0].error is None
     assert asked[0][2] == {"preconditions": {"uid": "pod-1"}, "gracePeriodSeconds": 1}
 
 
 def test_a_resize_goes_to_its_own_door():
-    outcome, asked = performed(lambda *_: web.json_response(a_pod()), work(ResizePod("p", "pod-1", ())))
-    assert outcome.outcomes[0].error is None
+    result, asked = performed(lambda *_: web.json_response(a_pod()), work(ResizePod("p", "pod-1", ())))
+    assert result.results[0].error is None
     assert asked[0][:2] == ("PATCH", "/api/v1/namespaces/team/pods/p/resize")
     assert asked[0][2] == {"spec": {"containers": [{"name": "main", "resources": {"a": 1}}]}}

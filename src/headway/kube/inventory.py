@@ -1,0 +1,261 @@
+"""Nodes and what foreign pods take of them, as the watches tell it; what is left is what policies plan with.
+
+A node keeps its number for as long as this process lives; one that is deleted stays, not ready. The kinds of resources
+are fixed by the first look, because placements are counted in them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headway.core.node import Node, Nodes
+from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
+from headway.kube.api.objects import GROUP, Container, NodeObject, Pod, Quantities
+from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.job.replica import owner_uid
+from headway.kube.tracked import Tracked
+
+log = logging.getLogger("headway.kube")
+MOST_TOMBSTONES = 10_000
+GPU_NAMES = ("nvidia.com/gpu", f"{GROUP}/gpu", "amd.com/gpu", "gpu.intel.com/i915")
+DOMAIN_LABELS = (f"{GROUP}/domain", "topology.kubernetes.io/zone")
+ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+_BARRING = frozenset({"NoSchedule", "NoExecute"})
+_CONDITION_TAINTS = "node.kubernetes.io/"
+"""Kubernetes' own taints: not ready, unreachable, under pressure. Such a node takes nothing new."""
+
+
+def kind_of(name: str) -> str:
+    return GPU if name in GPU_NAMES else name
+
+
+def amounts_of(quantities: Quantities, *, floor: bool = False) -> dict[str, int]:
+    """The amounts that are planned with: cpu, memory, accelerators and other extended resources."""
+    found: dict[str, int] = {}
+    for name, value in quantities.items():
+        if name not in (CPU, MEMORY) and "/" not in name:
+            continue
+        kind = kind_of(name)
+        try:
+            amount = parse(kind, value)
+        except QuantityError:
+            log.warning("resource %s: %r cannot be read and counts as none", name, value)
+            continue
+        whole = kind != MEMORY or str(value).endswith(("Mi", "Gi", "Ti"))
+        found[kind] = found.get(kind, 0) + amount - (0 if whole or not floor or not amount else 1)
+    return found
+
+
+def pod_requests(pod: Pod) -> dict[str, int]:
+    """What a pod asks for: its containers together, or its largest init container where that is more."""
+    running: dict[str, int] = {}
+    largest: dict[str, int] = {}
+    for container in [*pod.spec.containers, *_sidecars(pod)]:
+        for kind, amount in amounts_of(container.resources.requests).items():
+            running[kind] = running.get(kind, 0) + amount
+    for container in pod.spec.initContainers:
+        for kind, amount in amounts_of(container.resources.requests).items():
+            largest[kind] = max(largest.get(kind, 0), amount)
+    total = {kind: max(running.get(kind, 0), largest.get(kind, 0)) for kind in {**running, **largest}}
+    for kind, amount in amounts_of(pod.spec.overhead).items():
+        total[kind] = total.get(kind, 0) + amount
+    return total
+
+
+def _sidecars(pod: Pod) -> list[Container]:
+    return [container for container in pod.spec.initContainers if container.restartPolicy == "Always"]
+
+
+def is_ready(found: NodeObject) -> bool:
+    """Whether its kubelet answers."""
+    return any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
+
+
+@dataclass(slots=True)
+class NodeTable:
+    """Numbers nodes as they come."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
+    gpu: str = GPU_NAMES[0]
+    """What a GPU is called on these nodes."""
+
+    def nodes(
+        self, found: Mapping[str, NodeObject], foreign: Mapping[str, Mapping[str, int]], also: Iterable[str] = ()
+    ) -> Nodes:
+        """The table of all nodes ever seen or named by an allocation."""
+        for name in [*sorted(found), *also]:
+            self.numbers.setdefault(name, len(self.numbers))
+        self.gpu = next((n for o in found.values() for n in GPU_NAMES if n in o.status.allocatable), self.gpu)
+        if not self.kinds:
+            seen = {kind for o in found.values() for kind in amounts_of(o.status.allocatable)}
+            self.kinds = tuple(dict.fromkeys([CPU, MEMORY, GPU, *sorted(seen)]))
+        return Nodes.of([self._node(name, found.get(name), foreign.get(name, {})) for name in self.numbers], self.kinds)
+
+    def _node(self, name: str, found: NodeObject | None, foreign: Mapping[str, int]) -> Node:
+        if found is None:
+            return Node(name=name, capacity=(), ready=False)
+        labels = found.metadata.labels
+        allocatable = amounts_of(found.status.allocatable, floor=True)
+        capacity = {kind: max(0, allocatable.get(kind, 0) - foreign.get(kind, 0)) for kind in self.kinds}
+        taints = [
+            taint.key
+            for taint in found.spec.taints
+            if taint.effect in _BARRING and not taint.key.startswith(_CONDITION_TAINTS)
+        ]
+        return Node(
+            name=name, capacity=tuple(sorted(capacity.items())), labels=tuple(sorted(labels.items())),
+            taints=tuple(sorted(set(taints))), domain=_first(labels, DOMAIN_LABELS),
+            accelerator=_first(labels, ACCELERATOR_LABELS),
+            ready=is_ready(found) and not found.spec.unschedulable and not _in_trouble(found),
+        )  # fmt: skip
+
+
+def _in_trouble(found: NodeObject) -> bool:
+    return any(t.effect in _BARRING and t.key.startswith(_CONDITION_TAINTS) for t in found.spec.taints)
+
+
+def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+@dataclass(slots=True)
+class Foreign:
+    """What pods that are not ours ask for, by node; kept by difference."""
+
+    pods: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+    by_node: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def put(self, pod: Pod) -> bool:
+        """Whether any node's sum changed."""
+        if not pod.spec.nodeName or pod.status.phase in ("Succeeded", "Failed"):
+            return self.drop(pod.metadata.uid)
+        entry = (pod.spec.nodeName, pod_requests(pod))
+        if self.pods.get(pod.metadata.uid) == entry:
+            return False
+        self.drop(pod.metadata.uid)
+        self.pods[pod.metadata.uid] = entry
+        self._add(entry, +1)
+        return any(entry[1].values())
+
+    def drop(self, uid: str) -> bool:
+        entry = self.pods.pop(uid, None)
+        if entry is None:
+            return False
+        self._add(entry, -1)
+        return any(entry[1].values())
+
+    def _add(self, entry: tuple[str, dict[str, int]], sign: int) -> None:
+        node = self.by_node.setdefault(entry[0], {})
+        for kind, amount in entry[1].items():
+            node[kind] = node.get(kind, 0) + sign * amount
+
+
+@dataclass(slots=True)
+class Inventory:
+    began: float = 0.0
+    nodes: dict[str, NodeObject] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Nodes that were deleted, or that an allocation names and that do not exist."""
+    not_ready_since: dict[str, float] = field(default_factory=dict)
+    foreign: Foreign = field(default_factory=Foreign)
+    table: NodeTable = field(default_factory=NodeTable)
+    changed: bool = True
+    """Something changed that matters to a plan."""
+    _versions: dict[str, int] = field(default_factory=dict)
+    _dead: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def take_table(self, named: Iterable[str] = ()) -> Nodes | None:
+        """The nodes as policies see them, if anything changed. Allocations may name nodes that no longer exist."""
+        names = list(named)
+        if not self.changed and all(name in self.table.numbers for name in names):
+            return None
+        self.absent |= {name for name in names if name not in self.nodes}
+        self.changed = False
+        return self.table.nodes(self.nodes, self.foreign.by_node, names)
+
+    def gone(self, now: float, timeout: float) -> frozenset[str]:
+        """Nodes whose pods count as lost: not ready for too long, or deleted."""
+        if not self.not_ready_since and not self.absent:
+            return frozenset()
+        silent = {name for name, since in self.not_ready_since.items() if now - since >= timeout}
+        return frozenset(silent | self.absent)
+
+    # ── what the watches tell ───────────────────────────────────────────────────────────────────────────
+
+    def see_nodes(self, news: Listed[NodeObject] | Changed[NodeObject] | Deleted[NodeObject], now: float) -> None:
+        match news:
+            case Listed(objects=objects):
+                self.absent |= self.nodes.keys()
+                self.nodes = {}
+                for found in objects:
+                    self._node(found, now)
+                self.changed = True
+            case Deleted(object=found):
+                self.nodes.pop(found.metadata.name, None)
+                self.not_ready_since.pop(found.metadata.name, None)
+                self.absent.add(found.metadata.name)
+                self.changed = True
+            case Changed(object=found):
+                old = self.nodes.get(found.metadata.name)
+                self._node(found, now)
+                self.changed |= old is None or _differs(old, found)
+
+    def _node(self, found: NodeObject, now: float) -> None:
+        name = found.metadata.name
+        self.nodes[name] = found
+        self.absent.discard(name)
+        if is_ready(found):
+            self.not_ready_since.pop(name, None)
+        else:
+            self.not_ready_since.setdefault(name, now)
+
+    def see_pods(self, news: Listed[Pod] | Changed[Pod] | Deleted[Pod], jobs: Mapping[str, Tracked]) -> None:
+        """`jobs` by uid: their own pods go to them, all others take room from everybody."""
+        match news:
+            case Listed(objects=objects):
+                there = {pod.metadata.uid for pod in objects}
+                for uid in [uid for uid in self._versions if uid not in there]:
+                    self._gone(uid, jobs)
+                for pod in objects:
+                    self.see_pod(pod, jobs)
+            case Changed(object=pod):
+                self.see_pod(pod, jobs)
+            case Deleted(object=pod):
+                self._gone(pod.metadata.uid, jobs)
+
+    def see_pod(self, pod: Pod, jobs: Mapping[str, Tracked]) -> None:
+        """From a watch or from an answer, whichever comes first; news older than what is known is dropped."""
+        uid, version = pod.metadata.uid, pod.metadata.resourceVersion
+        number = int(version) if version.isdecimal() else 0
+        if uid in self._dead or number < self._versions.get(uid, 0):
+            return
+        self._versions[uid] = number
+        job = jobs.get(owner_uid(pod))
+        if job is not None:
+            self.changed |= self.foreign.drop(uid)
+            job.see(pod, self.began)
+        else:
+            self.changed |= self.foreign.put(pod)
+
+    def _gone(self, uid: str, jobs: Mapping[str, Tracked]) -> None:
+        self._versions.pop(uid, None)
+        self._dead[uid] = None
+        if len(self._dead) > MOST_TOMBSTONES:
+            self._dead.popitem(last=False)
+        self.changed |= self.foreign.drop(uid)
+        for job in jobs.values():
+            if uid in job.replicas:
+                job.lose(uid)
+                return
+
+
+def _differs(old: NodeObject, new: NodeObject) -> bool:
+    """In anything that matters to a plan; a kubelet's heartbeat does not."""
+    return (
+        old.spec != new.spec or old.metadata.labels != new.metadata.labels
+        or old.status.allocatable != new.status.allocatable or is_ready(old) != is_ready(new)
+    )  # fmt: skip

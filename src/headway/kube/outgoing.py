@@ -1,0 +1,39 @@
+"""What is sent to the API server about one job: its status where it changed, then requests about its pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.core.snapshot import Snapshot
+from headway.kube.job.intent import Intent
+from headway.kube.job.pods import body_of
+from headway.kube.job.status import progress_status, status_of
+from headway.kube.reconcile.model import NextStep
+from headway.kube.settings import PodDefaults
+from headway.kube.tracked import Tracked
+from headway.kube.worker import ApiWork, PodRequest
+
+
+def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float, began: float) -> dict[str, Any]:
+    """All that another process needs to go on, and all that a person wants to see.
+
+    `shown` is the last snapshot with the book's estimates: the status shows what policies see.
+    """
+    row = None if shown is None else shown.jobs.row_of.get(job.job.id)
+    estimate = None
+    if shown is not None and row is not None and row < shown.jobs.count and job.reports.progress is not None:
+        estimate = shown.estimates.of(row, now)
+    status = status_of(intent, job.columns(), job.savers, began)
+    return status | {"progress": progress_status(job.reports.progress, estimate, now, began)}
+
+
+def work_for(
+    job: Tracked, intent: Intent, status: dict[str, Any] | None, step: NextStep, defaults: PodDefaults
+) -> ApiWork | None:
+    """None where there is nothing to send."""
+    bodies = [(action, body_of(action, job.job, job.meta, job.template, defaults)) for action in step.actions]
+    requests = tuple(PodRequest(action, body) for action, body in bodies if body is not None)
+    if status is None and not requests:
+        return None
+    meta = job.meta
+    return ApiWork(meta.uid, meta.namespace, meta.name, status, requests, (intent, job.reports.progress))

@@ -1,0 +1,46 @@
+"""What training reported of one job, and what of it is in the job's status. Pure but for its own fields."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.core.gang import ReplicaKey
+from headway.core.snapshot import Sample
+from headway.kube.job.status import TrainingProgress
+
+
+@dataclass(slots=True)
+class Reports:
+    """What training reported in this attempt, and what of it is in the job's status."""
+
+    progress: TrainingProgress | None = None
+    written: TrainingProgress | None = None
+    written_at: float = -math.inf
+    attempt: int = -1
+    """The attempt that last reported."""
+    speaker: ReplicaKey | None = None
+    """The replica whose reports count for the job: the first that reported in this attempt."""
+    sample: Sample | None = None
+    """Not yet in a snapshot."""
+
+    def due(self, now: float, every: float) -> bool:
+        """Whether there is progress to write to the status; at most once in so many seconds."""
+        fresh = self.progress is not None and self.progress != self.written
+        return fresh and now - self.written_at >= every
+
+    def take(self, replica: ReplicaKey, attempt: int, sample: Sample, steps: int | None) -> bool:
+        """Whether it is news. One replica reports for all; a step that goes backwards within an attempt is ignored."""
+        self.speaker = self.speaker or replica
+        if self.speaker != replica:
+            return False
+        old = self.progress
+        if old is None or self.attempt != attempt:
+            self.progress = TrainingProgress(sample.step, sample.total_steps or steps, sample.loss, sample.at)
+        elif sample.step < old.step:
+            return False
+        else:
+            loss = old.loss if sample.loss is None else sample.loss
+            self.progress = TrainingProgress(sample.step, sample.total_steps or old.total, loss, sample.at)
+        self.attempt, self.sample = attempt, sample
+        return True
