@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from headway.core.estimates import Beliefs, Estimates
 from headway.core.job import Can
 from headway.core.jobs import columns as columns_module
-from headway.core.jobs.columns import MUTABLE, SERVICE, STATE, WRITE_ONCE, Record
+from headway.core.jobs.row import MUTABLE, WRITE_ONCE, JobRow
 from headway.core.jobs.table import Table
+from headway.core.jobs.view import Jobs
 from headway.core.states import State
 from headway.policies.rank import FEW, by_key
 from make import a_job, a_role, some_nodes
@@ -24,8 +25,8 @@ def _table(jobs: int) -> Table:
     return table
 
 
-def _worked(record: Record, serial: int) -> float:
-    return float(1000 * record[STATE] + record[SERVICE] + serial / 7)
+def _computed(job: JobRow, serial: int) -> float:
+    return 1000 * job.state + job.service + serial / 7
 
 
 WRITES = st.lists(
@@ -48,43 +49,43 @@ def test_a_column_is_what_the_records_say_whenever_it_is_asked_for(writes):
             table.dead = int((table.column("state") == State.FINISHED).sum())
             table.compact()
         elif what == "view":
-            table.view()
+            Jobs(table)
         elif what == "look":
-            table.view().column(sorted(MUTABLE)[number % len(MUTABLE)])
-            table.view().worked_out("worked", _worked)
+            Jobs(table).column(sorted(MUTABLE)[number % len(MUTABLE)])
+            Jobs(table).computed("some", _computed)
         else:
             table.set(what, row, number % 7)
-    view, records = table.view(), table.columns.records
-    for place, name in enumerate(MUTABLE):
-        assert np.array_equal(view.column(name), [record[place] for record in records], equal_nan=True), name
+    view, rows = Jobs(table), table.columns.rows
+    for name in MUTABLE:
+        assert np.array_equal(view.column(name), [getattr(row, name) for row in rows], equal_nan=True), name
     for name in WRITE_ONCE:
         assert np.array_equal(view.column(name), [table.get(name, row) for row in range(table.count)], equal_nan=True)
-    expected = [_worked(record, serial) for record, serial in zip(records, view.serial.tolist(), strict=True)]
-    assert np.array_equal(view.worked_out("worked", _worked), expected)
+    expected = [_computed(row, serial) for row, serial in zip(rows, view.serial.tolist(), strict=True)]
+    assert np.array_equal(view.computed("some", _computed), expected)
 
 
 def test_a_long_journal_is_worked_off_and_nothing_is_lost(monkeypatch):
     monkeypatch.setattr(columns_module, "LONG", 20)
     table = _table(5)
-    before = table.view()
+    before = Jobs(table)
     then = before.size.copy()
     for number in range(200):
         table.set("size", number % 5, number)
         if number % 50 == 49:
-            assert table.column("size").tolist() == [record[4] for record in table.columns.records]
-            table.view().worked_out("worked", _worked)
+            assert table.column("size").tolist() == [row.size for row in table.columns.rows]
+            Jobs(table).computed("some", _computed)
     assert len(table.columns.journal) < 60
-    assert table.view().size.tolist() == [195, 196, 197, 198, 199]
+    assert Jobs(table).size.tolist() == [195, 196, 197, 198, 199]
     assert (before.size == then).all()
 
 
 def test_an_older_view_works_out_what_was():
     table = _table(3)
-    before = table.view()
+    before = Jobs(table)
     table.set("service", 1, 5.0)
-    assert before.worked_out("worked", _worked).tolist() == pytest.approx([0.0, 1 / 7, 2 / 7])
-    assert table.view().worked_out("worked", _worked).tolist() == pytest.approx([0.0, 5 + 1 / 7, 2 / 7])
-    assert before.record(1)[SERVICE] == 0.0
+    assert before.computed("some", _computed).tolist() == pytest.approx([0.0, 1 / 7, 2 / 7])
+    assert Jobs(table).computed("some", _computed).tolist() == pytest.approx([0.0, 5 + 1 / 7, 2 / 7])
+    assert before.read(1).service == 0.0
 
 
 def test_rows_are_found_by_arrival_number_as_long_as_they_are_there():
@@ -93,7 +94,7 @@ def test_rows_are_found_by_arrival_number_as_long_as_they_are_there():
         table.set("state", row, State.FINISHED)
     table.dead = 150
     table.compact()
-    view = table.view()
+    view = Jobs(table)
     assert view.row_of_serial(150) == 0
     assert view.row_of_serial(199) == 49
     assert view.row_of_serial(3) is None
@@ -103,7 +104,7 @@ def test_rows_are_found_by_arrival_number_as_long_as_they_are_there():
 
 def test_what_would_be_in_other_states_leaves_the_snapshot_alone():
     table = _table(3)
-    view = table.view()
+    view = Jobs(table)
     assert view.waiting().tolist() == [0, 1, 2]
     state = view.state.copy()
     state[1] = int(State.CANCELLED)
@@ -113,13 +114,13 @@ def test_what_would_be_in_other_states_leaves_the_snapshot_alone():
 
 def test_a_view_knows_whether_somebody_forbids_stopping_or_changes_size():
     table = _table(2)
-    assert table.view().all_can_stop
-    assert not table.view().any_elastic
-    before = table.view()
+    assert Jobs(table).all_can_stop
+    assert not Jobs(table).any_elastic
+    before = Jobs(table)
     table.append(a_job("fixed", can=Can.NOTHING), 0.0)
     table.append(a_job("elastic", roles=[a_role(replicas=2, least=1, most=4)]), 0.0)
-    assert not table.view().all_can_stop
-    assert table.view().any_elastic
+    assert not Jobs(table).all_can_stop
+    assert Jobs(table).any_elastic
     assert before.all_can_stop
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from headway.core.check import check
-from headway.core.jobs.table import MUTABLE, WRITE_ONCE
+from headway.core.jobs.row import MUTABLE, WRITE_ONCE
 from headway.core.plan import Start
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot

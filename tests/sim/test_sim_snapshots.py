@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from headway.core.job import Job, JobId, Role
-from headway.core.jobs.table import MUTABLE, Jobs, Table
+from headway.core.jobs.row import MUTABLE
+from headway.core.jobs.table import Table
+from headway.core.jobs.view import Jobs
 from headway.core.node import Node, Nodes
 from headway.core.states import State
 
@@ -36,7 +38,7 @@ class Views(RuleBasedStateMachine):
 
     @rule()
     def view(self) -> None:
-        self.kept.append((self.table.view(), {name: self.table.column(name).copy() for name in MUTABLE}))
+        self.kept.append((Jobs(self.table), {name: self.table.column(name).copy() for name in MUTABLE}))
 
     @precondition(lambda self: self.kept)
     @rule(name=COLUMN, which=st.integers(0, 20))

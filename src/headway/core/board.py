@@ -13,18 +13,9 @@ import numpy as np
 
 from headway.core.estimates import NO_ESTIMATES
 from headway.core.job import Job, JobId
-from headway.core.jobs.columns import (
-    ATTAINED,
-    FIRST_START,
-    SERVICE,
-    SINCE,
-    SIZE,
-    STATE,
-    STOPS,
-    TOUCHED,
-    Record,
-)
+from headway.core.jobs.row import JobRow
 from headway.core.jobs.table import Table
+from headway.core.jobs.view import Jobs
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Action, Move, Scale, Start, Stop
@@ -70,7 +61,7 @@ class Board:
         source = self._placements.get(row)
         self._hold(row, holds(state, source, towards, self.table.shape_at(row)))
         self._flights[row] = Flight(towards, now, until)
-        self._enter(row, state, now)[TOUCHED] = float(now)
+        self._enter(row, state, now).touched = float(now)
         self.table.last_touched = max(self.table.last_touched, now)
 
     def prolong(self, row: int, since: float, until: float) -> None:
@@ -85,17 +76,17 @@ class Board:
             self._own()
         self._hold(row, () if placement is None else (placement,))
         self._flights.pop(row, None)
-        state_before = self.table.columns.records[row][STATE]
+        state_before = self.table.columns.rows[row].state
         moved = state_before == _MOVING and placement is not None and placement != self._placements.get(row)
         if placement is None:
             self._placements.pop(row, None)
             self._used_cpu.pop(row, None)
         else:
             self._placements[row] = placement
-        record = self._enter(row, state, now)
-        record[SIZE] = 0 if placement is None else placement.width()
+        fields = self._enter(row, state, now)
+        fields.size = 0 if placement is None else placement.width()
         if moved:
-            record[STOPS] += 1
+            fields.stops += 1
 
     def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
         """Puts a job where a log says it was, whatever it was before; its columns are the caller's to set."""
@@ -171,8 +162,7 @@ class Board:
         return self.table.row_of.get(job_id)
 
     def state(self, row: int) -> State:
-        state: State = STATES[self.table.columns.records[row][STATE]]
-        return state
+        return STATES[self.table.columns.rows[row].state]
 
     def job(self, row: int) -> Job:
         return self.table.jobs[row]
@@ -193,9 +183,8 @@ class Board:
         return self._flights
 
     def trained_seconds(self, row: int, now: float) -> float:
-        record = self.table.columns.records[row]
-        attained: float = record[ATTAINED]
-        return attained + (now - record[SINCE] if record[STATE] in TRAINING else 0.0)
+        fields = self.table.read(row)
+        return fields.attained + (now - fields.since if fields.state in TRAINING else 0.0)
 
     @property
     def unfinished(self) -> int:
@@ -207,7 +196,7 @@ class Board:
         notes = tuple(self._notes)
         self._changed, self._samples, self._notes = {}, [], []
         snapshot = Snapshot.of({
-            "now": now, "cycle": self._cycle, "nodes": self.nodes, "free": self._free, "jobs": self.table.view(),
+            "now": now, "cycle": self._cycle, "nodes": self.nodes, "free": self._free, "jobs": Jobs(self.table),
             "placements": self._placements, "flights": self._flights, "used_cpu": self._used_cpu,
             "samples": samples, "changed": changed, "notes": notes, "estimates": NO_ESTIMATES,
         })  # fmt: skip
@@ -256,24 +245,24 @@ class Board:
         else:
             del self._held[row]
 
-    def _enter(self, row: int, state: State, now: float) -> Record:
-        """Books what the job did in its old state; returns its record, of which more may be written."""
-        record = self.table.record(row)
-        old = record[STATE]
+    def _enter(self, row: int, state: State, now: float) -> JobRow:
+        """Books what the job did in its old state; returns its row, of which more may be written."""
+        fields = self.table.write(row)
+        old = fields.state
         if old != state and (old, state) not in TRANSITIONS:
             raise IllegalTransition(f"job {self.job(row).id}: {STATES[old].name} cannot become {state.name}")
         if old in TRAINING:
-            seconds = now - record[SINCE]
+            seconds = now - fields.since
             if seconds:
-                record[ATTAINED] += seconds
-                record[SERVICE] += seconds * record[SIZE]
+                fields.attained += seconds
+                fields.service += seconds * fields.size
         if state == _RUNNING:
-            if math.isnan(record[FIRST_START]):
-                record[FIRST_START] = float(now)
+            if math.isnan(fields.first_start):
+                fields.first_start = float(now)
         elif state == _WAITING:
-            record[STOPS] += 1
+            fields.stops += 1
         elif state in OVER:
             self.table.dead += 1
-        record[STATE], record[SINCE] = int(state), float(now)
+        fields.state, fields.since = int(state), float(now)
         self._changed[row] = None
-        return record
+        return fields

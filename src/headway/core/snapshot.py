@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headway.core.estimates import Estimates
 from headway.core.job import Job, JobId
-from headway.core.jobs.table import Jobs
+from headway.core.jobs.view import Jobs
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.states import State

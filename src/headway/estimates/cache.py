@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from headway.core.estimates import Basis, CodeArray
 from headway.core.job import Job, JobId
-from headway.core.jobs.table import Jobs
+from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.snapshot import Snapshot
 from headway.estimates.fit.history import History

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.jobs.columns import SERVICE, SINCE, STOPS, Record
+from headway.core.jobs.row import JobRow
 from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
@@ -65,12 +65,12 @@ class Las:
         """By queue; there the stopped, the last first, then new ones by arrival. Changes only with the job itself."""
         limits = [limit - _ROUNDING for limit in self._limits()]
 
-        def place_of(record: Record, serial: int) -> float:
-            front: float = _QUEUE * sum(record[SERVICE] >= limit for limit in limits)
-            inside: float = -1.0 - record[SINCE] if record[STOPS] else serial
+        def place_of(job: JobRow, serial: int) -> float:
+            front: float = _QUEUE * sum(job.service >= limit for limit in limits)
+            inside: float = -1.0 - job.since if job.stops else serial
             return front + 2 * _KIND + inside
 
-        keys: FloatArray = snapshot.jobs.worked_out(self, place_of)[snapshot.jobs.waiting()]
+        keys: FloatArray = snapshot.jobs.computed(self, place_of)[snapshot.jobs.waiting()]
         return keys
 
     def _wake_at_next_fall(self, draft: Draft, keys: FloatArray, falls: FloatArray, queue: Rows) -> None:

@@ -160,11 +160,11 @@ class LogWriter:
 
 def _change(snapshot: Snapshot, row: int) -> Change:
     jobs, flights = snapshot.jobs, snapshot.flights
-    state, since, attained, service, _, touched, first_start, saved, stops = jobs.record(row)
-    placement = snapshot.placements.get(row)
+    now, placement = jobs.read(row), snapshot.placements.get(row)
     return Change(
-        jobs.serial_of(row), state, since, attained, service,
-        None if touched == -math.inf else touched, None if math.isnan(first_start) else first_start, saved, stops,
+        jobs.serial_of(row), now.state, now.since, now.attained, now.service,
+        None if now.touched == -math.inf else now.touched,
+        None if math.isnan(now.first_start) else now.first_start, now.saved, now.stops,
         None if placement is None else pack_placement(placement),
         _pack_flight(flights.get(row)) if flights else None,
     )  # fmt: skip

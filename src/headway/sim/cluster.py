@@ -233,7 +233,7 @@ class SimCluster:
         self._agenda.forget(job.id)
         lost = self.work.lose(row) if training else 0.0
         if lost:
-            attained: float = self.board.table.number("attained", row)
+            attained: float = self.board.table.get("attained", row)
             self.board.saved(row, max(0.0, attained - lost))
             self.board.rewind(row)
         self.board.note(job.id, f"{why}: {lost:.0f} s of training are lost" if training else why)

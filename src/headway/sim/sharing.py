@@ -73,7 +73,7 @@ class Tenants:
         placement = self._board.placement(row)
         if placement is None:
             return 0
-        shape = self._board.table.shapes[self._board.table.number("shape", row)]
+        shape = self._board.table.shapes[self._board.table.get("shape", row)]
         return sum(
             where.count(node) * int(placement.vector(shape, number)[kind])
             for number, where in enumerate(placement.nodes)
@@ -88,7 +88,7 @@ class Tenants:
     def _cpu(self, row: int, placement: Placement, nodes: Nodes) -> tuple[float, ...]:
         """Thousandths of a core that a replica of each role has on the node where it has least."""
         kind = nodes.kinds.index(CPU)
-        job, shape = self._board.job(row), self._board.table.shapes[self._board.table.number("shape", row)]
+        job, shape = self._board.job(row), self._board.table.shapes[self._board.table.get("shape", row)]
         least = []
         for number, (role, where) in enumerate(zip(job.roles, placement.nodes, strict=True)):
             asked = int(placement.vector(shape, number)[kind])
@@ -110,7 +110,7 @@ class Tenants:
             placement = board.placement(row)
             if placement is None:
                 continue
-            shape = board.table.shapes[board.table.number("shape", row)]
+            shape = board.table.shapes[board.table.get("shape", row)]
             for number, (role, where) in enumerate(zip(board.job(row).roles, placement.nodes, strict=True)):
                 count = where.count(node)
                 if count:

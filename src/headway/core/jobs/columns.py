@@ -1,100 +1,86 @@
-"""Where a table keeps its rows: plain records that are written one by one, and numpy columns that follow behind.
+"""Where the table keeps its jobs: plain rows that are written one by one, and numpy columns that follow behind.
 
-A cluster changes a few jobs at a time, which plain lists do fastest; a policy looks at whole columns, which numpy does
-fastest. So rows are written as records, a journal remembers which, and a column is brought up to date when somebody
-asks for it. A column that was handed out is never written again: what follows is written into a copy.
+A cluster changes a few jobs at a time, which plain objects do fastest. A policy looks at whole columns, which numpy
+does fastest. So a cluster writes rows, a journal remembers which, and a column is brought up to date when it is asked
+for. A column that was handed out is never written again: later values are written into a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.job import Can, Job
-from headway.core.jobs.waiting import Standing
+from headway.core.job import Job
+from headway.core.jobs.row import FIXED, MUTABLE, WRITE_ONCE, JobRow, Numbers
+from headway.core.jobs.waiting import StateColumn
 from headway.core.node import FloatArray
 
-WRITE_ONCE: dict[str, Any] = {
-    "submit": np.float64, "shape": np.int32, "width": np.int32, "priority": np.int32,
-    "user": np.int32, "queue": np.int32, "deadline": np.float64, "declared": np.float64,
-    "can": np.uint8, "serial": np.int64,
-}  # fmt: skip
-MUTABLE: dict[str, Any] = {
-    "state": np.uint8, "since": np.float64, "attained": np.float64, "service": np.float64,
-    "size": np.int32, "touched": np.float64, "first_start": np.float64, "saved": np.float64, "stops": np.int32,
-}  # fmt: skip
-PLACE: dict[str, int] = {name: place for place, name in enumerate(MUTABLE)}
-"""Where a record has each mutable column."""
-STATE, SINCE, ATTAINED, SERVICE, SIZE, TOUCHED, FIRST_START, SAVED, STOPS = range(len(MUTABLE))
-PLAIN: tuple[type[int | float], ...] = tuple(float if kind is np.float64 else int for kind in MUTABLE.values())
-"""What a record holds in each place."""
-
-Record = list[Any]
 Column = npt.NDArray[Any]
-Worked = Callable[[Record, int], float]
-"""What a policy makes of one record and its arrival number."""
+RowValue = Callable[[JobRow, int], float]
+"""What a policy computes from one row and its arrival number."""
 
 FEW = 12
-"""So many rows are written one by one; more at once."""
+"""Up to this many rows are written one by one; more are written together."""
 LONG = 4096
-"""A journal longer than this, and than the table, is worked off."""
+"""A journal longer than this, and longer than the table, is worked off."""
 
 
-class Columns:
+class JobColumns:
     __slots__ = (
         "_arrays",
+        "_computed",
         "_done",
         "_lent",
-        "_standing",
-        "_stood",
-        "_worked_out",
+        "_states",
+        "_states_done",
         "jobs",
         "journal",
         "numbers",
-        "records",
+        "rows",
         "serials",
         "shapes",
     )
 
-    def __init__(self, numbers: tuple[dict[str, int], dict[str, int]]) -> None:
+    def __init__(self, numbers: Numbers) -> None:
         self.jobs: list[Job] = []
-        self.records: list[Record] = []
+        self.rows: list[JobRow] = []
         self.shapes: list[int] = []
         self.serials: list[int] = []
         self.journal: list[int] = []
-        """Rows that were written, in order."""
+        """Numbers of the rows that were written, in order."""
         self.numbers = numbers
-        """Of users and of queues, by name."""
         self._arrays: dict[str, Column] = {}
-        """Those that somebody has asked for."""
+        """The columns that were asked for so far."""
         self._done: dict[str, int] = {}
-        """How much of the journal a column has; of those that are written once, how many rows."""
+        """How much of the journal a column has; of a column that never changes, how many rows."""
         self._lent: set[str] = set()
-        """Mutable columns of which somebody has a view."""
-        self._standing: Standing | None = None
-        """The states, which everybody asks for in every cycle; made when first asked for."""
-        self._stood = 0
-        """How much of the journal it has."""
-        self._worked_out: dict[Hashable, tuple[FloatArray, int]] = {}
-        """Columns that are functions of the records, with how much of the journal they have."""
+        """Mutable columns of which a view was handed out."""
+        self._states: StateColumn | None = None
+        """The states, which every cycle asks for; made when first asked for."""
+        self._states_done = 0
+        """How much of the journal the states have."""
+        self._computed: dict[Hashable, tuple[FloatArray, int]] = {}
+        """Columns that are functions of the rows, with how much of the journal they have."""
 
-    def append(self, job: Job, shape: int, serial: int, record: Record) -> None:
+    def append(self, job: Job, shape: int, serial: int, row: JobRow) -> None:
         self.journal.append(len(self.jobs))
         self.jobs.append(job)
         self.shapes.append(shape)
         self.serials.append(serial)
-        self.records.append(record)
+        self.rows.append(row)
 
-    def once(self, name: str, row: int) -> Any:
+    def fixed(self, name: str, row: int) -> Any:
         """One value of a column that never changes."""
         if name == "shape":
             return self.shapes[row]
         if name == "serial":
             return self.serials[row]
-        return _ONCE[name](self.jobs[row], self.numbers)
+        return FIXED[name].of(self.jobs[row], self.numbers)
 
     def lend(self, name: str) -> Column:
         """The column as it is now; it will never be written."""
@@ -107,22 +93,22 @@ class Columns:
     def mutable(self, name: str) -> Column:
         """The column as it is now; what is written later may appear in it."""
         if name == "state":
-            return self.standing().column()
+            return self.states().column()
         if len(self.journal) > LONG:
             self._work_off()
         return self._caught_up(name)
 
-    def standing(self) -> Standing:
-        """Who is in which state now."""
+    def states(self) -> StateColumn:
+        """The state of each job now, and which jobs wait."""
         if len(self.journal) > LONG:
             self._work_off()
-        standing, written = self._standing, len(self.journal)
-        if standing is None:
-            standing = self._standing = Standing(self.records)
-        elif self._stood != written:
-            standing.follow(self.journal[self._stood :], self.records)
-        self._stood = written
-        return standing
+        states, written = self._states, len(self.journal)
+        if states is None:
+            states = self._states = StateColumn(self.rows)
+        elif self._states_done != written:
+            states.follow(self.journal[self._states_done :], self.rows)
+        self._states_done = written
+        return states
 
     def _caught_up(self, name: str) -> Column:
         array, journal = self._arrays.get(name), self.journal
@@ -131,27 +117,27 @@ class Columns:
         done = self._done[name]
         if done == len(journal):
             return array
-        if len(array) < len(self.records):
-            array = self._arrays[name] = _grown(array, len(self.records))
+        if len(array) < len(self.rows):
+            array = self._arrays[name] = _grown(array, len(self.rows))
         elif name in self._lent:
             array = self._arrays[name] = array.copy()
         self._lent.discard(name)
-        place, records = PLACE[name], self.records
-        rows = journal[done:] if done else journal
-        if len(rows) <= FEW:
-            for row in rows:
-                array[row] = records[row][place]
+        rows = self.rows
+        numbers = journal[done:] if done else journal
+        if len(numbers) <= FEW:
+            for number in numbers:
+                array[number] = getattr(rows[number], name)
         else:
-            rows = list(set(rows))
-            array[rows] = [records[row][place] for row in rows]
+            numbers = list(set(numbers))
+            array[numbers] = list(map(attrgetter(name), [rows[number] for number in numbers]))
         self._done[name] = len(journal)
         return array
 
     def _first(self, name: str) -> Column:
-        """A column that nobody has asked for before."""
-        place, records = PLACE[name], self.records
-        array = self._arrays[name] = np.zeros(max(64, 2 * len(records)), MUTABLE[name])
-        array[: len(records)] = [record[place] for record in records]
+        """A column that is asked for the first time."""
+        rows = self.rows
+        array = self._arrays[name] = np.zeros(max(64, 2 * len(rows)), MUTABLE[name])
+        array[: len(rows)] = list(map(attrgetter(name), rows))
         self._done[name] = len(self.journal)
         return array
 
@@ -160,49 +146,139 @@ class Columns:
         if array is None or len(array) < count:
             array = self._arrays[name] = _grown(np.zeros(0, WRITE_ONCE[name]) if array is None else array, count)
         if done < count:
-            array[done:count] = [self.once(name, row) for row in range(done, count)]
+            array[done:count] = [self.fixed(name, row) for row in range(done, count)]
             self._done[name] = count
         return array
 
-    def worked_out(self, name: Hashable, value: Worked) -> FloatArray:
-        """A column of what a function makes of each record, worked out again only for rows that were written."""
-        array, done = self._worked_out.get(name, (_NOTHING, -1))
-        journal, count = self.journal, len(self.records)
+    def computed(self, name: Hashable, value: RowValue) -> FloatArray:
+        """A column that a function computes from each row; computed again only for rows that were written."""
+        array, done = self._computed.get(name, (_NOTHING, -1))
+        journal, count = self.journal, len(self.rows)
         if len(array) < count:
             array = _grown(array, count)
         if done < len(journal):
-            records, serials = self.records, self.serials
-            for row in range(count) if done < 0 else set(journal[done:]):
-                array[row] = value(records[row], serials[row])
-        self._worked_out[name] = (array, len(journal))
+            rows, serials = self.rows, self.serials
+            for number in range(count) if done < 0 else set(journal[done:]):
+                array[number] = value(rows[number], serials[number])
+        self._computed[name] = (array, len(journal))
         return array
 
     def _work_off(self) -> None:
-        if len(self.journal) <= len(self.records):
+        """Brings all columns up to date and begins an empty journal."""
+        if len(self.journal) <= len(self.rows):
             return
         asked = [name for name in MUTABLE if name in self._arrays]
         for name in asked:
             self._caught_up(name)
-        if self._standing is not None:
-            self._standing.follow(self.journal[self._stood :], self.records)
-        self.journal, self._stood = [], 0
+        if self._states is not None:
+            self._states.follow(self.journal[self._states_done :], self.rows)
+        self.journal, self._states_done = [], 0
         for name in asked:
             self._done[name] = 0
-        self._worked_out = {}
+        self._computed = {}
 
-    def kept(self, rows: list[int]) -> Columns:
-        """Another with these rows alone; whoever has this one keeps it as it is."""
-        other = Columns(self.numbers)
+    def kept(self, rows: list[int]) -> JobColumns:
+        """Other columns with these rows alone; views of the present ones stay as they are."""
+        other = JobColumns(self.numbers)
         for name in self._arrays:
             column = self._caught_up(name) if name in MUTABLE else self._written_once(name)
             array = other._arrays[name] = np.zeros(max(64, 2 * len(rows)), column.dtype)
             array[: len(rows)] = column[rows]
             other._done[name] = 0 if name in MUTABLE else len(rows)
         other.jobs = [self.jobs[row] for row in rows]
-        other.records = [self.records[row].copy() for row in rows]
+        other.rows = [self.rows[row].copy() for row in rows]
         other.shapes = [self.shapes[row] for row in rows]
         other.serials = [self.serials[row] for row in rows]
         return other
+
+
+class Version:
+    """The first `count` rows as they were at one moment.
+
+    Shares the table's columns and rows. Of a row that the table writes later, the newest version keeps a copy; an older
+    version finds its values by asking the newer ones. A column is made whole only when it is asked for.
+    """
+
+    __slots__ = ("columns", "count", "kept", "newer", "whole")
+
+    def __init__(self, columns: JobColumns) -> None:
+        self.columns = columns
+        """The table's own. When the table renumbers its rows it takes others and leaves these as they are."""
+        self.count = len(columns.jobs)
+        self.kept: dict[int, JobRow] = {}
+        """By number: the row as it was, where the table has written it since."""
+        self.newer: Version | None = None
+        self.whole: dict[str, Column] = {}
+        """Columns that were asked for, by name."""
+
+    def column(self, name: str) -> Column:
+        column = self.whole.get(name)
+        if column is None:
+            column = (
+                self.columns.lend(name)[: self.count] if name in WRITE_ONCE or self.is_present else self._past(name)
+            )
+            column.flags.writeable = False
+            self.whole[name] = column
+        return column
+
+    def read(self, row: int) -> JobRow:
+        """The fields of one row that may change, for reading only."""
+        version: Version | None = self
+        while version is not None:
+            kept = version.kept.get(row)
+            if kept is not None:
+                return kept
+            version = version.newer
+        return self.columns.rows[row]
+
+    def value(self, row: int, name: str) -> Any:
+        """One plain number, without making the whole column."""
+        column = self.whole.get(name)
+        if column is not None:
+            return column.item(row)
+        return getattr(self.read(row), name) if name in MUTABLE else self.columns.fixed(name, row)
+
+    def values(self, row: int, names: Sequence[str]) -> list[Any]:
+        """Several columns of one row, as plain numbers."""
+        return [self.value(row, name) for name in names]
+
+    def serial_of(self, row: int) -> int:
+        return self.columns.serials[row]
+
+    def row_of_serial(self, serial: int) -> int | None:
+        """None where the job has left the table, or is not in it yet."""
+        serials = self.columns.serials
+        row = bisect_left(serials, serial, hi=self.count)
+        return row if row < self.count and serials[row] == serial else None
+
+    def computed(self, name: Hashable, value: RowValue) -> FloatArray:
+        """What a function computes from each row and its arrival number. One name always means the same function.
+
+        Use the column at once, before the table is written again: it is not copied.
+        """
+        if self.is_present:
+            return self.columns.computed(name, value)[: self.count]
+        return np.array([value(self.read(row), self.serial_of(row)) for row in range(self.count)], np.float64)
+
+    @property
+    def is_present(self) -> bool:
+        """Whether none of its rows was written since."""
+        return self.newer is None and not self.kept
+
+    def _past(self, name: str) -> Column:
+        """Goes back from the next newer version that has the whole column, or from the table."""
+        passed: list[Version] = [self]
+        version = self.newer
+        while version is not None and name not in version.whole:
+            passed.append(version)
+            version = version.newer
+        newer = self.columns.mutable(name) if version is None else version.whole[name]
+        column: Column = newer[: self.count].copy()
+        for older in reversed(passed):
+            for row, kept in older.kept.items():
+                if row < self.count:
+                    column[row] = getattr(kept, name)
+        return column
 
 
 _NOTHING: FloatArray = np.zeros(0)
@@ -212,20 +288,3 @@ def _grown(array: Column, count: int) -> Column:
     larger = np.zeros(max(64, 2 * count), array.dtype)
     larger[: len(array)] = array
     return larger
-
-
-def _can(job: Job, _: object) -> int:
-    """What may be done to it; without checkpoints it is neither moved nor stopped."""
-    return int(job.can) if job.checkpoints else int(job.can) & ~int(Can.MOVE | Can.STOP)
-
-
-_ONCE: dict[str, Callable[[Job, tuple[dict[str, int], dict[str, int]]], float]] = {
-    "submit": lambda job, _: float(job.submit),
-    "width": lambda job, _: job.replicas,
-    "priority": lambda job, _: job.priority,
-    "user": lambda job, numbers: numbers[0][job.user],
-    "queue": lambda job, numbers: numbers[1][job.queue],
-    "deadline": lambda job, _: np.inf if job.deadline is None else float(job.deadline),
-    "declared": lambda job, _: np.nan if job.seconds is None else float(job.seconds),
-    "can": _can,
-}

@@ -1,7 +1,7 @@
-"""Jobs as a table: the growing original that a cluster owns. What a snapshot sees of it is in `view`.
+"""Jobs as a table: the growing original that a cluster writes. What a snapshot shows of it is in `view`.
 
-Rows are in arrival order. Rows of finished jobs stay until more than half are dead, then the table is compacted and
-rows are renumbered (`Table.generation` tells).
+Rows are in arrival order. Rows of finished jobs stay until more than half are dead. Then the table is compacted and its
+rows are renumbered; `Table.generation` counts how often.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can, Job, JobId, Role
-from headway.core.jobs.columns import MUTABLE, PLACE, PLAIN, TOUCHED, WRITE_ONCE, Columns, Record
-from headway.core.jobs.view import Jobs
+from headway.core.jobs.columns import JobColumns, Version
+from headway.core.jobs.row import MUTABLE, PLAIN, JobRow, Numbers
 from headway.core.node import Nodes
 from headway.core.shape import Key, Shape, key, shape_of
 from headway.core.states import OVER, State
-
-__all__ = ["MUTABLE", "WRITE_ONCE", "Jobs", "Table"]
 
 MOST_ROLES = 4096
 _WAITING = int(State.WAITING)
@@ -42,27 +40,23 @@ class Table:
         self._shape_of_roles: dict[int, tuple[tuple[Role, ...], int]] = {}
         """By identity, which holds as long as the roles are kept beside it."""
         self._shape_jobs: list[Job] = []
-        self.columns = Columns((self.users, self.queues))
+        self.columns = JobColumns(Numbers(self.users, self.queues))
         self.jobs: list[Job] = self.columns.jobs
         self.all_can_stop = True
         self.any_elastic = False
         self.last_touched = -np.inf
-        self._latest: Jobs | None = None
+        self._newest: Version | None = None
         self._nodes = nodes
 
-    def view(self) -> Jobs:
-        view = Jobs(self)
-        if self._latest is not None:
-            self._latest.newer = view
-        self._latest = view
-        return view
+    def handed_out(self, version: Version) -> None:
+        """A view of the present rows was made: from now on it keeps what they were."""
+        if self._newest is not None:
+            self._newest.newer = version
+        self._newest = version
 
     def get(self, name: str, row: int) -> Any:
         """One plain number."""
-        place = PLACE.get(name)
-        return self.columns.once(name, row) if place is None else self.columns.records[row][place]
-
-    number = get
+        return getattr(self.columns.rows[row], name) if name in MUTABLE else self.columns.fixed(name, row)
 
     def shape_at(self, row: int) -> Shape:
         return self.shapes[self.columns.shapes[row]]
@@ -73,27 +67,28 @@ class Table:
         return (columns.mutable(name) if name in MUTABLE else columns.lend(name))[: self.count]
 
     def set(self, name: str, row: int, value: float) -> None:
-        place = PLACE[name]
-        self.record(row)[place] = PLAIN[place](value)
-        if place == TOUCHED:
+        setattr(self.write(row), name, PLAIN[name](value))
+        if name == "touched":
             self.last_touched = max(self.last_touched, value)
 
-    def record(self, row: int) -> Record:
-        """The row, to be written: what it was is kept for whoever has the latest view."""
-        columns, latest = self.columns, self._latest
-        record = columns.records[row]
-        if latest is not None and row not in latest.kept:
-            latest.kept[row] = record.copy()
+    def read(self, row: int) -> JobRow:
+        """The row as it is now, for reading only."""
+        return self.columns.rows[row]
+
+    def write(self, row: int) -> JobRow:
+        """The row, to be written. The newest view keeps a copy of what it was."""
+        columns, newest = self.columns, self._newest
+        fields = columns.rows[row]
+        if newest is not None and row not in newest.kept:
+            newest.kept[row] = fields.copy()
         columns.journal.append(row)
-        return record
+        return fields
 
     def append(self, job: Job, now: float) -> int:
         row = self.count
         self.users.setdefault(job.user, len(self.users))
         self.queues.setdefault(job.queue, len(self.queues))
-        # In the order of MUTABLE: state, since, attained, service, size, touched, first_start, saved, stops.
-        record: Record = [_WAITING, float(now), 0.0, 0.0, 0, -np.inf, np.nan, 0.0, 0]
-        self.columns.append(job, self._shape(job), self.arrivals, record)
+        self.columns.append(job, self._shape(job), self.arrivals, JobRow(_WAITING, float(now)))
         self.row_of[job.id] = row
         if self.all_can_stop and not (job.checkpoints and int(job.can) & _STOP):
             self.all_can_stop = False
@@ -134,7 +129,7 @@ class Table:
             return None
         kept = np.flatnonzero(~np.isin(self.column("state"), [int(state) for state in OVER]))
         self.columns = self.columns.kept(kept.tolist())
-        self.jobs, self._latest = self.columns.jobs, None
+        self.jobs, self._newest = self.columns.jobs, None
         self.row_of = {job.id: row for row, job in enumerate(self.jobs)}
         self.count, self.dead = len(kept), 0
         self.generation += 1

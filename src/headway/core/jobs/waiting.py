@@ -8,36 +8,34 @@ next to nothing. Where somebody leaves or joins in the middle, the line is drawn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.jobs.row import JobRow
 from headway.core.states import OVER, STATES, TRAINING
 
 Rows = npt.NDArray[np.intp]
-_STATE = 0
-"""Where a record has it."""
 _TRAINS = bytes(state in TRAINING for state in STATES).ljust(256, b"\0")
 _IS_OVER = bytes(state in OVER for state in STATES).ljust(256, b"\0")
 
 
-class Standing:
+class StateColumn:
     __slots__ = ("_back", "_buffer", "_column", "_front", "_in_order", "_states")
 
-    def __init__(self, records: Sequence[list[Any]]) -> None:
-        self._states = bytearray(record[_STATE] for record in records)
+    def __init__(self, rows: Sequence[JobRow]) -> None:
+        self._states = bytearray(row.state for row in rows)
         self._column: npt.NDArray[np.uint8] | None = None
         self._buffer: Rows = np.zeros(0, np.intp)
         self._front = self._back = 0
         self._in_order = False
         """Whether the window holds the waiting rows."""
 
-    def follow(self, rows: Sequence[int], records: Sequence[list[Any]]) -> None:
+    def follow(self, written: Sequence[int], rows: Sequence[JobRow]) -> None:
         """These rows were written, or are new and come in their order."""
         states = self._states
-        for row in rows:
-            state = records[row][_STATE]
+        for row in written:
+            state = rows[row].state
             if row == len(states):
                 states.append(state)
                 if not state:

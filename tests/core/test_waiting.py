@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.board import Board
-from headway.core.jobs.waiting import Standing, training
+from headway.core.jobs.row import JobRow
+from headway.core.jobs.waiting import StateColumn, training
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.states import STATES, TRAINING, State
@@ -17,25 +18,25 @@ from make import a_job
 HERE = Placement(((0,),))
 
 
-def records(*states: State) -> list[list[int]]:
-    return [[int(state)] for state in states]
+def rows_in(*states: State) -> list[JobRow]:
+    return [JobRow(int(state), 0.0) for state in states]
 
 
 @given(st.lists(st.tuples(st.integers(0, 11), st.sampled_from([State.WAITING, State.RUNNING, State.FINISHED]))))
 def test_the_waiting_rows_are_those_whose_state_says_so(steps: list[tuple[int, State]]) -> None:
-    written = records(State.WAITING, State.RUNNING)
-    standing = Standing(written)
+    written = rows_in(State.WAITING, State.RUNNING)
+    column = StateColumn(written)
     handed_out = []
     for step, state in steps:
         row = min(step, len(written))
         if row == len(written):
-            written.append([int(state)])
+            written.append(*rows_in(state))
         else:
-            written[row] = [int(state)]
-        standing.follow([row], written)
-        rows = standing.waiting()
-        assert rows.tolist() == [row for row, (state,) in enumerate(written) if state == State.WAITING]
-        assert standing.column().tolist() == [state for (state,) in written]
+            (written[row],) = rows_in(state)
+        column.follow([row], written)
+        rows = column.waiting()
+        assert rows.tolist() == [row for row, job in enumerate(written) if job.state == State.WAITING]
+        assert column.column().tolist() == [job.state for job in written]
         handed_out.append((rows, rows.tolist()))
     for rows, as_it_was in handed_out:
         assert rows.tolist() == as_it_was
@@ -44,12 +45,12 @@ def test_the_waiting_rows_are_those_whose_state_says_so(steps: list[tuple[int, S
 
 
 def test_a_line_that_is_served_in_order_is_not_drawn_up_anew() -> None:
-    written = records(*[State.WAITING] * 3)
-    standing = Standing(written)
-    before = standing.waiting()
-    written[0] = [int(State.RUNNING)]
-    standing.follow([0], written)
-    assert np.shares_memory(before, standing.waiting())
+    written = rows_in(*[State.WAITING] * 3)
+    column = StateColumn(written)
+    before = column.waiting()
+    (written[0],) = rows_in(State.RUNNING)
+    column.follow([0], written)
+    assert np.shares_memory(before, column.waiting())
 
 
 def test_an_older_snapshot_sees_who_waited_then_whatever_came_since() -> None:
