@@ -31,9 +31,10 @@ from headway.core.job import Job, JobId
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Plan
+from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Decided, Policy, run
+from headway.cycle.loop import Decided, run
 from headway.estimates.oracle import Nothing
 from headway.policies.fifo import fifo
 from headway.policies.rounds import in_rounds

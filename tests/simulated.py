@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from headway.core.job import Job
 from headway.core.node import Nodes
+from headway.core.policy import Policy
 from headway.core.states import State
-from headway.cycle.loop import Decided, Policy, decide
+from headway.cycle.loop import Decided, decide
 from headway.estimates.oracle import Oracle
 from headway.sim.cluster import SimCluster, World
 

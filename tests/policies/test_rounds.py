@@ -10,9 +10,10 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.plan import Plan, Start, Stop
+from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Policy, run
+from headway.cycle.loop import run
 from headway.estimates.oracle import Oracle
 from headway.policies.emptiest import place_emptiest
 from headway.policies.fifo import fifo

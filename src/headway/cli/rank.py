@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Policy
 from headway.policies.admission import admission
 from headway.policies.admit import Queued
 from headway.policies.combined import CombinedPriority

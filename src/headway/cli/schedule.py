@@ -21,7 +21,8 @@ from headway.cli.show import show_result
 from headway.cli.wiring import after, make_book, make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.cycle.loop import Book, Decided, Policy, run
+from headway.core.policy import Policy
+from headway.cycle.loop import Book, Decided, run
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally

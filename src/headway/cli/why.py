@@ -14,9 +14,9 @@ from headway.cli.rank import rank_lines, rank_of
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
+from headway.core.policy import Policy
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
-from headway.cycle.loop import Policy
 from headway.estimates.models.scaling import plain_speed
 from headway.record.replay import ReplayCluster
 

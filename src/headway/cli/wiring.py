@@ -13,7 +13,8 @@ from headway.cli.queues import read_queues
 from headway.core.errors import UserError
 from headway.core.estimates import Counts
 from headway.core.job import Job
-from headway.cycle.loop import Book, Policy
+from headway.core.policy import Policy
+from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import NewType
 
 JobId = NewType("JobId", str)
@@ -143,26 +144,24 @@ class Job:
 
 
 def start_order(roles: tuple[Role, ...]) -> tuple[int, ...]:
-    """Role indices so that each comes after the roles it waits for; the file's order otherwise.
+    """Role numbers such that each role comes after the roles it waits for; the file's order where that is free.
 
-    Raises ValueError, with a sentence, where roles wait for each other in a circle or for one that is not there.
+    Raises ValueError, with a sentence, where roles wait for each other in a circle or for a role that is not there.
     """
-    index = {role.name: number for number, role in enumerate(roles)}
-    done: list[int] = []
-    visiting: set[int] = set()
-
-    def visit(number: int) -> None:
-        if number in done:
-            return
-        if number in visiting:
-            raise ValueError(f"role {roles[number].name!r} waits for itself through `after`")
-        visiting.add(number)
-        for name in roles[number].after:
-            if name not in index:
-                raise ValueError(f"role {roles[number].name!r} comes after {name!r}, which is no role of this job")
-            visit(index[name])
-        done.append(number)
-
-    for number in range(len(roles)):
-        visit(number)
-    return tuple(done)
+    number_of = {role.name: number for number, role in enumerate(roles)}
+    for role in roles:
+        for name in role.after:
+            if name not in number_of:
+                raise ValueError(f"role {role.name!r} comes after {name!r}, which is no role of this job")
+    sorter = TopologicalSorter({n: [number_of[name] for name in role.after] for n, role in enumerate(roles)})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise ValueError(f"role {roles[min(error.args[1])].name!r} waits for itself through `after`") from error
+    order: list[int] = []
+    ready: list[int] = []
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()])
+        order.append(ready.pop(0))
+        sorter.done(order[-1])
+    return tuple(order)

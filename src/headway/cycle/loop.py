@@ -7,10 +7,8 @@ from typing import NamedTuple, Protocol
 
 from headway.core.check import Refusal, check
 from headway.core.plan import Plan
+from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
-
-Policy = Callable[[Snapshot], Plan]
-"""A pure function. One that starts parts of gangs says so with an attribute `gangless = True`."""
 
 
 class Cluster(Protocol):
@@ -45,7 +43,7 @@ Observer = Callable[[Decided], None]
 def decide(policy: Policy, snapshot: Snapshot) -> Decided:
     """Calls the policy, then checks the plan. A decision that breaks a rule is taken out; the others stand."""
     plan = policy(snapshot)
-    refusals = check(snapshot, plan, gangless=getattr(policy, "gangless", False))
+    refusals = check(snapshot, plan, gangless=is_gangless(policy))
     if refusals:
         refused = {id(refusal.decision) for refusal in refusals}
         kept = tuple(decision for decision in plan.decisions if id(decision) not in refused)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from headway.core.plan import Plan
+from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
-from headway.cycle.loop import Policy
 from headway.estimates.progress import Progress
 
 
@@ -20,7 +20,7 @@ def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
         plan = next(recorded, None)
         return policy(snapshot) if plan is None else plan
 
-    resumed.gangless = getattr(policy, "gangless", False)  # type: ignore[attr-defined]
+    resumed.gangless = is_gangless(policy)  # type: ignore[attr-defined]
     return resumed
 
 
