@@ -25,7 +25,7 @@ from headway.core.plan import Start
 from headway.core.reason import Reasons
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.estimates.oracle import Declared
+from headway.estimates.plain_books import DeclaredBook
 from headway.policies.registry import POLICIES
 
 EACH = (("cpu", 4000), ("gpu", 1), ("memory", 16384))
@@ -132,7 +132,7 @@ def main() -> None:
         board.add(job, 0.0)
     best = (float("inf"), 0, 0, [0.0])
     for _ in range(asked.rounds):
-        best = min(best, one_round(asked.policy, Declared().annotate(board.snapshot(0.0))))
+        best = min(best, one_round(asked.policy, DeclaredBook().annotate(board.snapshot(0.0))))
     seconds, placed, explained, parts = best
     print(f"{asked.policy}: {asked.nodes} nodes at {held:.0%}, {asked.jobs} jobs wait: {placed} replicas started and"
           f" {explained} explained in {seconds * 1000:.1f} ms"

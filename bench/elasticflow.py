@@ -31,7 +31,7 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.experiment.case import Case, Cell, Size
 from headway.experiment.published import PEER, Steps
 from headway.policies.elasticflow import ElasticFlow
@@ -98,7 +98,7 @@ def simulate(case: Case, policy: Policy) -> dict[JobId, float]:
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 ends[snapshot.jobs.job(row).id] = float(snapshot.jobs.since[row])
 
-    run(sim, policy, Oracle(sim.truth, sim.speed_at), observe)
+    run(sim, policy, OracleBook(sim.truth, sim.speed_at), observe)
     return ends
 
 

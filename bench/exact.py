@@ -19,7 +19,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
 from headway.core.policy import Policy
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.las import Las
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
@@ -83,7 +83,7 @@ def simulate(jobs: list[Job], nodes: Nodes, policy: Policy) -> tuple[float, floa
     sim = SimCluster(nodes, jobs, World(samples=False))
     tally = Tally()
     writer = LogWriter(None, Head("sim", "", "oracle"), tally)
-    run(sim, policy, Oracle(sim.truth), lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
+    run(sim, policy, OracleBook(sim.truth), lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(sim.now, sim.board.unfinished)
     result = tally.result()
     assert result["unfinished"] == 0

@@ -35,7 +35,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Nothing
+from headway.estimates.plain_books import NoEstimates
 from headway.policies.fifo import fifo
 from headway.policies.rounds import in_rounds
 from headway.sim.cluster import SimCluster
@@ -228,7 +228,7 @@ def simulate(trace: Trace, entry: Entry) -> tuple[dict[JobId, float], float]:
                 job = snapshot.jobs.job(row)
                 ends[job.id] = float(snapshot.jobs.since[row]) - job.submit
 
-    run(sim, entry.policy, Nothing(), observe)
+    run(sim, entry.policy, NoEstimates(), observe)
     assert len(ends) == len(trace.jobs)
     return ends, max(job.submit + ends[job.id] for job in trace.jobs)
 

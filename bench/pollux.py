@@ -35,7 +35,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.las import Las
 from headway.policies.optimus import Optimus
 from headway.policies.rank import Key, Rows
@@ -103,7 +103,7 @@ class Setup:
             return float(work.epochs(packed(work.replicas)).sum() / work.epochs(packed(counts[0])).sum())
         return work.guessed(work.replicas) / work.guessed(counts[0])
 
-    def book(self) -> Oracle:
+    def book(self) -> OracleBook:
         """Time left as Optimus is told it: what the recorded training had left at its last whole epoch."""
 
         def told(snapshot: Snapshot) -> Beliefs:
@@ -114,7 +114,7 @@ class Setup:
                 left[row] = work.iterations_left(self._trained(row)) * work.guessed(size)
             return Beliefs(left, np.full(len(left), snapshot.now), np.zeros(len(left), np.bool_))
 
-        return Oracle(told if self.rules.epochs else self.sim.truth, self.believed_speed)
+        return OracleBook(told if self.rules.epochs else self.sim.truth, self.believed_speed)
 
 
 def read(path: Path, models: Mapping[str, Model], policy: str, rules: Rules) -> Setup:

@@ -17,14 +17,15 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.snapshot import Sample
 from headway.core.states import State
-from headway.estimates.oracle import Linear, Progress
+from headway.estimates.plain_books import LinearBook
+from headway.estimates.progress import ProgressBook
 
 
 def main(jobs: int, seconds: int) -> None:
     chance = random.Random(0)
     nodes = Nodes.of(Node(name=f"n{i}", capacity=(("gpu", 8),)) for i in range(-(-jobs // 4)))
-    for name, empty in (("progress", Progress()), ("linear", Linear())):
-        book: Progress | Linear = empty
+    for name, empty in (("progress", ProgressBook()), ("linear", LinearBook())):
+        book: ProgressBook | LinearBook = empty
         board = Board(nodes)
         for number in range(jobs):
             worker = Role(name="worker", replicas=2, least=1, most=4, request=(("gpu", 1),))

@@ -9,7 +9,7 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import Decided, decide
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.sim.cluster import SimCluster, World
 
 
@@ -18,7 +18,7 @@ def simulate(
 ) -> list[Decided]:
     """Every cycle with an oracle's estimates; no decision may be refused."""
     sim = cluster or SimCluster(nodes, jobs, World(samples=False))
-    book = Oracle(sim.truth, sim.speed_at)
+    book = OracleBook(sim.truth, sim.speed_at)
     cycles = []
     while (snapshot := sim.next_snapshot()) is not None and snapshot.now <= until:
         decided = decide(policy, book.annotate(snapshot))

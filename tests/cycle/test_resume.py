@@ -7,7 +7,8 @@ from headway.core.job import Target
 from headway.cycle.loop import run
 from headway.cycle.resume import remembered
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.estimates.oracle import Declared, Progress
+from headway.estimates.plain_books import DeclaredBook
+from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -24,7 +25,7 @@ def _logged(path, *, appended=False):
     world = World(speed=Speed(profiles=BUILT_IN), reports=Reports(seconds=10.0))
     cluster = SimCluster(some_nodes(2), jobs, world)
     writer = LogWriter(path, Head("sim", "fifo", "progress", {}, 0, 0.0, ""), fresh=not appended)
-    books = [Progress()]
+    books = [ProgressBook()]
 
     def policy(snapshot):
         plan = POLICIES["fifo"]()(snapshot)
@@ -34,7 +35,7 @@ def _logged(path, *, appended=False):
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         books.append(books[-1].fold(decided.snapshot))
 
-    run(cluster, policy, Progress(), observe)
+    run(cluster, policy, ProgressBook(), observe)
     writer.end(cluster.now, 0)
     return books[-1], jobs[0]
 
@@ -57,10 +58,10 @@ def test_history_is_folded_again_from_the_log(tmp_path):
 def test_only_a_book_with_a_history_reads_a_log_and_only_a_short_one(tmp_path):
     log = tmp_path / "run.log"
     book, job = _logged(log)
-    assert after(Progress(), log).history.reached(job).lengths == book.history.reached(job).lengths
-    declared = Declared()
+    assert after(ProgressBook(), log).history.reached(job).lengths == book.history.reached(job).lengths
+    declared = DeclaredBook()
     assert after(declared, log) is declared
-    empty = Progress()
+    empty = ProgressBook()
     assert after(empty, tmp_path / "no.log") is empty
     assert after(empty, None) is empty
     with log.open("r+b") as file:

@@ -10,7 +10,7 @@ import pytest
 from headway.core.states import State
 from headway.cycle.loop import decide
 from headway.estimates.fit.duration import Histogram
-from headway.estimates.progress import Progress
+from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, some_nodes
@@ -36,13 +36,13 @@ def test_with_and_without_its_memory_the_book_says_the_same(policy, seed):
     chance = random.Random(seed)
     world = World(costs=Costs(start=2.0, save=1.0, scale=1.0), reports=Reports(seconds=20.0, growth=0.1),
                   work=lambda job: 30.0 + 17.0 * (hash(job.submit) % 41))  # fmt: skip
-    cluster, book, decider = SimCluster(some_nodes(2), _jobs(seed), world), Progress(), POLICIES[policy]()
+    cluster, book, decider = SimCluster(some_nodes(2), _jobs(seed), world), ProgressBook(), POLICIES[policy]()
     looked, generations = 0, set()
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot)
         generations.add(id(snapshot.jobs.row_of))
         if chance.random() < 0.4:
-            anew = Progress(book.tracks, book.history)
+            anew = ProgressBook(book.tracks, book.history)
             remembered, fresh = (one.annotate(snapshot).estimates.beliefs for one in (book, anew))
             alive = snapshot.jobs.state < int(State.FINISHED)
             for name in COLUMNS:
@@ -58,7 +58,7 @@ def test_one_job_alone_is_told_as_in_the_columns():
     world = World(
         costs=Costs(start=2.0, save=1.0), reports=Reports(seconds=20.0), work=lambda job: 90.0 + job.submit % 7
     )
-    cluster, book = SimCluster(some_nodes(2), _jobs(3), world), Progress()
+    cluster, book = SimCluster(some_nodes(2), _jobs(3), world), ProgressBook()
     bases = set()
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot)

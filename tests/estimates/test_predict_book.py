@@ -16,7 +16,8 @@ from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.cycle.loop import run
 from headway.estimates.models.scaling import plain_speed
-from headway.estimates.oracle import Nothing, Progress
+from headway.estimates.plain_books import NoEstimates
+from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -30,7 +31,7 @@ A = JobId("a")
 
 def _fed(samples, snapshot, book=None):
     """Reports one by one, each in a snapshot of its own moment."""
-    book = book or Progress()
+    book = book or ProgressBook()
     for sample in samples:
         now = max(snapshot.now, sample.at) if math.isfinite(sample.at) else snapshot.now
         book = book.fold(replace(snapshot, now=now, samples=(sample,)))
@@ -141,7 +142,7 @@ GARBAGE = {
 def test_garbage_degrades_to_what_was_declared_and_says_so(name):
     basis, samples = GARBAGE[name]
     snapshot = a_snapshot(running(a_job("a", seconds=500.0), (0,)), now=30.0)
-    book = Progress()
+    book = ProgressBook()
     for sample in (*_steady(), *samples):
         book = book.fold(replace(snapshot, samples=(sample,)))
     assert _estimate(book, snapshot)[:2] == (470.0, basis)
@@ -187,7 +188,7 @@ def test_a_silent_job_is_no_longer_believed_and_a_stopped_one_is_not_silent():
 )
 def test_nothing_that_is_reported_breaks_the_book(reports, declared):
     job = a_job("a", gpus=2, least=1, most=4, seconds=declared, model="m")
-    book = Progress()
+    book = ProgressBook()
     for at, step, loss, total, place in reports:
         snapshot = a_snapshot(running(job, place), now=50.0)
         book = book.fold(replace(snapshot, samples=(Sample(A, at, step, loss, total),)))
@@ -203,7 +204,7 @@ def test_nothing_that_is_reported_breaks_the_book(reports, declared):
 
 
 def test_like_jobs_tell_how_long_a_step_takes_and_how_it_grows():
-    nodes, book = some_nodes(1, gpus=4), Progress()
+    nodes, book = some_nodes(1, gpus=4), ProgressBook()
     for number in range(3):
         job = a_job(f"j{number}", gpus=2, least=1, most=4, model="m")
         for place, start, speed in (((0, 0), 0, 10), ((0, 0, 0, 0), 30, 11)):
@@ -226,7 +227,7 @@ def test_like_jobs_tell_how_long_a_step_takes_and_how_it_grows():
 
 
 def test_durations_of_like_jobs_stand_in_where_nothing_is_declared():
-    book = Progress()
+    book = ProgressBook()
     for number in range(6):
         board = a_board([over(a_job(f"j{number}", user="ann"))], now=9.0)
         board.table.set("attained", 0, 300.0)
@@ -277,12 +278,12 @@ def test_a_replay_decides_the_same_and_sees_the_same_beliefs(tmp_path, policy):
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         seen.append(told(decided.snapshot))
 
-    run(sim, POLICIES[policy](), Progress(), observe)
+    run(sim, POLICIES[policy](), ProgressBook(), observe)
     writer.end(sim.now, sim.board.unfinished)
     assert not sim.board.unfinished
     replayed = []
     cluster = ReplayCluster(tmp_path / "log")
-    run(cluster, POLICIES[policy](), Nothing(), lambda decided: replayed.append(told(decided.snapshot)))
+    run(cluster, POLICIES[policy](), NoEstimates(), lambda decided: replayed.append(told(decided.snapshot)))
     assert not cluster.differences
     assert replayed == seen
     assert any(seen), "the policy looked at nothing"
@@ -324,7 +325,7 @@ def test_a_job_with_a_target_is_believed_to_end_there():
 @pytest.mark.parametrize("name", ["loss", "accuracy"])
 def test_like_jobs_tell_how_far_a_target_is(name):
     target = TO_LOSS if name == "loss" else Target(metric=name, value=0.8, higher=True)
-    book, nodes = Progress(), some_nodes(1)
+    book, nodes = ProgressBook(), some_nodes(1)
     for number in range(4):
         old = a_job(f"old{number}", target=target, model="m")
         samples = _to_target(f"old{number}", length=400 + 10 * number, upto=400 + 10 * number, name=name)

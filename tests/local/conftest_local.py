@@ -14,7 +14,7 @@ from headway.core.node import Node, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
-from headway.estimates.oracle import Progress
+from headway.estimates.progress import ProgressBook
 from headway.local.cluster import LocalCluster, Setup
 from headway.local.flights import Patience
 
@@ -80,7 +80,7 @@ class Run:
             return plan
 
         try:
-            run(self.cluster, watched, Progress())
+            run(self.cluster, watched, ProgressBook())
         finally:
             self.cluster.close()
         return self

@@ -7,7 +7,7 @@ import pytest
 from headway.core.plan import Scale
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.elasticflow import ElasticFlow
 from headway.policies.optimus import Optimus
 from headway.sim.cluster import SimCluster, World
@@ -103,5 +103,5 @@ def test_elasticflow_meets_what_edf_cannot() -> None:
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 ends[snapshot.jobs.job(row).id] = snapshot.now
 
-    run(sim, ElasticFlow(), Oracle(sim.truth, linear), observe)
+    run(sim, ElasticFlow(), OracleBook(sim.truth, linear), observe)
     assert ends == {"a": 50.0, "b": 50.0}

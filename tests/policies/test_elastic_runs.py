@@ -17,7 +17,8 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
 from headway.cycle.loop import Book, Decided, run
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.estimates.oracle import Oracle, Progress
+from headway.estimates.plain_books import OracleBook
+from headway.estimates.progress import ProgressBook
 from headway.policies.elastic import Elastic
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from headway.sim.speed import Speed
@@ -61,7 +62,7 @@ def watched(jobs: list[Job], world: World, policy: Elastic, book: Callable[[SimC
 
 
 def oracle(sim: SimCluster) -> Book:
-    return Oracle(sim.truth, sim.speed_at)
+    return OracleBook(sim.truth, sim.speed_at)
 
 
 @bounded
@@ -109,7 +110,7 @@ def _count(snapshot: Snapshot, decision: Scale) -> int:
 class Garbled:
     """A book of progress that hears garbage from one job."""
 
-    inner: Progress
+    inner: ProgressBook
     job: str
     garble: Callable[[Sample], Sample | None]
 
@@ -143,8 +144,8 @@ def honest_jobs() -> list[Job]:
 @pytest.mark.parametrize("kind", sorted(GARBAGE))
 def test_garbage_ends_no_run_scales_nobody_and_takes_little_from_others(kind: str) -> None:
     policy, jobs = Elastic(), honest_jobs()
-    before = ends_of(watched(jobs, WORLD, policy, lambda _: Garbled(Progress(), "none", GARBAGE[kind])))
-    cycles = watched(jobs, WORLD, policy, lambda _: Garbled(Progress(), "j0", GARBAGE[kind]))
+    before = ends_of(watched(jobs, WORLD, policy, lambda _: Garbled(ProgressBook(), "none", GARBAGE[kind])))
+    cycles = watched(jobs, WORLD, policy, lambda _: Garbled(ProgressBook(), "j0", GARBAGE[kind]))
     for decided in cycles:
         for decision in decided.plan.decisions:
             if isinstance(decision, Scale) and len(decision.nodes) > _count(decided.snapshot, decision):
@@ -157,7 +158,7 @@ def test_garbage_ends_no_run_scales_nobody_and_takes_little_from_others(kind: st
 def test_it_is_faster_than_what_was_asked_for_whoever_estimates() -> None:
     jobs = honest_jobs()
     asked = ends_of(watched(jobs, WORLD, Elastic(scaling=False), oracle))
-    for book in (oracle, lambda _: Progress()):
+    for book in (oracle, lambda _: ProgressBook()):
         ends = ends_of(watched(jobs, WORLD, Elastic(), book))
         assert sum(ends.values()) < sum(asked.values())
 

@@ -13,7 +13,7 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.las import Las
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import SimCluster, World
@@ -108,7 +108,7 @@ def completion(jobs: list[Job], nodes: Nodes, policy: Policy) -> dict[str, float
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 ends[snapshot.jobs.job(row).id] = snapshot.now
 
-    run(sim, policy, Oracle(sim.truth), observe)
+    run(sim, policy, OracleBook(sim.truth), observe)
     return ends
 
 

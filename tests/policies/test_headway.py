@@ -15,7 +15,7 @@ from headway.core.job import Can, JobId
 from headway.core.plan import Reserve, Resize, Start, Stop
 from headway.core.snapshot import Sample
 from headway.cycle.loop import decide
-from headway.estimates.oracle import Progress
+from headway.estimates.progress import ProgressBook
 from headway.policies.classes import first_within, shares
 from headway.policies.expect import cheapest_try, expected
 from headway.policies.headway import Headway
@@ -263,7 +263,7 @@ def _progress_run(jobs, work, spoil=lambda sample: sample):
     """Completion times by job with reports, which may be spoiled on their way; and the bases that were believed."""
     world = World(costs=Costs(start=10.0, save=5.0), work=work, reports=Reports(seconds=30.0))
     nodes = some_nodes(1)
-    cluster, book, ends, bases = SimCluster(nodes, jobs, world), Progress(), {}, set()
+    cluster, book, ends, bases = SimCluster(nodes, jobs, world), ProgressBook(), {}, set()
     while (snapshot := cluster.next_snapshot()) is not None:
         snapshot = replace(snapshot, samples=tuple(filter(None, map(spoil, snapshot.samples))))
         book = book.fold(snapshot)

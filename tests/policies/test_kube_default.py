@@ -9,7 +9,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Scale, Start
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Declared
+from headway.estimates.plain_books import DeclaredBook
 from headway.policies.kube_default import KubeDefault
 from headway.sim.cluster import SimCluster, World
 from make import Put, a_job, a_role, a_snapshot, over, running, some_nodes, started
@@ -73,7 +73,7 @@ def test_two_half_gangs_wait_for_each_other_for_ever() -> None:
         a_job("B", 4, submit=10.0, seconds=10.0),
     ]
     sim = SimCluster(some_nodes(1, gpus=4), jobs, World(samples=False))
-    run(sim, KubeDefault(first_backoff=600.0, longest_backoff=600.0), Declared())
+    run(sim, KubeDefault(first_backoff=600.0, longest_backoff=600.0), DeclaredBook())
     assert sim.board.unfinished == 2
     assert [sim.board.placement(sim.board.row(name)).width() for name in ("A", "B")] == [3, 1]  # type: ignore[union-attr,arg-type]
 
@@ -81,6 +81,6 @@ def test_two_half_gangs_wait_for_each_other_for_ever() -> None:
 def test_a_gang_below_its_least_makes_no_headway_until_it_is_whole() -> None:
     jobs = [a_job("first", 2, seconds=100.0), a_job("gang", 4, submit=1.0, seconds=10.0)]
     sim = SimCluster(some_nodes(1, gpus=4), jobs, World(samples=False))
-    run(sim, KubeDefault(), Declared())
+    run(sim, KubeDefault(), DeclaredBook())
     assert sim.board.unfinished == 0
     assert sim.now == 110.0

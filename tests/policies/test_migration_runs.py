@@ -16,7 +16,7 @@ from headway.core.node import Nodes
 from headway.core.plan import Move
 from headway.core.states import State
 from headway.cycle.loop import decide
-from headway.estimates.oracle import Progress
+from headway.estimates.progress import ProgressBook
 from headway.experiment.case import Cell
 from headway.experiment.short_jobs import short_jobs
 from headway.policies.migration import Migration
@@ -34,7 +34,8 @@ class Run:
         case = short_jobs(cell, seed, count)
         world = replace(case.world(case.trace, seed), reports=Reports(seconds=10.0, noise=noise))
         cluster = SimCluster(Nodes.of(case.nodes), case.trace.jobs, world)
-        book, self.ends, self.path, self.kinds, self.told = Progress(), {}, defaultdict(list), defaultdict(set), set()
+        self.ends, self.path, self.kinds, self.told = {}, defaultdict(list), defaultdict(set), set()
+        book = ProgressBook()
         while (snapshot := cluster.next_snapshot()) is not None:
             samples = tuple(one for sample in snapshot.samples if (one := garble(sample)) is not None)
             snapshot = replace(snapshot, samples=samples)

@@ -10,7 +10,7 @@ from headway.core.job import Job
 from headway.core.plan import Start, Stop
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, World
 from make import a_job, a_role, some_nodes
@@ -54,6 +54,6 @@ def test_runs_to_the_end(name: str, costs: str) -> None:
             if isinstance(decision, Start):
                 assert stopped.get(decision.job) != decided.snapshot.now, "stopped and started again at once"
 
-    run(sim, POLICIES[name](), Oracle(sim.truth), observe)
+    run(sim, POLICIES[name](), OracleBook(sim.truth), observe)
     assert sim.board.unfinished == 0
     assert done == len(jobs)

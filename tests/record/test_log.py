@@ -17,7 +17,8 @@ from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Declared, Nothing, Oracle, Progress
+from headway.estimates.plain_books import DeclaredBook, NoEstimates, OracleBook
+from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.record.lines import (
     Head,
@@ -95,7 +96,7 @@ def _same(one: object, other: object) -> bool:
 
 def _recorded(path: Path, policy: str, jobs: list[Job], nodes: Nodes, costs: Costs, estimates: str) -> list[dict]:
     sim = SimCluster(nodes, jobs, World(costs=costs))
-    books = {"oracle": Oracle(sim.truth), "declared": Declared(), "progress": Progress()}
+    books = {"oracle": OracleBook(sim.truth), "declared": DeclaredBook(), "progress": ProgressBook()}
     writer = LogWriter(path, Head("sim", policy, estimates), fresh=True)
     seen: list[dict] = []
 
@@ -135,7 +136,7 @@ def test_a_replay_sees_every_snapshot_and_decides_the_same(tmp_path_factory, spe
     seen = _recorded(path, policy, jobs, some_nodes(2), costs, estimates)
     replayed: list[dict] = []
     cluster = ReplayCluster(path)
-    run(cluster, POLICIES[policy](), Nothing(), lambda decided: replayed.append(_columns(decided.snapshot)))
+    run(cluster, POLICIES[policy](), NoEstimates(), lambda decided: replayed.append(_columns(decided.snapshot)))
     assert cluster.complete
     assert not cluster.differences
     assert len(replayed) == len(seen)
@@ -156,7 +157,7 @@ def test_another_policy_differs_and_is_told(tmp_path):
     jobs = [a_job("big", gpus=7, seconds=10.0), a_job("huge", gpus=8, seconds=10.0), a_job("small", seconds=5.0)]
     _recorded(tmp_path / "log", "fifo", jobs, some_nodes(2), Costs(), "declared")
     cluster = ReplayCluster(tmp_path / "log")
-    run(cluster, POLICIES["first-fit"](), Nothing())
+    run(cluster, POLICIES["first-fit"](), NoEstimates())
     assert cluster.differences
     assert cluster.differences[0].recorded != cluster.differences[0].replayed
 

@@ -15,7 +15,7 @@ from headway.core.job import Can, Job
 from headway.core.node import Nodes
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
 from headway.record.holdings import Holdings
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job
@@ -58,7 +58,7 @@ def simulated(
     cluster = Watched(nodes, jobs, world or World(costs=costs or Costs(), samples=False))
     tally = Tally(**keep)
     writer = LogWriter(log, Head("sim", policy, "oracle"), tally)
-    book = Oracle(cluster.truth)
+    book = OracleBook(cluster.truth)
     run(cluster, POLICIES[policy](), book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(cluster.now, cluster.board.unfinished)
     return tally, cluster

@@ -6,7 +6,7 @@ import pytest
 
 from headway.core.states import State
 from headway.cycle.loop import decide
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, SimulationError, World
 from make import a_job, a_snapshot, flying, running, some_nodes, waiting
@@ -16,7 +16,7 @@ NODES = some_nodes(2, gpus=4)
 
 def _ends(sim: SimCluster, policy: str, cut: int | None = None):
     """When each job finishes; with a cut, the annotated snapshot at that cycle too, before anything is decided."""
-    chosen, book, ends, cycle = POLICIES[policy](), Oracle(sim.truth), {}, 0
+    chosen, book, ends, cycle = POLICIES[policy](), OracleBook(sim.truth), {}, 0
     while (snapshot := sim.next_snapshot()) is not None:
         states = {str(snapshot.jobs.job(row).id): snapshot.jobs.state_of(row) for row in snapshot.changed}
         ends |= {job: snapshot.now for job, state in states.items() if state is State.FINISHED}

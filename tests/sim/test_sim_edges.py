@@ -10,7 +10,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Scale, Start
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -26,7 +26,7 @@ def simulate(jobs, *, nodes=None, world=None, policy="first-fit", log=None):
     tally = Tally()
     writer = LogWriter(log, Head("sim", policy, "oracle"), tally)
     chosen = POLICIES[policy]() if isinstance(policy, str) else policy
-    run(sim, chosen, Oracle(sim.truth), lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
+    run(sim, chosen, OracleBook(sim.truth), lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(sim.now, sim.board.unfinished)
     return tally, {str(course.job.id): course.ended for course in tally.courses.values()}
 

@@ -9,7 +9,7 @@ from headway.core.plan import Plan
 from headway.core.states import State
 from headway.cycle.loop import run
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import SimCluster, World
 from headway.sim.speed import Speed
@@ -38,7 +38,7 @@ def test_a_job_ends_at_its_target_where_its_model_has_a_curve():
     def woken(snapshot):
         return Plan(POLICIES["fifo"]()(snapshot).decisions, snapshot.now + 50.0)
 
-    run(cluster, woken, Oracle(cluster.truth, cluster.speed_at), observe)
+    run(cluster, woken, OracleBook(cluster.truth, cluster.speed_at), observe)
     assert ended == pytest.approx({"to-target": 250.0, "never": 1000.0, "no-curve": 1000.0, "accuracy": 1000.0})
     told = [sample for sample in samples if sample.job == "to-target"]
     assert all(sample.total_steps is None for sample in told), "it cannot know"

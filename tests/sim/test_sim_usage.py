@@ -8,7 +8,7 @@ from headway.core.placement import Placement
 from headway.cycle.loop import run
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Layout, Servers
-from headway.estimates.oracle import Nothing
+from headway.estimates.plain_books import NoEstimates
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import ALONE, Company, Speed
@@ -50,7 +50,7 @@ def test_the_log_has_what_was_used() -> None:
     job = a_job("a", roles=[a_role(cpu=4)], seconds=100.0)
     sim = SimCluster(NODES, [job], World(costs=Costs(start=1), samples=False, speed=Speed(metered=True)))
     seen = []
-    run(sim, POLICIES["fifo"](), Nothing(), lambda decided: seen.append(dict(decided.snapshot.used_cpu)))
+    run(sim, POLICIES["fifo"](), NoEstimates(), lambda decided: seen.append(dict(decided.snapshot.used_cpu)))
     assert {0: 4.0} in seen
 
 

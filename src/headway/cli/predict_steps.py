@@ -20,7 +20,8 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.cycle.loop import decide
 from headway.estimates.evaluate import SHARES, Error, error_of, summary
 from headway.estimates.models.profiles import Profile
-from headway.estimates.oracle import Linear, Progress
+from headway.estimates.plain_books import LinearBook
+from headway.estimates.progress import ProgressBook
 from headway.policies.fifo import first_fit
 from headway.sim.cluster import SimCluster
 from headway.sim.sharing import Sharing
@@ -68,7 +69,7 @@ def evaluate_steps(profiles: Mapping[str, Profile], jobs: int, seed: int, told: 
     cluster, work = _cluster(profiles, jobs, seed)
     restless = Restless(random.Random(seed))  # noqa: S311  a simulation
     noise = Noise(random.Random(seed + 1))  # noqa: S311
-    progress, linear = Progress(), Linear()
+    progress, linear = ProgressBook(), LinearBook()
     seen: list[Seen] = []
     ends: dict[JobId, float] = {}
     next_share = dict.fromkeys(work, 0)
@@ -118,7 +119,7 @@ _SERVED = ("resnet-50", "vgg-16", "resnext-110", "inception-bn", "seq2seq", "cnn
 
 
 def _look(
-    cluster: SimCluster, snapshot: Snapshot, books: tuple[Progress, Linear], next_share: dict[JobId, int]
+    cluster: SimCluster, snapshot: Snapshot, books: tuple[ProgressBook, LinearBook], next_share: dict[JobId, int]
 ) -> list[Seen]:
     """Of every job that has just passed one of the shares: the truth and what each method says."""
     truth = cluster.truth(snapshot)
@@ -145,7 +146,7 @@ def _look(
     ]  # fmt: skip
 
 
-def _line(book: Linear, job: Job, now: float) -> float:
+def _line(book: LinearBook, job: Job, now: float) -> float:
     """Plain linear extrapolation over the whole life of the job."""
     track = book.tracks.get(job.id)
     if track is None or track.last.step <= track.first.step or job.steps is None:

@@ -13,7 +13,7 @@ from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.cycle.loop import run
 from headway.estimates.models.scaling import plain_speed
-from headway.estimates.oracle import Nothing
+from headway.estimates.plain_books import NoEstimates
 from headway.record.lines import Head, pack_decision
 from headway.record.log import read
 from headway.record.replay import ReplayCluster
@@ -32,7 +32,7 @@ def replay(
     name = policy or head.policy
     chosen = make_policy(name, list(settings) or ([] if policy else head.settings.get("set", [])))
     cluster = ReplayCluster(log, plain_speed)
-    run(cluster, chosen, Nothing())
+    run(cluster, chosen, NoEstimates())
     differences = cluster.differences
     if json:
         print(json_.dumps({

@@ -17,7 +17,8 @@ from headway.core.policy import Policy
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.models.scaling import plain_speed
-from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
+from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, Truth
+from headway.estimates.progress import ProgressBook
 from headway.policies.admit import with_queues
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.rounds import in_rounds
@@ -123,21 +124,21 @@ def make_book(estimates: str, truth: Truth | None = None, speed: SpeedAt = plain
         case "oracle":
             if truth is None:
                 raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return Oracle(truth, speed)
+            return OracleBook(truth, speed)
         case "declared":
-            return Declared()
+            return DeclaredBook()
         case "progress":
-            return Progress()
+            return ProgressBook()
         case "linear":
-            return Linear()
+            return LinearBook()
         case "none":
-            return Nothing()
+            return NoEstimates()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
 
 
 def after(book: Book, log: Path | None) -> Book:
     """The book with what jobs of an earlier run have shown, where that run left a log that is soon read."""
-    if not isinstance(book, Progress) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
+    if not isinstance(book, ProgressBook) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
         return book
     return remembered(snapshots(log))
 

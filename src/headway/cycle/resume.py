@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from headway.core.plan import Plan
 from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
-from headway.estimates.progress import Progress
+from headway.estimates.progress import ProgressBook
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
@@ -24,11 +24,11 @@ def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
     return resumed
 
 
-def remembered(past: Iterable[Snapshot]) -> Progress:
+def remembered(past: Iterable[Snapshot]) -> ProgressBook:
     """A book that knows what jobs of an earlier run have shown, and nothing of those that had not finished: they report
     anew.
     """
-    book = Progress()
+    book = ProgressBook()
     for snapshot in past:
         book = book.fold(snapshot)
-    return Progress(history=book.history)
+    return ProgressBook(history=book.history)

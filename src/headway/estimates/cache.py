@@ -21,7 +21,7 @@ from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.snapshot import Snapshot
 from headway.estimates.fit.history import History
-from headway.estimates.like import Like, Likes
+from headway.estimates.fit.like import Like, Likes
 
 NOT_SILENT = np.inf
 GroupKey = tuple[object, ...]

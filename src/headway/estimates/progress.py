@@ -20,15 +20,15 @@ from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Known, Row
-from headway.estimates.declared import declared_beliefs
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History
+from headway.estimates.fit.like import Like, asked_setting
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.shapes import Length
 from headway.estimates.fit.speed import Fit, Setting, workers_per_node
 from headway.estimates.fit.track import Track, Where
-from headway.estimates.like import Like, asked_setting
 from headway.estimates.models.scaling import plain_speed
+from headway.estimates.plain_books import declared_beliefs
 
 CURVE_SPREAD = 0.6
 """When a loss stops falling is known no better than this."""
@@ -47,13 +47,13 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ProgressBook:
     tracks: Mapping[JobId, Track] = field(default_factory=dict)
     history: History = History()
     known: Known = field(default_factory=Known, compare=False, repr=False)
     """Answers worked out before; nothing that is believed rests on it."""
 
-    def fold(self, snapshot: Snapshot) -> Progress:
+    def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs = snapshot.jobs
         over = [row for row in snapshot.changed if jobs.is_over(row)]
         reported = [row for sample in snapshot.samples if (row := jobs.row_of.get(sample.job)) is not None]
@@ -73,7 +73,7 @@ class Progress:
                 if gone is not None and job.model:
                     self.known.retaught(tracks, job.model)
         self.known.owner = tracks
-        return Progress(tracks, history, self.known)
+        return ProgressBook(tracks, history, self.known)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(

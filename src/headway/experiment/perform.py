@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from headway.core.node import Nodes
 from headway.cycle.loop import Book, run
-from headway.estimates.oracle import Declared, Oracle, Progress
+from headway.estimates.plain_books import DeclaredBook, OracleBook
+from headway.estimates.progress import ProgressBook
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figures, Size
 from headway.experiment.kept import Kept, key_of
 from headway.policies.registry import POLICIES
@@ -54,10 +55,10 @@ def perform(case: Case, entry: Entry, seed: int) -> Outcome:
     cluster = SimCluster(Nodes.of(case.nodes), trace.jobs, case.world(trace, seed))
     tally = Tally()
     writer = LogWriter(None, Head("sim", entry.label, case.estimates, {}, seed, 0.0, trace.name), tally)
-    book: Book = Oracle(cluster.truth, cluster.speed_at)
+    book: Book = OracleBook(cluster.truth, cluster.speed_at)
     estimates = entry.estimates or case.estimates
     if estimates != "oracle":
-        book = Progress() if estimates == "progress" else Declared()
+        book = ProgressBook() if estimates == "progress" else DeclaredBook()
     policy = POLICIES[entry.policy](**entry.settings)
     run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
     writer.end(cluster.now, cluster.board.unfinished)

@@ -26,9 +26,8 @@ from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.estimates.models.accelerators import RELATIVE_SPEED
 from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import PARALLEL, computes
+from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
 
 PARALLEL_CPU = 0.97
 INSIDE = 0.5

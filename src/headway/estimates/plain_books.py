@@ -1,0 +1,135 @@
+"""The books that need no fitting: each turns what it knows into estimates. A policy cannot tell which book is open.
+
+`NoEstimates` knows nothing. `DeclaredBook` believes the user. `LinearBook` extrapolates the speed of the last half
+minute. `OracleBook` knows the truth, which only a simulator has. The book that fits models is in `progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headway.core.estimates import Beliefs, Counts, Estimates
+from headway.core.job import Job, JobId
+from headway.core.snapshot import Sample, Snapshot
+from headway.estimates.models.scaling import plain_speed
+
+WINDOW_SECONDS = 30.0
+"""`LinearBook` measures speed over this much of a job's recent past."""
+MOST_SAMPLES = 32
+"""More samples than this inside the window are thinned."""
+Truth = Callable[[Snapshot], Beliefs]
+
+
+@dataclass(frozen=True, slots=True)
+class NoEstimates:
+    """No estimates at all: asking for one is an error. Also for replays, whose log has the estimates."""
+
+    def fold(self, snapshot: Snapshot) -> NoEstimates:  # noqa: ARG002  the book's protocol
+        return self
+
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredBook:
+    """Believes the training time that the user declared."""
+
+    def fold(self, snapshot: Snapshot) -> DeclaredBook:  # noqa: ARG002  what was declared does not change
+        return self
+
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        return annotated(snapshot, lambda: declared_beliefs(snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class OracleBook:
+    """Knows the truth."""
+
+    truth: Truth
+    speed: Callable[[Job, Counts], float] = plain_speed
+
+    def fold(self, snapshot: Snapshot) -> OracleBook:  # noqa: ARG002  the truth needs no evidence
+        return self
+
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        return annotated(snapshot, lambda: self.truth(snapshot), self.speed)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBook:
+    """Expects that a job goes on at its recent speed. A report that goes backwards starts the measurement anew."""
+
+    tracks: Mapping[JobId, Recent] = field(default_factory=dict)
+
+    def fold(self, snapshot: Snapshot) -> LinearBook:
+        if not snapshot.samples:
+            return self
+        tracks = dict(self.tracks)
+        for sample in snapshot.samples:
+            track = tracks.get(sample.job)
+            tracks[sample.job] = Recent(sample, (sample,)) if track is None else track.extended(sample)
+        for row in snapshot.changed:
+            if snapshot.jobs.is_over(row):  # nothing more will be asked
+                tracks.pop(snapshot.jobs.job(row).id, None)
+        return LinearBook(tracks)
+
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        return annotated(snapshot, lambda: self._beliefs(snapshot))
+
+    def _beliefs(self, snapshot: Snapshot) -> Beliefs:
+        declared = declared_beliefs(snapshot)
+        left, at, burning = declared.left.copy(), declared.at.copy(), np.array(declared.burning)
+        for job_id, track in self.tracks.items():
+            row = snapshot.jobs.row_of.get(job_id)
+            if row is None or row >= snapshot.jobs.count:
+                continue
+            total = track.last.total_steps or snapshot.jobs.job(row).steps
+            seconds = None if total is None else track.seconds_left(total)
+            if seconds is not None:
+                left[row], at[row] = seconds, track.last.at
+        return Beliefs(left, at, burning)
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What one job has reported: its first sample, and those inside the window, the newest last."""
+
+    first: Sample
+    samples: tuple[Sample, ...]
+
+    @property
+    def last(self) -> Sample:
+        return self.samples[-1]
+
+    def seconds_left(self, total_steps: int) -> float | None:
+        """By the speed between the oldest sample and the newest; None before there is a speed."""
+        oldest, last = self.samples[0], self.last
+        steps, seconds = last.step - oldest.step, last.at - oldest.at
+        if steps <= 0 or seconds <= 0:
+            return None
+        return max(0.0, (total_steps - last.step) * seconds / steps)
+
+    def extended(self, sample: Sample) -> Recent:
+        if sample.step < self.last.step:
+            return Recent(sample, (sample,))
+        recent = tuple(old for old in self.samples if sample.at - old.at <= WINDOW_SECONDS) or (self.last,)
+        if len(recent) > MOST_SAMPLES:
+            recent = recent[::2]
+        return Recent(self.first, (*recent, sample))
+
+
+def annotated(
+    snapshot: Snapshot, source: Callable[[], Beliefs], speed: Callable[[Job, Counts], float] = plain_speed
+) -> Snapshot:
+    """The snapshot with estimates that are computed when first asked for."""
+    jobs = snapshot.jobs
+    return snapshot.with_estimates(Estimates(source, lambda row, counts: speed(jobs.job(row), counts)))
+
+
+def declared_beliefs(snapshot: Snapshot) -> Beliefs:
+    jobs = snapshot.jobs
+    return Beliefs(jobs.declared - jobs.attained, jobs.since, jobs.training())
