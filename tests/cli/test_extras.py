@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ["aiohttp", "uvloop", "cryptography", "jax", "matplotlib", "sklearn"]
+EXTRAS = ["aiohttp", "uvloop", "cryptography", "jax", "matplotlib"]
 BARE = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\n"
 CALL = BARE + "from headway.cli import main\nsys.argv = ['headway', *sys.argv[1:]]\nmain()\n"
 

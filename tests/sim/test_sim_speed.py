@@ -11,7 +11,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Start
 from headway.core.states import State
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.estimates.models.profiles import Layout, Measured
+from headway.estimates.models.profiles import Layout, MeasuredProfile
 from headway.sim.cluster import SimCluster, World
 from headway.sim.sharing import Sharing
 from headway.sim.speed import ALONE, Company, Speed
@@ -143,7 +143,7 @@ def test_a_profile_measures_against_the_asked_for_size() -> None:
 
 
 def test_measured_points_are_used_as_they_are_and_between_them_something_between() -> None:
-    form = Measured({(1, 1): 10.0, (4, 1): 36.0, (4, 4): 20.0})
+    form = MeasuredProfile({(1, 1): 10.0, (4, 1): 36.0, (4, 4): 20.0})
     assert form(Layout(4, 0, 4, 1.0)) == 20.0
     assert 10.0 < form(Layout(2, 0, 1, 1.0)) < 20.0
 

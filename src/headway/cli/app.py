@@ -26,7 +26,7 @@ COMMANDS = {
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 
-EXTRAS = {"schedule": "kube", "submit": "kube", "jobs": "kube", "lab": "lab", "predict": "predict"}
+EXTRAS = {"schedule": "kube", "submit": "kube", "jobs": "kube", "lab": "lab"}
 HELP = "A scheduler for deep-learning training that knows how much headway each job is making."
 
 

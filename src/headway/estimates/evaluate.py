@@ -10,15 +10,13 @@ from statistics import median
 import numpy as np
 
 from headway.core.node import FloatArray
-from headway.estimates.fit import curve, shapes
+from headway.estimates.fit import shapes
+from headway.estimates.fit.target import known_length
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 WORST = 10.0
 """An error that is larger, or no answer at all, counts as this."""
 MOST_SHAPES_PER_MODEL = 6
-
-FEW = 0.12
-"""Spread of a length that a single like job has shown."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -71,13 +69,6 @@ def by_line(points: Points, target: float) -> float | None:
     return left if left >= 0 else math.inf
 
 
-def by_curve(points: Points, target: float) -> float | None:
-    """The family that forecasts best."""
-    sign = 1.0 if curve.falling([value for _, value in points], target) else -1.0
-    found = curve.fit([(at, sign * value) for at, value in points])
-    return None if found is None else max(0.0, found.steps_to(sign * target) - points[-1][0])
-
-
 def by_shapes(
     points: Points, target: float, now: float, library: FloatArray, known: tuple[float, float] | None = None
 ) -> float | None:
@@ -102,16 +93,6 @@ def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
         for shape in many[:: max(1, len(many) // MOST_SHAPES_PER_MODEL)][:MOST_SHAPES_PER_MODEL]
     ]
     return np.concatenate([shapes.plain_shapes(), np.stack(few)]) if few else shapes.plain_shapes()
-
-
-def known_length(ways: Iterable[Way]) -> tuple[float, float] | None:
-    """Median and spread of lengths; None where there is no job to learn from."""
-    lengths = [math.log(way.length) for way in ways if way.length > 0]
-    if not lengths:
-        return None
-    middle = median(lengths)
-    away = 1.48 * median(abs(one - middle) for one in lengths)
-    return math.exp(middle), max(0.05, away, FEW / len(lengths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +122,7 @@ def evaluate_targets(ways: Sequence[Way], per_model: int, told: Callable[[float]
         library, own = library_of(ways, model), models.setdefault(model, [[] for _ in SHARES])
         for way in many[:: max(1, len(many) // per_model)][:per_model]:
             jobs += 1
-            known = known_length([other for other in many if other.like == way.like and other is not way])
+            known = known_length([o.length for o in many if o.like == way.like and o is not way and o.length > 0])
             for place, share in enumerate(SHARES):
                 for method, error in enumerate(_answers(way, share, library, everything, known)):
                     if error is None:

@@ -25,7 +25,7 @@ from headway.estimates.fit.history import History
 from headway.estimates.fit.like import Like, asked_setting
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.shapes import Length
-from headway.estimates.fit.speed import Fit, Setting, workers_per_node
+from headway.estimates.fit.speed import Setting, SpeedFit, workers_per_node
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import declared_beliefs
@@ -108,7 +108,7 @@ class ProgressBook:
         if track is None:
             expected = self.history.step(job, asked)
             if expected is not None and setting != asked:
-                model = Fit(prior.form, prior.coefficients)
+                model = SpeedFit(prior.form, prior.coefficients)
                 expected = Guess(expected.seconds / model.relative(setting, asked), expected.spread).vaguer(
                     prior.spread
                 )
@@ -237,7 +237,7 @@ class ProgressBook:
         prior = self.history.prior(job, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None or track.doubt.basis is not None:
-            return Fit(prior.form, prior.coefficients).relative(setting, asked)
+            return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
         if counts == track.placement.counts:
             setting = track.setting
         return track.fitted(prior).relative(setting, asked)

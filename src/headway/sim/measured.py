@@ -18,7 +18,7 @@ from statistics import median
 
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.estimates.models.profiles import Measured, Profile
+from headway.estimates.models.profiles import MeasuredProfile, Profile
 
 Points = dict[tuple[int, int], float]
 
@@ -30,7 +30,7 @@ def load_profiles(folder: Path) -> Mapping[str, Profile]:
     profiles = dict(BUILT_IN)
     for read in (_gangs, _servers, _divided, _gavel):
         for model, (points, by_servers) in read(folder).items():
-            form = Measured(points, by_servers)
+            form = MeasuredProfile(points, by_servers)
             known = profiles.get(model)
             profiles[model] = Profile(form=form) if known is None else replace(known, form=form, error=0.0)
     return profiles

@@ -12,7 +12,7 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.estimates.models.profiles import AllReduce, Form, Layout, Servers
+from headway.estimates.models.profiles import AllReduce, Layout, ProfileForm, Servers
 from headway.estimates.models.scaling import computes
 from headway.sim.speed import Company, Speed, SpeedOf
 
@@ -46,7 +46,7 @@ def _metered(speed: Speed, job: Job, placement: Placement, nodes: Nodes) -> floa
     return used / 1000.0
 
 
-def computing(form: Form, layout: Layout) -> float:
+def computing(form: ProfileForm, layout: Layout) -> float:
     """The share of a step in which workers compute."""
     throughput = form(layout)
     if throughput <= 0:

@@ -1,8 +1,7 @@
 """Loss against steps: several families, the best by forecasting what was held back, and what it says of the future.
 
 Each family is floor + drop · shape(steps) with a drop that is not negative and one number inside the shape, which is
-searched on a grid while floor and drop are solved for: fits never fail to converge, and cost the same each time. A
-metric that grows is turned round first (`falling`).
+searched on a grid while floor and drop are solved for: fits never fail to converge, and cost the same each time.
 
     inverse      1 / (1 + u/q)              power   (1 + u/u1)^-q
     exponential  exp(-u/q)                  log     -log(1 + u/q)
@@ -52,7 +51,7 @@ FAMILIES: dict[str, tuple[Shape, FloatArray]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class LossCurve:
     family: str
     floor: float
     drop: float
@@ -60,34 +59,11 @@ class Curve:
     scale: float
     """Steps of one unit."""
     first: float
-    error: float
-    """Standard deviation of what was seen about the curve."""
 
     def loss(self, step: float) -> float:
         shape, _ = FAMILIES[self.family]
         at = shape(np.array([max(0.0, step) / self.scale]), np.array([self.inner]), self.first)
         return self.floor + self.drop * float(at[0])
-
-    def steps_to(self, target: float) -> float:
-        """The step at which the curve comes down to the target; infinite where it never does."""
-        if self.drop <= 0:
-            return 0.0 if self.floor <= target else math.inf
-        value = (target - self.floor) / self.drop
-        if self.family == "log":
-            return self.scale * self.inner * math.expm1(-value) if value > -700 else math.inf
-        if value <= 0:
-            return math.inf
-        if value >= 1:
-            return 0.0
-        match self.family:
-            case "inverse":
-                units = self.inner * (1.0 / value - 1.0)
-            case "power":
-                log = -math.log(value) / self.inner
-                units = self.first * math.expm1(log) if log < 700 else math.inf
-            case _:
-                units = -self.inner * math.log(value)
-        return self.scale * units
 
     def steps_to_converge(self, threshold: float = 0.01, window: float = 0.1) -> float:
         """The step from which the loss falls by at most `threshold` of all its fall while steps grow by `window`."""
@@ -107,12 +83,6 @@ class Curve:
         return high
 
 
-def falling(values: Sequence[float], target: float | None = None) -> bool:
-    """Whether smaller is better: as the target lies, else as the values go."""
-    first = values[0]
-    return (target if target is not None else values[-1]) <= first
-
-
 def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> tuple[tuple[float, float], ...]:
     """At most so many points: neighbours are averaged in pairs, the newest few stay as they are."""
     if len(points) <= most:
@@ -123,7 +93,7 @@ def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> t
     return (*pairs, *(old[-1:] if len(old) % 2 else ()), *new)
 
 
-def fit(points: Sequence[tuple[float, float]]) -> Curve | None:
+def fit(points: Sequence[tuple[float, float]]) -> LossCurve | None:
     """The family that best foretells the last third from what came before, fitted to all. None below four points."""
     if len(points) < LEAST_POINTS:
         return None
@@ -140,7 +110,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Curve | None:
     return _fitted(best, steps, losses)
 
 
-def _fitted(family: str, steps: FloatArray, losses: FloatArray) -> Curve:
+def _fitted(family: str, steps: FloatArray, losses: FloatArray) -> LossCurve:
     shape, grid = FAMILIES[family]
     scale = float(steps[-1])
     u = steps / scale
@@ -152,7 +122,7 @@ def _fitted(family: str, steps: FloatArray, losses: FloatArray) -> Curve:
         best = int(square.argmin())
         inner, found = float(grid[best]), (float(floor[best]), float(drop[best]))
         grid = np.geomspace(grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)], 17)
-    return Curve(family, *found, inner, scale, first, math.sqrt(float(square[best])))
+    return LossCurve(family, *found, inner, scale, first)
 
 
 def _solved(g: FloatArray, losses: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -2,16 +2,14 @@
 
 `Durations` keeps a running histogram for each kind of job, from the most alike (user, queue, model, size) to all jobs,
 and answers with quantiles of the most alike kind that has enough. It is robust: one job of a month among a hundred of
-an hour moves nothing. `trees` (with the extra `predict`) learns how far to follow it from a table of finished jobs.
+an hour moves nothing.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,11 +112,6 @@ class Durations:
             changed[kind] = changed.get(kind, Histogram()).add(seconds)
         return Durations(changed)
 
-    def predict(self, job: Job) -> tuple[float, float] | None:
-        """Median seconds and spread as a share (from the quartiles); None before enough jobs have finished."""
-        found = self.most_alike(job)
-        return None if found is None else found.left(0.0)
-
     def most_alike(self, job: Job) -> Histogram | None:
         """Of the most alike kind that has enough jobs."""
         for kind in kinds(job):
@@ -126,78 +119,3 @@ class Durations:
             if histogram is not None and histogram.count >= ENOUGH:
                 return histogram
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Trees:
-    """Boosted trees on how far jobs are off what like jobs took lately, as a logarithm."""
-
-    model: Any
-    codes: Mapping[tuple[str, str], int]
-
-    def predict(self, jobs: Sequence[Job], durations: Durations) -> FloatArray:
-        """`durations`: what like jobs took lately, which says more than what was so when the trees were grown."""
-        return self.corrected(jobs, [_lately(durations, job) for job in jobs])
-
-    def corrected(self, jobs: Sequence[Job], lately: Sequence[tuple[float, ...]]) -> FloatArray:
-        base = np.array([known[0] for known in lately])
-        seconds: FloatArray = np.exp(base + self.model.predict(_features(jobs, lately, self.codes)))
-        return seconds
-
-
-def trees(jobs: Sequence[Job], seconds: Sequence[float], seed: int = 0) -> Trees:
-    """Learns from finished jobs, in order of submission. Needs the extra `predict`."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    codes: dict[tuple[str, str], int] = {}
-    for job in jobs:
-        for pair in _names(job):
-            codes.setdefault(pair, len(codes))
-    lately = replayed(jobs, seconds)
-    off = np.log(np.maximum(1.0, np.array(seconds, float))) - np.array([known[0] for known in lately])
-    model = HistGradientBoostingRegressor(
-        loss="absolute_error", max_iter=150, max_leaf_nodes=31, min_samples_leaf=20, learning_rate=0.08,
-        early_stopping=False, random_state=seed,
-    )  # fmt: skip
-    model.fit(_features(jobs, lately, codes), off)
-    return Trees(model, codes)
-
-
-def replayed(jobs: Sequence[Job], seconds: Sequence[float]) -> list[tuple[float, ...]]:
-    """What like jobs had taken by the time that each job was submitted, had every job started at once."""
-    durations, lately = Durations(), []
-    ended: list[tuple[float, int]] = []
-    for number in sorted(range(len(jobs)), key=lambda number: jobs[number].submit):
-        job = jobs[number]
-        while ended and ended[0][0] <= job.submit:
-            durations = durations.add(jobs[ended[0][1]], seconds[heapq.heappop(ended)[1]])
-        lately.append((number, _lately(durations, job)))
-        heapq.heappush(ended, (job.submit + seconds[number], number))
-    return [one for _, one in sorted(lately)]
-
-
-def _lately(durations: Durations, job: Job) -> tuple[float, ...]:
-    """Quartiles of the most alike kind, as logarithms; zeros where nothing is known."""
-    found = durations.predict(job)
-    if found is None:
-        return (0.0, 0.0)
-    return (math.log(max(1.0, found[0])), found[1])
-
-
-def _names(job: Job) -> tuple[tuple[str, str], ...]:
-    return (("user", job.user), ("queue", job.queue), ("model", job.model))
-
-
-def _features(
-    jobs: Sequence[Job], lately: Sequence[tuple[float, ...]], codes: Mapping[tuple[str, str], int]
-) -> FloatArray:
-    """Names as numbers in order of appearance, size, the hour and day of submission, and what like jobs took."""
-    rows = [
-        (
-            *(float(codes.get(pair, -1)) for pair in _names(job)), float(job.replicas), job.submit % 86_400.0,
-            job.submit // 86_400.0 % 7.0, -1.0 if job.steps is None else float(job.steps), *known,
-        )
-        for job, known in zip(jobs, lately, strict=True)
-    ]  # fmt: skip
-    table: FloatArray = np.array(rows, float).reshape(len(jobs), 9)
-    return table

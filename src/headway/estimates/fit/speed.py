@@ -6,7 +6,6 @@ the measurements, and leaves it as measurements at other sizes come in. With w w
 
     gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w        all-reduce
     sync    c0/w + c1/(w·cpu) + c2 + c3·w/p + c4·w + c5·p                       after Optimus
-    async   c0/w + c1/(w·cpu) + c2 + c3/p + c4·p/w                              after Optimus
 
 Compute (c0) is that of the asked-for accelerator and shrinks on a faster one; c1 is the part that more cpu speeds up,
 as in Amdahl's law, with cpu relative to what was asked; c2 is what no replica divides, such as the exchange that grows
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.job import Job
-from headway.core.node import FloatArray, Nodes
+from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.estimates.models.profiles import Layout
@@ -42,7 +41,6 @@ Coefficients = tuple[float, ...]
 class Form(enum.Enum):
     GANG = "gang"
     SYNC = "sync"
-    ASYNC = "async"
 
     @classmethod
     def of(cls, job: Job) -> Form:
@@ -108,9 +106,7 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
         crosses = layout.nodes > 1
         return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w)
     far = 1.0 - (1.0 - INSIDE) * layout.local
-    if form is Form.SYNC:
-        return (*compute, layout.distance(INSIDE) * w / p, far * w, float(p))
-    return (*compute, far / p, p / w)
+    return (*compute, layout.distance(INSIDE) * w / p, far * w, float(p))
 
 
 def plain_prior(form: Form, asked: Setting) -> Coefficients:
@@ -131,25 +127,14 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """Coefficients and how sure they are."""
-
+class SpeedFit:
     form: Form
     coefficients: Coefficients
-    covariance: FloatArray | None = None
-    """Of the coefficients; None where they are the prior's."""
     prior_spread: float = PRIOR_SPREAD
 
     def seconds(self, setting: Setting) -> float:
         """Per step."""
         return sum(c * x for c, x in zip(self.coefficients, terms(self.form, setting), strict=True))
-
-    def spread(self, setting: Setting) -> float:
-        """Standard deviation of `seconds`, as a share of it."""
-        if self.covariance is None:
-            return self.prior_spread
-        x, seconds = np.array(terms(self.form, setting)), self.seconds(setting)
-        return math.sqrt(max(0.0, float(x @ self.covariance @ x))) / seconds if seconds > 0 else math.inf
 
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting over that in the asked-for one."""
@@ -169,13 +154,13 @@ def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coef
     return tuple(scale * c for c in prior)
 
 
-def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD) -> Fit:
+def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD) -> SpeedFit:
     """The non-negative coefficients nearest to measurements and prior, each weighed by how sure it is."""
     if not seen:
-        return Fit(form, prior, None, prior_spread)
+        return SpeedFit(form, prior, prior_spread)
     start = scaled(prior, form, seen)
     if len({one.setting for one in seen}) < 2:
-        return Fit(form, start, None, prior_spread)
+        return SpeedFit(form, start, prior_spread)
     from scipy.optimize import nnls
 
     x = np.array([terms(form, one.setting) for one in seen])
@@ -189,13 +174,4 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     left = np.concatenate([rows, np.diag(share)])
     right = np.concatenate([sure, share * np.array(start)])
     found, _ = nnls(left, right)
-    covariance: FloatArray = np.linalg.inv(left.T @ left)
-    return Fit(form, tuple(float(c) for c in found), covariance, prior_spread)
-
-
-def best_form(forms: Sequence[Form], seen: Sequence[Observation], priors: Sequence[Coefficients]) -> Fit:
-    """The form that explains the measurements best; the first where there is little to choose from."""
-    fits = [fit(form, seen, prior) for form, prior in zip(forms, priors, strict=True)]
-    errors = [sum((math.log(max(1e-12, f.seconds(one.setting)) / one.seconds)) ** 2 for one in seen) for f in fits]
-    best = min(range(len(fits)), key=errors.__getitem__)
-    return fits[0] if len(seen) < 4 or errors[best] > 0.5 * errors[0] else fits[best]
+    return SpeedFit(form, tuple(float(c) for c in found), prior_spread)

@@ -47,12 +47,7 @@ class Reached:
 
     def known(self) -> tuple[float, float] | None:
         """Median and spread of lengths; None where there is no job to learn from."""
-        if not self.lengths:
-            return None
-        logs = [math.log(one) for one in self.lengths]
-        middle = median(logs)
-        away = 1.48 * median(abs(one - middle) for one in logs)
-        return math.exp(middle), max(LEAST_SPREAD, away, FEW / len(logs))
+        return known_length(self.lengths)
 
     def library(self) -> FloatArray:
         """Their shapes beside the plain ones."""
@@ -61,6 +56,16 @@ class Reached:
 
 
 NOBODY = Reached()
+
+
+def known_length(lengths: Sequence[float]) -> tuple[float, float] | None:
+    """Median and spread of lengths; None where there is none."""
+    if not lengths:
+        return None
+    logs = [math.log(one) for one in lengths]
+    middle = median(logs)
+    away = 1.48 * median(abs(one - middle) for one in logs)
+    return math.exp(middle), max(LEAST_SPREAD, away, FEW / len(logs))
 
 
 def steps_to(target: Target, points: Points, step: int, like: Reached = NOBODY) -> Length | None:

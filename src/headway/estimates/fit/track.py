@@ -17,7 +17,7 @@ from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.shapes import Length
-from headway.estimates.fit.speed import Coefficients, Fit, Form, Observation, Setting, fit
+from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, fit
 from headway.estimates.fit.target import Reached, steps_to
 
 MOST_SETTINGS = 12
@@ -142,7 +142,7 @@ class Track:
         others = tuple(one for one in self.seen if one.setting != self.setting)
         return (*others, Observation(self.setting, now.seconds, now.spread))
 
-    def fitted(self, prior: Prior) -> Fit:
+    def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, as far as it has shown one."""
         seen = tuple(_rounded(one) for one in self.observations())
         if self.memo.fit_of != (prior, seen):
@@ -223,7 +223,7 @@ class Memo:
     guess_of: Pace | None = None
     guess: Guess | None = None
     fit_of: object = None
-    fit: Fit | None = None
+    fit: SpeedFit | None = None
     curve_of: object = None
     steps: float = math.inf
     length_of: object = None

@@ -2,7 +2,7 @@
 
 Two forms, each with coefficients that can be fitted. `AllReduce`: replicas that compute at a fixed batch each and then
 exchange gradients, over one node or over several. `Servers`: workers that push to and pull from parameter servers,
-with one batch divided among the workers. `Measured` looks up points instead.
+with one batch divided among the workers. `MeasuredProfile` looks up points instead.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _best(workers: int, servers: int, per_node: int) -> Layout:
     return Layout.on([number // per_node for number in range(workers)], [number % nodes for number in range(servers)])
 
 
-class Form(Protocol):
+class ProfileForm(Protocol):
     def __call__(self, layout: Layout) -> float:
         """Work per second, in units that are the same for all layouts of one model."""
 
@@ -141,7 +141,7 @@ class Servers:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredProfile:
     """Points as measured: (workers, nodes or servers) to work per second. In between, and beyond, by nearest points."""
 
     points: Mapping[tuple[int, int], float]
@@ -185,7 +185,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    form: Form
+    form: ProfileForm
     curve: Curve = Curve()
     accelerators: Mapping[str, float] = field(default_factory=dict)
     """Speed of one replica by type, relative to the type on which the form was measured."""

@@ -1,4 +1,4 @@
-"""Fits find the coefficients that made the measurements, start from a prior, and say how sure they are."""
+"""Fits find the coefficients that made the measurements and start from a prior."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.estimates.fit.speed import (
-    Fit,
     Form,
     Observation,
     Setting,
-    best_form,
+    SpeedFit,
     fit,
     plain_prior,
     terms,
@@ -34,12 +33,10 @@ def _setting(workers, servers=0, nodes=1, cpu=1.0, accelerator=1.0):
 GRID = {
     Form.GANG: [_setting(w, 0, n, cpu) for w in (1, 2, 4, 8, 16) for n in (1, 2) if n <= w for cpu in (0.5, 1.0, 2.0)],
     Form.SYNC: [_setting(w, p, 2, cpu) for w in (1, 2, 4, 8) for p in (1, 2, 4) for cpu in (0.5, 1.0)],
-    Form.ASYNC: [_setting(w, p, 2, cpu) for w in (1, 2, 4, 8) for p in (1, 2, 4) for cpu in (0.5, 1.0)],
 }
 TRUE = {
     Form.GANG: (0.2, 0.5, 0.06, 0.05, 0.3),
     Form.SYNC: (0.1, 0.4, 0.3, 0.4, 0.02, 0.01),
-    Form.ASYNC: (0.1, 0.4, 0.02, 0.2, 0.05),
 }
 
 
@@ -84,21 +81,12 @@ def test_a_second_size_sharpens_the_fit():
     one = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01)], prior)
     two = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01), Observation(_setting(8), 0.9, 0.01)], prior)
     assert abs(two.seconds(_setting(8)) / 0.9 - 1) < 0.03 < abs(one.seconds(_setting(8)) / 0.9 - 1)
-    assert two.spread(_setting(8)) < one.spread(_setting(8))
-    assert two.spread(_setting(8)) < two.spread(_setting(32, 0, 4)), "what was not seen is less sure"
 
 
 def test_more_workers_on_one_server_may_slow_a_job_down_and_the_fit_says_so():
     seen = [Observation(_setting(w, 1, 2), 0.3 / w + 0.05 + 0.4 * w, 0.02) for w in (1, 2, 4)]
     found = fit(Form.SYNC, seen, plain_prior(Form.SYNC, _setting(2, 1, 2)))
     assert found.seconds(_setting(8, 1, 2)) > found.seconds(_setting(4, 1, 2)) > found.seconds(_setting(1, 1, 2))
-
-
-def test_the_form_that_fits_is_chosen():
-    seen = _seen(Form.ASYNC, (0.1, 0.2, 0.0, 0.9, 0.0), 0.005)
-    priors = [plain_prior(form, _setting(4, 2)) for form in (Form.SYNC, Form.ASYNC)]
-    assert best_form((Form.SYNC, Form.ASYNC), seen, priors).form is Form.ASYNC
-    assert best_form((Form.SYNC, Form.ASYNC), seen[:2], priors).form is Form.SYNC
 
 
 @settings(max_examples=60, deadline=None)
@@ -113,13 +101,12 @@ def test_any_measurements_give_finite_positive_seconds(form, points):
     for setting in (_setting(1, 1), _setting(64, 8, 8), *(one.setting for one in seen)):
         assert 0 <= found.seconds(setting) < 1e9
         assert np.isfinite(found.seconds(setting))
-        assert found.spread(setting) >= 0
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.floats(0.1, 2.0), st.floats(1.0, 3.0))
 def test_faster_machines_and_more_cpu_never_slow_a_job(workers, cpu, accelerator):
-    found = Fit(Form.GANG, TRUE[Form.GANG])
+    found = SpeedFit(Form.GANG, TRUE[Form.GANG])
     base = found.seconds(_setting(workers, cpu=cpu))
     assert found.seconds(_setting(workers, cpu=cpu * 2)) <= base
     assert found.seconds(_setting(workers, cpu=cpu, accelerator=accelerator)) <= base
