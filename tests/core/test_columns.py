@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.estimates import Beliefs, Estimates
 from headway.core.job import Can
 from headway.core.jobs import columns as columns_module
 from headway.core.jobs.row import MUTABLE, WRITE_ONCE, JobRow
@@ -122,15 +121,6 @@ def test_a_view_knows_whether_somebody_forbids_stopping_or_changes_size():
     assert not Jobs(table).all_can_stop
     assert Jobs(table).any_elastic
     assert before.all_can_stop
-
-
-@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 50), st.booleans()), min_size=1, max_size=30), st.data())
-def test_time_left_of_some_is_time_left_of_all_at_those(rows, data):
-    left, at, burning = (np.array(column) for column in zip(*rows, strict=True))
-    left[data.draw(st.integers(0, len(left) - 1))] = np.nan
-    estimates = Estimates(lambda: Beliefs(left.astype(float), at.astype(float), burning.astype(bool)))
-    some = np.array(data.draw(st.lists(st.integers(0, len(left) - 1))), np.intp)
-    assert np.array_equal(estimates.left_of(some, 60.0), estimates.left(60.0)[some], equal_nan=True)
 
 
 def test_few_and_many_are_ranked_alike():

@@ -146,7 +146,7 @@ def test_garbage_degrades_to_what_was_declared_and_says_so(name):
     for sample in (*_steady(), *samples):
         book = book.fold(replace(snapshot, samples=(sample,)))
     assert _estimate(book, snapshot)[:2] == (470.0, basis)
-    assert BASES[basis] in book.why(snapshot, 0)
+    assert BASES[basis] in book.annotate(snapshot).estimates.of(0, snapshot.now).sentence
     assert book.annotate(snapshot).estimates.growth()[0][0] == Growth.UNKNOWN
 
 
@@ -167,7 +167,7 @@ def test_a_silent_job_is_no_longer_believed_and_a_stopped_one_is_not_silent():
     book = _fed(_steady(), snapshot)
     assert _estimate(book, replace(snapshot, now=190.0))[1] is Basis.STEPS
     assert _estimate(book, snapshot)[:2] == (4700.0, Basis.SILENT)
-    assert "280 s ago" in book.why(snapshot, 0)
+    assert "(last: step 200 of 1000, 280 s ago)" in book.annotate(snapshot).estimates.of(0, 300.0).sentence
     assert _estimate(book, a_snapshot(waiting(job, attained=20.0), now=999.0))[1] is Basis.STEPS
     assert _estimate(book, a_snapshot(running(job, (0,), since=290.0, attained=20.0), now=300.0))[1] is Basis.STEPS
 
@@ -249,7 +249,7 @@ def test_folding_leaves_the_old_book_alone_and_asking_changes_nothing():
         _estimate(asked, replace(snapshot, now=now))
         asked.annotate(snapshot).estimates.speed(0, (1,))
     assert _estimate(asked, snapshot) == _estimate(old, snapshot)
-    assert old.fold(replace(snapshot, samples=())) is old
+    assert old.fold(replace(snapshot, samples=())) == old
 
 
 @pytest.mark.parametrize("policy", ["srtf", "backfill", "adaptive", "optimus", "elasticflow"])

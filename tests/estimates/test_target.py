@@ -47,7 +47,7 @@ def test_a_job_with_a_target_is_believed_to_end_there():
     assert basis is Basis.TARGET
     assert 2.0 < left < 100.0, "one curve of a model never seen says little"
     assert spread > 0.5
-    assert "target" in book.why(snapshot, 0)
+    assert "target" in book.annotate(snapshot).estimates.of(0, 20.0).sentence
     nearer = a_snapshot(running(replace(job, target=Target(value=0.25)), (0,)), now=20.0)
     assert _estimate(_fed(_to_target(upto=200), nearer), nearer)[0] < left
     capped = a_snapshot(running(replace(job, steps=210), (0,)), now=20.0)

@@ -52,7 +52,7 @@ class Run:
         for row, placement in snapshot.placements.items():
             job = snapshot.jobs.job(row).id
             self.kinds[job].add(Growth(int(growth[row])))
-            self.told.add(book.why(snapshot, row).partition(" (")[0])
+            self.told.add(book.annotate(snapshot).estimates.of(row, snapshot.now).sentence.partition(" (")[0])
             if not self.path[job]:
                 self.path[job].append(placement.nodes[0][0])
         for decision in decided.plan.decisions:

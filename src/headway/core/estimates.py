@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -123,12 +124,37 @@ class Beliefs(NamedTuple):
         return self.spread is not None
 
 
-class Estimates:
-    __slots__ = ("_beliefs", "_source", "_speed", "asked_speeds")
+SentenceSource = Callable[[int, Basis, float], str]
+"""Row, basis and the moment to a sentence for people."""
 
-    def __init__(self, source: Callable[[], Beliefs] | None = None, speed: SpeedSource | None = None) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the book believes of one job, to show to people."""
+
+    left: float
+    """Seconds of training left; NaN where nothing is known."""
+    spread: float
+    """Standard deviation of `left` as a share of it; NaN where it is not known."""
+    basis: Basis
+    sentence: str
+    """What the belief rests on."""
+
+
+class Estimates:
+    """What a book writes into a snapshot. Computed when first asked for."""
+
+    __slots__ = ("_beliefs", "_sentence", "_source", "_speed", "asked_speeds")
+
+    def __init__(
+        self,
+        source: Callable[[], Beliefs] | None = None,
+        speed: SpeedSource | None = None,
+        sentence: SentenceSource = lambda _row, basis, _now: BASES[basis],
+    ) -> None:
         self._source = source
         self._speed = speed
+        self._sentence = sentence
         self._beliefs: Beliefs | None = None
         self.asked_speeds: dict[tuple[int, Counts], float] = {}
         """By row and counts: what was asked of `speed` so far."""
@@ -184,6 +210,19 @@ class Estimates:
         if beliefs.basis is not None:
             return Basis(int(beliefs.basis[row]))
         return Basis.DECLARED if np.isfinite(beliefs.left[row]) else Basis.NOTHING
+
+    def of(self, row: int, now: float) -> Estimate:
+        """What is believed of one job, to show to people.
+
+        Ask after the cycle's log line was written: the log keeps the beliefs of cycles in which they were asked for.
+        """
+        if self._source is None:
+            return Estimate(np.nan, np.nan, Basis.NOTHING, "no estimates are made: choose --estimates")
+        beliefs, basis = self.beliefs, self.basis(row)
+        burnt = now - beliefs.at.item(row) if beliefs.burning[row] else 0.0
+        left = beliefs.left.item(row) - burnt
+        spread = np.nan if beliefs.spread is None else beliefs.spread.item(row)
+        return Estimate(left if np.isnan(left) else max(0.0, left), spread, basis, self._sentence(row, basis, now))
 
     def speed(self, row: int, counts: Counts) -> float:
         """How fast the job would train with so many replicas per role, relative to the asked-for size."""

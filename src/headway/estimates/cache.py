@@ -1,171 +1,219 @@
-"""What the book of progress has worked out so far, as columns by row, so that asking costs what changed.
+"""What the book of progress has computed so far, as columns by row, so that asking costs what changed.
 
-A row's belief is worked out anew when the job reported, changed its state, or like jobs taught something about its
-model; the others keep theirs. Jobs that never reported are told by groups: all that are alike have the same answer,
-and an answer is worked out again when what it rests on has changed.
+Example: of 5,000 jobs, two have reported since beliefs were last asked for. Two rows are computed, the others copied.
+A row is computed again when its job reported, changed its state, or when like jobs taught something about its model.
+Jobs that never reported are answered by group: jobs that are alike have the same answer.
 
-This is a memory of answers, not of evidence: with it and without it the book says the same.
+Everything here is a value: folding a snapshot makes another cache and leaves the old one as it is. With and without a
+cache the book believes the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.estimates import Basis, CodeArray
-from headway.core.job import Job, JobId
+from headway.core.job import Job
 from headway.core.jobs.view import Jobs
-from headway.core.node import FloatArray, Nodes
+from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.history import History
-from headway.estimates.fit.like import Like, Likes
+from headway.estimates.fit.like import Likes
 
 NOT_SILENT = np.inf
+FEW = 64
+"""Up to this many jobs are remembered as stale, however few there are."""
 GroupKey = tuple[object, ...]
+Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One job as its own reports tell it."""
+class BeliefRow:
+    """What one job's own reports say."""
 
     left: float
-    """Not a number where its reports do not tell."""
+    """NaN where its reports do not tell."""
     at: float
     spread: float
     basis: Basis
     odd: Basis
     """Why its reports are not believed; NOTHING where they are, or where there are none."""
     silent_at: float
-    """When they will not be believed any more, unless another one comes."""
+    """When its reports will no longer be believed, unless another one comes."""
     growth: int
     growth_since: float
 
 
-NO_REPORTS = Row(np.nan, 0.0, np.nan, Basis.NOTHING, Basis.NOTHING, NOT_SILENT, 0, np.nan)
-RowOf = Callable[[int], Row]
+NO_REPORTS = BeliefRow(np.nan, 0.0, np.nan, Basis.NOTHING, Basis.NOTHING, NOT_SILENT, 0, np.nan)
+ReadRow = Callable[[int], BeliefRow]
 
 
-def group_of(job: Job) -> GroupKey:
-    """Jobs with equal keys are told the same while they have not reported."""
-    return job.user, job.queue, job.model, job.roles, job.target
+class BeliefColumns(NamedTuple):
+    """The same by row. Filled where it is made, and never written again."""
 
-
-@dataclass(slots=True, eq=False)
-class Columns:
-    """By row."""
-
-    left: FloatArray
-    at: FloatArray
-    spread: FloatArray
-    basis: CodeArray
-    odd: CodeArray
-    silent_at: FloatArray
-    growth: CodeArray
-    growth_since: FloatArray
+    numbers: FloatArray
+    """(5, rows): left, at, spread, silent_at, growth_since."""
+    codes: CodeArray
+    """(3, rows): basis, odd, growth."""
     group: npt.NDArray[np.int32]
+    """The number of the job's group."""
     steps: FloatArray
-    """Training steps in all as the user said; not a number where he did not."""
+    """Training steps in all, as the user said; NaN where the user did not."""
+
+    @property
+    def left(self) -> FloatArray:
+        return self.numbers[0, :]
+
+    @property
+    def at(self) -> FloatArray:
+        return self.numbers[1, :]
+
+    @property
+    def spread(self) -> FloatArray:
+        return self.numbers[2, :]
+
+    @property
+    def silent_at(self) -> FloatArray:
+        return self.numbers[3, :]
+
+    @property
+    def growth_since(self) -> FloatArray:
+        return self.numbers[4, :]
+
+    @property
+    def basis(self) -> CodeArray:
+        return self.codes[0, :]
+
+    @property
+    def odd(self) -> CodeArray:
+        return self.codes[1, :]
+
+    @property
+    def growth(self) -> CodeArray:
+        return self.codes[2, :]
+
+    def copied(self, rows: Rows | None, count: int) -> BeliefColumns:
+        """A copy with `count` rows, the first of them these rows, or all; the others are still to be filled."""
+        old = self
+        if rows is not None:
+            old = BeliefColumns(self.numbers[:, rows], self.codes[:, rows], self.group[rows], self.steps[rows])
+        before = len(old.group)
+        numbers, codes = np.empty((len(self.numbers), count)), np.empty((len(self.codes), count), np.uint8)
+        numbers[:, :before], codes[:, :before] = old.numbers, old.codes
+        if count == before:
+            return BeliefColumns(numbers, codes, old.group, old.steps)
+        group, steps = np.empty(count, np.int32), np.empty(count)
+        group[:before], steps[:before] = old.group, old.steps
+        return BeliefColumns(numbers, codes, group, steps)
+
+    def fill(self, row: int, found: BeliefRow) -> None:
+        numbers, codes = self.numbers, self.codes
+        numbers[0, row], numbers[1, row], numbers[2, row] = found.left, found.at, found.spread
+        numbers[3, row], numbers[4, row] = found.silent_at, found.growth_since
+        codes[0, row], codes[1, row], codes[2, row] = found.basis, found.odd, found.growth
+
+
+_EMPTY = BeliefColumns(np.empty((5, 0)), np.empty((3, 0), np.uint8), np.empty(0, np.int32), np.empty(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Jobs with equal keys have the same answer while they have not reported."""
+
+    numbers: Mapping[GroupKey, int] = field(default_factory=dict)
+    examples: tuple[Job, ...] = ()
+    """One job of each group, by its number."""
+
+    def with_jobs(self, jobs: Iterable[Job]) -> tuple[Groups, list[int]]:
+        """The groups with these jobs in them, and the number of each job's group."""
+        numbers, examples, found = dict(self.numbers), list(self.examples), []
+        for job in jobs:
+            number = numbers.setdefault((job.user, job.queue, job.model, job.roles, job.target), len(examples))
+            if number == len(examples):
+                examples.append(job)
+            found.append(number)
+        return Groups(numbers, tuple(examples)), found
+
+
+class Answers(NamedTuple):
+    """What was computed when beliefs were asked for."""
+
+    serial: npt.NDArray[np.int64]
+    """The jobs, by arrival number: rows may be renumbered later."""
+    columns: BeliefColumns
+    groups: Groups
+    likes: Likes
+    """What like jobs tell, by group."""
 
     @classmethod
-    def empty(cls, size: int) -> Columns:
-        none, zero, codes = np.full(size, np.nan), np.zeros(size), np.zeros(size, np.uint8)
-        return cls(
-            none, zero, none.copy(), codes, codes.copy(), np.full(size, NOT_SILENT), codes.copy(), none.copy(),
-            np.zeros(size, np.int32), none.copy(),
-        )  # fmt: skip
+    def of(cls, jobs: Jobs, read: ReadRow) -> Answers:
+        """From nothing: every row is computed."""
+        return cls(jobs.serial[:0], _EMPTY, Groups(), Likes()).brought_up_to(jobs, (), read)
 
-    def set(self, row: int, found: Row) -> None:
-        self.left[row], self.at[row], self.spread[row] = found.left, found.at, found.spread
-        self.basis[row], self.odd[row], self.silent_at[row] = found.basis, found.odd, found.silent_at
-        self.growth[row], self.growth_since[row] = found.growth, found.growth_since
+    def brought_up_to(self, jobs: Jobs, stale: Iterable[int], read: ReadRow) -> Answers:
+        """The answers for the jobs as they are now: stale and new rows are computed, the others are taken over."""
+        rows, count, groups = self._rows_left(jobs), jobs.count, self.groups
+        before = len(self.serial) if rows is None else len(rows)
+        columns = self.columns.copied(rows, count)
+        if count > before:
+            new = jobs.jobs[before:count]
+            groups, columns.group[before:] = groups.with_jobs(new)
+            columns.steps[before:] = [np.nan if job.steps is None else job.steps for job in new]
+            for row in range(before, count):
+                columns.fill(row, read(row))
+        for serial in set(stale):
+            row_now = jobs.row_of_serial(serial)
+            if row_now is not None and row_now < before:
+                columns.fill(row_now, read(row_now))
+        return Answers(jobs.serial, columns, groups, self.likes.copy())
 
-    def resized(self, size: int, rows: npt.NDArray[np.intp] | None = None) -> Columns:
-        """So many rows, the first of them those that were given (all, in their order, by default)."""
-        other = Columns.empty(size)
-        for name in Columns.__slots__:
-            old = getattr(self, name)
-            old = old if rows is None else old[rows]
-            getattr(other, name)[: len(old)] = old
-        return other
+    def _rows_left(self, jobs: Jobs) -> Rows | None:
+        """The rows that are still in the table; None for all of them. Rows that stay keep their order."""
+        old, new = self.serial, jobs.serial
+        if len(new) >= len(old) and (not len(old) or new[len(old) - 1] == old[-1]):
+            return None
+        return np.flatnonzero(np.isin(old, new, assume_unique=True))
 
 
-@dataclass(slots=True, eq=False)
-class Known:
-    """Belongs to one book at a time: folding hands it on. A book that has lost it works everything out."""
+class BeliefCache(NamedTuple):
+    """The answers of the last time that beliefs were asked for, and which of them have become stale since."""
 
-    owner: object = None
+    asked: list[Answers]
+    """What was computed for `jobs`, to be handed on; empty until it is asked for. It follows from the rest."""
+    answers: Answers | None = None
+    """None: everything is to be computed."""
+    stale: tuple[int, ...] = ()
+    """Arrival numbers."""
     jobs: Jobs | None = None
-    """The view in which the columns are up to date, apart from what is stale."""
+    """The jobs of the snapshot that was folded last."""
     cycle: int = -1
-    columns: Columns = field(default_factory=lambda: Columns.empty(64))
-    count: int = 0
-    stale: set[int] = field(default_factory=set)
-    groups: dict[GroupKey, int] = field(default_factory=dict)
-    group_jobs: list[Job] = field(default_factory=list)
-    likes: Likes = field(default_factory=Likes)
 
-    def follow(self, owner: object, snapshot: Snapshot, reported: Iterable[int]) -> None:
-        """A further snapshot was folded. Where one was missed, everything is looked at again."""
-        jobs, rows_before = snapshot.jobs, self.jobs
-        if self.owner is not owner or rows_before is None or snapshot.cycle != self.cycle + 1:
-            self.owner, self.count = owner, 0
-            self.stale.clear()
-        elif jobs.row_of is not rows_before.row_of:
-            self._renumber(rows_before.row_of, jobs)
-        self.jobs, self.cycle = jobs, snapshot.cycle
-        if jobs.count > self.count:
-            self._append(jobs)
-        self.stale.update(snapshot.changed)
-        self.stale.update(reported)
+    def after(self, snapshot: Snapshot, touched: Iterable[int]) -> BeliefCache:
+        """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed."""
+        jobs, before = snapshot.jobs, self.jobs
+        answers, stale = (self.asked[0], ()) if self.asked else (self.answers, self.stale)
+        if (
+            answers is None
+            or before is None
+            or before.users is not jobs.users  # another table
+            or snapshot.cycle != self.cycle + 1
+        ):
+            return BeliefCache([], None, (), jobs, snapshot.cycle)
+        stale = (*stale, *map(jobs.serial_of, touched))
+        if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
+            return BeliefCache([], None, (), jobs, snapshot.cycle)
+        return BeliefCache([], answers, stale, jobs, snapshot.cycle)
 
-    def retaught(self, tracked: Mapping[JobId, object], model: str) -> None:
-        """Like jobs taught something about a model: whoever reported and is of that model is looked at again."""
-        assert self.jobs is not None
-        row_of = self.jobs.row_of
-        for job_id in tracked:
-            row = row_of.get(job_id)
-            if row is not None and self.jobs.job(row).model == model:
-                self.stale.add(row)
-
-    def like(self, group: int, history: History, nodes: Nodes) -> Like:
-        return self.likes.of(group, self.group_jobs[group], history, nodes)
-
-    def up_to_date(self, owner: object, snapshot: Snapshot, row_of: RowOf) -> Known:
-        """Columns for this snapshot; only what is stale is worked out, where the memory is this book's."""
-        if self.owner is not owner or self.jobs is not snapshot.jobs:
-            fresh = Known()
-            fresh.follow(owner, snapshot, range(snapshot.jobs.count))
-            return fresh.up_to_date(owner, snapshot, row_of)
-        for row in self.stale:
-            if row < self.count:
-                self.columns.set(row, row_of(row))
-        self.stale.clear()
-        return self
-
-    def _append(self, jobs: Jobs) -> None:
-        if jobs.count > len(self.columns.left):
-            self.columns = self.columns.resized(2 * jobs.count)
-        columns, new = self.columns, range(self.count, jobs.count)
-        for row in new:
-            job = jobs.job(row)
-            key = group_of(job)
-            number = self.groups.get(key)
-            if number is None:
-                number = self.groups[key] = len(self.group_jobs)
-                self.group_jobs.append(job)
-            columns.group[row] = number
-            columns.steps[row] = np.nan if job.steps is None else job.steps
-            columns.set(row, NO_REPORTS)
-        self.stale.update(new)
-        self.count = jobs.count
-
-    def _renumber(self, before: Mapping[JobId, int], jobs: Jobs) -> None:
-        """The table forgot finished jobs. Those that are left keep their order, and new ones come behind."""
-        kept = [old for job in jobs.jobs[: jobs.count] if (old := before.get(job.id)) is not None and old < self.count]
-        new_row = {old: new for new, old in enumerate(kept)}
-        self.columns = self.columns.resized(max(64, 2 * jobs.count), np.array(kept, np.intp))
-        self.stale = {new_row[row] for row in self.stale if row in new_row}
-        self.count = len(kept)
+    def answers_for(self, snapshot: Snapshot, read: ReadRow) -> Answers:
+        """For the snapshot that was folded last, only stale and new rows are computed; for another one, all."""
+        jobs = snapshot.jobs
+        if jobs is not self.jobs:
+            return Answers.of(jobs, read)
+        if not self.asked:
+            old = self.answers
+            self.asked.append(Answers.of(jobs, read) if old is None else old.brought_up_to(jobs, self.stale, read))
+        return self.asked[0]

@@ -19,7 +19,7 @@ from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
-from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Known, Row
+from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History
 from headway.estimates.fit.like import Like, asked_setting
@@ -50,16 +50,15 @@ class Belief:
 class ProgressBook:
     tracks: Mapping[JobId, Track] = field(default_factory=dict)
     history: History = History()
-    known: Known = field(default_factory=Known, compare=False, repr=False)
-    """Answers worked out before; nothing that is believed rests on it."""
+    cache: BeliefCache = field(default_factory=lambda: BeliefCache([]), compare=False, repr=False)
+    """Answers computed before; with an empty one the book believes the same."""
 
     def fold(self, snapshot: Snapshot) -> ProgressBook:
-        jobs = snapshot.jobs
+        jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
-        reported = [row for sample in snapshot.samples if (row := jobs.row_of.get(sample.job)) is not None]
-        self.known.follow(self.tracks, snapshot, reported)
+        touched = [*snapshot.changed, *(row_of[one.job] for one in snapshot.samples if one.job in row_of)]
         if not snapshot.samples and not over:
-            return self
+            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched))
         tracks, history = dict(self.tracks), self.history
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
@@ -71,23 +70,17 @@ class ProgressBook:
             if jobs.value(row, "state") == State.FINISHED:
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
                 if gone is not None and job.model:
-                    self.known.retaught(tracks, job.model)
-        self.known.owner = tracks
-        return ProgressBook(tracks, history, self.known)
+                    touched += _of_model(job.model, tracks, snapshot)
+        return ProgressBook(tracks, history, self.cache.after(snapshot, touched))
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
-            Estimates(lambda: self._beliefs(snapshot), lambda row, counts: self._speed(snapshot, row, counts))
+            Estimates(
+                lambda: self._beliefs(snapshot),
+                lambda row, counts: self._speed(snapshot, row, counts),
+                lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
+            )
         )
-
-    def why(self, snapshot: Snapshot, row: int) -> str:
-        """What the belief about this job rests on, in a sentence with its numbers."""
-        belief, track = self._belief(snapshot, row), self.tracks.get(snapshot.jobs.job(row).id)
-        if track is None or belief.basis in (Basis.NOTHING, Basis.DECLARED, Basis.HISTORY):
-            return BASES[belief.basis]
-        total = track.total or snapshot.jobs.job(row).steps
-        step = f"step {track.step}" + (f" of {total}" if total else "")
-        return f"{BASES[belief.basis]} (last: {step}, {snapshot.now - track.at:.0f} s ago)"
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,54 +109,37 @@ class ProgressBook:
         return track.moved(sample, Where(placement=placement, setting=setting, now=snapshot.now, prior=prior))
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
-        jobs, declared, now = snapshot.jobs, declared_beliefs(snapshot), snapshot.now
-        known, count = self.known.up_to_date(self.tracks, snapshot, lambda row: self._row(snapshot, row)), jobs.count
-        columns, training = known.columns, np.array(declared.burning)
-        odd = columns.odd[:count].copy()
-        odd[training & (now > columns.silent_at[:count])] = int(Basis.SILENT)
-        shown = ~np.isnan(columns.left[:count]) & (odd == int(Basis.NOTHING))
-        left, at = (
-            np.where(shown, columns.left[:count], declared.left),
-            np.where(shown, columns.at[:count], declared.at),
-        )
-        spread = np.where(shown, columns.spread[:count], np.nan)
-        basis = np.where(np.isnan(left), int(Basis.NOTHING), int(Basis.DECLARED)).astype(np.uint8)
-        basis = np.where(shown, columns.basis[:count], np.where(odd > 0, odd, basis))
-        beliefs = Beliefs(
-            left, at, training, spread, columns.growth[:count].copy(), columns.growth_since[:count].copy(), basis
-        )
-        unknown = np.flatnonzero(np.isnan(left) & ~jobs.over())
-        self._tell_like(snapshot, known, beliefs, unknown)
+        """By the job's own reports; else as declared; else as like jobs took."""
+        answers = self.cache.answers_for(snapshot, lambda row: self._row(snapshot, row))
+        beliefs = _shown_or_declared(snapshot, answers.columns)
+        unknown = np.flatnonzero(np.isnan(beliefs.left) & ~snapshot.jobs.over())
+        if len(unknown):
+            self._fill_by_like_jobs(snapshot, answers, beliefs, unknown)
         return beliefs
 
-    def _tell_like(self, snapshot: Snapshot, known: Known, beliefs: Beliefs, rows: npt.NDArray[np.intp]) -> None:
+    def _fill_by_like_jobs(
+        self, snapshot: Snapshot, answers: Answers, beliefs: Beliefs, rows: npt.NDArray[np.intp]
+    ) -> None:
         """Fills in what like jobs took, group by group."""
         assert beliefs.spread is not None
         assert beliefs.basis is not None
-        jobs = snapshot.jobs
-        attained = jobs.attained[rows]
-        new, waits = attained == 0.0, ~beliefs.burning[rows]
-        group = known.columns.group[rows]
+        new, waits = snapshot.jobs.attained[rows] == 0.0, ~beliefs.burning[rows]
+        group, steps = answers.columns.group[rows], answers.columns.steps[rows]
         for number in np.unique(group).tolist():
-            like = known.like(number, self.history, snapshot.nodes)
+            like = answers.likes.of(number, answers.groups.examples[number], self.history, snapshot.nodes)
             members = group == number
-            fresh = members & new & (waits | like.by_steps(known.columns.steps[rows]))
-            told = like.new(known.columns.steps[rows[fresh]])
+            fresh = members & new & (waits | like.by_steps(steps))
+            told = like.new(steps[fresh])
             if told is not None:
                 beliefs.left[rows[fresh]], beliefs.spread[rows[fresh]] = told
             going = rows[members & ~fresh]
-            found = self._going(snapshot, like, going) if len(going) else None
+            found = _going(snapshot, like, going) if len(going) else None
             if found is not None:
                 beliefs.left[going], beliefs.at[going], beliefs.spread[going] = found
         told_now = rows[~np.isnan(beliefs.left[rows]) & (beliefs.basis[rows] == int(Basis.NOTHING))]
         beliefs.basis[told_now] = int(Basis.HISTORY)
 
-    def _going(self, snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:
-        jobs = snapshot.jobs
-        attained, since = jobs.attained[rows], jobs.since[rows]
-        return like.going(attained, since, attained + np.where(jobs.training()[rows], snapshot.now - since, 0.0))
-
-    def _row(self, snapshot: Snapshot, row: int) -> Row:
+    def _row(self, snapshot: Snapshot, row: int) -> BeliefRow:
         """What the job's own reports tell."""
         jobs = snapshot.jobs
         job = jobs.job(row)
@@ -178,31 +154,17 @@ class ProgressBook:
         grower = track.grower if odd is Basis.NOTHING else None
         growth = (0, math.nan) if grower is None else (int(grower.kind), grower.since)
         if shown is None:
-            return Row(math.nan, 0.0, math.nan, Basis.NOTHING, odd, silent_at, *growth)
-        return Row(shown.left, shown.at, shown.spread, shown.basis, odd, silent_at, *growth)
+            return BeliefRow(math.nan, 0.0, math.nan, Basis.NOTHING, odd, silent_at, *growth)
+        return BeliefRow(shown.left, shown.at, shown.spread, shown.basis, odd, silent_at, *growth)
 
-    def _belief(self, snapshot: Snapshot, row: int) -> Belief:
-        """Of one job alone."""
-        jobs = snapshot.jobs
-        job = jobs.job(row)
-        shown = self._row(snapshot, row)
-        odd = Basis.SILENT if snapshot.now > shown.silent_at else shown.odd
-        if odd is Basis.NOTHING and not math.isnan(shown.left):
-            return Belief(shown.basis, shown.left, shown.at, shown.spread)
-        if job.seconds is not None:
-            return Belief(odd or Basis.DECLARED)
-        like, steps = (
-            Like.of(job, self.history, snapshot.nodes),
-            np.array([math.nan if job.steps is None else job.steps]),
-        )
-        state, since, attained = jobs.values(row, ("state", "since", "attained"))
-        if not attained and (like.by_steps(steps)[0] or not State.RUNNING <= state <= State.RESIZING):
-            told = like.new(steps)
-            return (
-                Belief(odd or Basis.NOTHING) if told is None else Belief(odd or Basis.HISTORY, float(told[0][0]), since)
-            )
-        found = self._going(snapshot, like, np.array([row]))
-        return Belief(odd or Basis.NOTHING) if found is None else Belief(odd or Basis.HISTORY, *map(float, found[:, 0]))
+    def _sentence(self, job: Job, basis: Basis, now: float) -> str:
+        """What the belief rests on, with the last report where it rests on reports."""
+        track = self.tracks.get(job.id)
+        if track is None or basis in (Basis.NOTHING, Basis.DECLARED, Basis.HISTORY):
+            return BASES[basis]
+        total = track.total or job.steps
+        step = f"step {track.step}" + (f" of {total}" if total else "")
+        return f"{BASES[basis]} (last: {step}, {now - track.at:.0f} s ago)"
 
     def _shown(self, snapshot: Snapshot, job: Job, track: Track, *, training: bool) -> Belief | None:
         """What is left by the job's own reports."""
@@ -241,6 +203,35 @@ class ProgressBook:
         if counts == track.placement.counts:
             setting = track.setting
         return track.fitted(prior).relative(setting, asked)
+
+
+def _of_model(model: str, tracks: Mapping[JobId, Track], snapshot: Snapshot) -> list[int]:
+    """Rows of the jobs of this model that have reported."""
+    jobs = snapshot.jobs
+    rows = (row for job_id in tracks if (row := jobs.row_of.get(job_id)) is not None)
+    return [row for row in rows if jobs.job(row).model == model]
+
+
+def _shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
+    """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
+    declared = declared_beliefs(snapshot)
+    odd = columns.odd.copy()
+    odd[declared.burning & (snapshot.now > columns.silent_at)] = int(Basis.SILENT)
+    shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
+    left = np.where(shown, columns.left, declared.left)
+    basis = np.where(shown, columns.basis, odd)
+    basis[(basis == int(Basis.NOTHING)) & ~np.isnan(left)] = int(Basis.DECLARED)
+    return Beliefs(
+        left, np.where(shown, columns.at, declared.at), declared.burning, np.where(shown, columns.spread, np.nan),
+        columns.growth, columns.growth_since, basis,
+    )  # fmt: skip
+
+
+def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:
+    """What is left of jobs that have trained, by how long like jobs took."""
+    jobs = snapshot.jobs
+    attained, since = jobs.attained[rows], jobs.since[rows]
+    return like.going(attained, since, attained + np.where(jobs.training()[rows], snapshot.now - since, 0.0))
 
 
 def _to_target(way: Length, step: int, total: int | None, guess: Guess, at: float) -> Belief:

@@ -90,16 +90,17 @@ class Like:
 Sources = tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Likes:
-    """Answers by group. One is worked out again when something that it rests on has become another."""
+    """Answers by group, each with what it rests on: it is used again only while that is the very same."""
 
-    __slots__ = ("_answers",)
+    answers: dict[int, tuple[History, Sources, Like]] = field(default_factory=dict)
 
-    def __init__(self) -> None:
-        self._answers: dict[int, tuple[History, Sources, Like]] = {}
+    def copy(self) -> Likes:
+        return Likes(self.answers.copy())
 
     def of(self, group: int, job: Job, history: History, nodes: Nodes) -> Like:
-        found = self._answers.get(group)
+        found = self.answers.get(group)
         if found is not None and found[0] is history and found[1][-1] is nodes:
             return found[2]
         sources: Sources = (history.durations.most_alike(job), history.kind(job), history.reached(job), nodes)
@@ -107,7 +108,7 @@ class Likes:
             like = Like.of(job, history, nodes)
         else:
             like = found[2]
-        self._answers[group] = (history, sources, like)
+        self.answers[group] = (history, sources, like)
         return like
 
 
