@@ -41,7 +41,7 @@ def _start(*nodes):
         (_start(0), a_job(roles=[ELASTIC]), "gangs are whole"),
         (_start(0, 0, 0, 0, 1), a_job(roles=[ELASTIC]), "gangs are whole"),
         (_start(0, 0, 0), a_job(roles=[ELASTIC], can=Can.STOP), "gangs are whole"),
-        (_start(0, 0, 0, 0, 0), a_job(gpus=5), "not enough gpu"),
+        (_start(0, 0, 0, 0, 0), a_job(gpus=5), "too little gpu"),
         (_start(2), a_job(), "taint reserved"),
         (_start(2), a_job(roles=[a_role(tolerates=("reserved",))]), ""),
         (_start(3), a_job(), "not ready"),
@@ -73,16 +73,16 @@ FIXED = running(a_job(roles=[ELASTIC], can=Can.NOTHING), (0, 0))
         (Scale(A, "worker", (0, 0, 0, 0, 0)), RUNNING, "2 to 4 replicas"),
         (Scale(A, "ps", (0, 0)), RUNNING, "no role 'ps'"),
         (Scale(A, "worker", (0, 0, 3)), RUNNING, "not ready"),
-        (Scale(A, "worker", (0, 0, 1)), FIXED, "does not allow to scale"),
+        (Scale(A, "worker", (0, 0, 1)), FIXED, "does not allow scaling"),
         (Resize(A, "worker", 4000, 100), RUNNING, ""),
-        (Resize(A, "worker", 4001, 100), RUNNING, "not enough cpu"),
+        (Resize(A, "worker", 4001, 100), RUNNING, "too little cpu"),
         (Resize(A, "worker", 0, 100), RUNNING, "above zero"),
-        (Resize(A, "worker", 2000, 100), FIXED, "does not allow to resize"),
+        (Resize(A, "worker", 2000, 100), FIXED, "does not allow resizing"),
         (Move(A, Placement(((1, 1),))), RUNNING, ""),
         (Move(A, Placement(((1, 1, 1),))), RUNNING, "keeps the number"),
-        (Move(A, Placement(((1, 1),))), FIXED, "does not allow to move"),
+        (Move(A, Placement(((1, 1),))), FIXED, "does not allow moving"),
         (Stop(A, Because.PREEMPTED), RUNNING, ""),
-        (Stop(A, Because.PREEMPTED), FIXED, "does not allow to stop"),
+        (Stop(A, Because.PREEMPTED), FIXED, "does not allow stopping"),
         (Stop(A, Because.CANCELLED), FIXED, ""),
         (Start(A, Placement(((0, 0),))), RUNNING, "running, not waiting"),
         (
@@ -100,7 +100,7 @@ def test_of_a_running_job(decision, job, why):
 
 def test_a_move_needs_room_beside_what_it_holds():
     full = running(a_job(gpus=3), (0, 0, 0))
-    assert "not enough gpu" in _why(Move(A, Placement(((0, 0, 0),))), full)
+    assert "too little gpu" in _why(Move(A, Placement(((0, 0, 0),))), full)
 
 
 def test_a_job_is_decided_about_once():

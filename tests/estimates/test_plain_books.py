@@ -1,3 +1,5 @@
+"""Books that need no fitting: what is declared, what a line says, the truth, and nothing."""
+
 from __future__ import annotations
 
 import math
@@ -7,11 +9,8 @@ import pytest
 
 from headway.core.estimates import Estimates
 from headway.core.job import JobId
-from headway.core.placement import Placement
-from headway.core.plan import Plan, Start
 from headway.core.snapshot import Sample
-from headway.cycle.loop import decide
-from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates
+from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, declared_beliefs
 from make import a_job, a_snapshot, running, waiting
 
 
@@ -66,9 +65,17 @@ def test_a_book_without_estimates_says_so():
         snapshot.estimates.left(0.0)
 
 
-def test_decide_takes_out_what_breaks_a_rule_and_keeps_the_rest():
-    snapshot = a_snapshot(a_job("a"), a_job("b", gpus=3))
-    bad, good = Start(JobId("b"), Placement(((0,),))), Start(JobId("a"), Placement(((0,),)))
-    decided = decide(lambda _: Plan((bad, good), 7.0), snapshot)
-    assert decided.plan == Plan((good,), 7.0)
-    assert [refusal.decision for refusal in decided.refusals] == [bad]
+@pytest.mark.parametrize(
+    ("book", "words"),
+    [
+        (DeclaredBook(), "as the user declared"),
+        (LinearBook(), "last 30 seconds"),
+        (OracleBook(declared_beliefs), "the truth"),
+    ],
+)
+def test_people_are_told_what_an_estimate_rests_on(book, words):
+    snapshot = a_snapshot(running(a_job("a", seconds=100.0), (0,), since=0.0), a_job("b"), now=20.0)
+    estimates = book.annotate(snapshot).estimates
+    assert words in estimates.of(0, 30.0).sentence
+    assert estimates.of(0, 30.0).left == 70.0
+    assert "nothing is known" in estimates.of(1, 30.0).sentence

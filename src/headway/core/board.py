@@ -1,7 +1,7 @@
-"""The one bookkeeping that every cluster uses: which job is in which state, where it is and what is free.
+"""The bookkeeping that every cluster shares: the state of each job, where it is, and what is free.
 
-A cluster tells the board what it has begun and what it has seen; the board keeps capacity and gangs consistent and
-hands out snapshots that cost what changed, not what exists. It decides nothing and performs nothing.
+A cluster tells the board what it has begun and what it has seen. The board keeps capacity and gangs consistent and
+hands out snapshots, which cost what changed, not what exists. It decides nothing and carries out nothing.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ _WAITING, _RUNNING, _MOVING = int(State.WAITING), int(State.RUNNING), int(State.
 
 
 class IllegalTransition(Exception):  # noqa: N818  it names a fact, not an error class
-    """A cluster told of a change that cannot be: a bug in that cluster."""
+    """A cluster reported a change of state that is not allowed: a bug in that cluster."""
 
 
 class Board:
+    """States, placements and free capacity of one cluster. Jobs are named by their row in the table."""
+
     def __init__(self, nodes: Nodes, on_compact: Remap | None = None) -> None:
         self.nodes = nodes
         self.table = Table(nodes)
@@ -55,7 +57,7 @@ class Board:
         return row
 
     def begin(self, row: int, state: State, towards: Placement | None, now: float, until: float) -> None:
-        """Something was begun: the job is in flight, and holds what it needs at both ends."""
+        """Something was begun: the job is in flight and holds what it needs at both ends."""
         if self._shared:
             self._own()
         source = self._placements.get(row)
@@ -71,7 +73,7 @@ class Board:
         self._changed[row] = None
 
     def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
-        """What was begun has ended, or the job ended, or was lost: this is where it is now."""
+        """What was begun has ended, or the job has ended or was lost: this is its state and place now."""
         if self._shared:
             self._own()
         self._hold(row, () if placement is None else (placement,))
@@ -89,7 +91,7 @@ class Board:
             fields.stops += 1
 
     def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
-        """Puts a job where a log says it was, whatever it was before; its columns are the caller's to set."""
+        """Puts a job where a log says it was, whatever it was before. The caller sets its other columns."""
         self._own()
         shape = self.table.shape_at(row)
         held = holds(state, placement, None if flight is None else flight.towards, shape)
@@ -105,23 +107,23 @@ class Board:
         self._changed[row] = None
 
     def touch(self, row: int) -> None:
-        """Something outside the board's columns changed for this job, such as its true speed."""
+        """Marks the job as changed: something that no column shows is different, such as its true speed."""
         self._changed[row] = None
 
     def sampled(self, sample: Sample) -> None:
         self._samples.append(sample)
 
     def note(self, job_id: JobId, sentence: str) -> None:
-        """Something that a person should know: why it failed, why it was not moved."""
+        """Adds a sentence for people: why the job failed, why it was not moved."""
         self._notes.append((job_id, sentence))
 
     def saved(self, row: int, trained_seconds: float) -> None:
-        """The job acknowledged a checkpoint of all it has trained so far."""
+        """The job acknowledged a checkpoint of everything that it has trained so far."""
         self.table.set("saved", row, trained_seconds)
         self._changed[row] = None
 
     def rewind(self, row: int) -> None:
-        """Work since the last checkpoint is lost."""
+        """The work since the last checkpoint is lost."""
         self.table.set("attained", row, self.table.get("saved", row))
         self._changed[row] = None
 
@@ -131,7 +133,7 @@ class Board:
             self._used_cpu[row] = cores
 
     def set_nodes(self, nodes: Nodes) -> None:
-        """Nodes came, went or changed. Jobs on lost nodes are the cluster's to settle."""
+        """Nodes came, went or changed. The cluster settles the jobs on lost nodes."""
         self._own()
         self.nodes = nodes
         self.table.set_nodes(nodes)
@@ -141,7 +143,7 @@ class Board:
                 take(self._free, placement, self.table.shape_at(row))
 
     def aim(self, row: int, decision: Action) -> tuple[State, Placement | None]:
-        """The state that a decision brings a job into, and where the job will be when that has ended."""
+        """The state into which a decision brings a job, and where the job will be when that has ended."""
         match decision:
             case Start():
                 return State.STARTING, decision.placement
@@ -205,7 +207,7 @@ class Board:
         return snapshot
 
     def compact(self) -> None:
-        """Forgets finished jobs when they are the most. Called by a cluster between cycles."""
+        """Forgets finished jobs when they are more than half. A cluster calls it between cycles."""
         if self._changed:
             return
         kept = self.table.compact()

@@ -1,7 +1,7 @@
-"""Does a plan keep the rules? Every plan is checked before it reaches a cluster; what breaks a rule is refused.
+"""Does a plan keep the rules? Every plan is checked before it reaches a cluster; a decision that breaks one is refused.
 
 The rules: at most one decision per job; jobs in flight are left alone; gangs are whole; nothing is done to a job that
-it does not allow; nodes are ready and suit; requests never exceed what is free, both ends of a move counted.
+it does not allow; nodes are ready and suitable; requests never exceed what is free, with both ends of a move counted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from headway.core.states import STATES, State
 
 _BEGINS = (Start, Reserve)
 _STARTABLE, _RUNNING = int(State.WAITING), int(State.RUNNING)
+_ACTION = {Can.STOP: "stopping", Can.SCALE: "scaling", Can.RESIZE: "resizing", Can.MOVE: "moving"}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """A decision that breaks a rule, and which rule."""
+
     decision: Decision
     why: str
 
@@ -79,7 +82,7 @@ class _Checker:
     def _unless(self, needed: Can, row: int) -> str:
         """Empty where the job allows it."""
         allowed = self.snapshot.jobs.value(row, "can") & needed
-        return "" if allowed else f"the job does not allow to {(needed.name or '').lower()}"
+        return "" if allowed else f"the job does not allow {_ACTION[needed]}"
 
     def _move(self, row: int, placement: Placement) -> str:
         why = self._fits_shape(row, placement, any_size=True)
@@ -154,7 +157,7 @@ class _Checker:
         return ""
 
     def _take(self, row: int, placement: Placement) -> str:
-        """Books the placement, or says where there is too little of what it asks for."""
+        """Takes the placement out of what is free; or says which node has too little, and of what."""
         shape, requests = self.snapshot.jobs.shape_at(row), placement.requests
         wanted: dict[tuple[int, int], int] = {}
         for number, spots in enumerate(placement.spots):
@@ -170,6 +173,6 @@ class _Checker:
         for (kind, node), amount in wanted.items():
             if amount > free.item(kind, node):
                 name, nodes = self.snapshot.nodes.kinds[kind], self.snapshot.nodes.nodes
-                return f"node {nodes[node].name} has not enough {name} free"
+                return f"node {nodes[node].name} has too little {name} free"
         self.taken.update(wanted)
         return ""

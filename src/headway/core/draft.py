@@ -1,4 +1,4 @@
-"""A plan being written: a working copy of what is free, and the decisions so far. Try on a copy, never undo."""
+"""A plan being written: a working copy of what is free, and the decisions so far. Try on a copy; never undo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ NOTHING = Plan()
 
 
 class Draft:
+    """Policies write their plan into a draft. Each decision takes what it needs out of `free`."""
+
     __slots__ = ("_decisions", "_own", "coming", "free", "snapshot", "until")
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -23,7 +25,7 @@ class Draft:
         self.free: IntArray = snapshot.free
         """What may be given away in this plan."""
         self.coming: list[tuple[Placement, Shape]] = []
-        """What the stops and shrinks of this plan will free later; not to be given away yet."""
+        """What the stops, moves and shrinks of this plan will free later; it must not be given away yet."""
         self.until = math.inf
         self._decisions: dict[int, Decision] = {}
         self._own = False
@@ -38,7 +40,7 @@ class Draft:
         return other
 
     def adopt(self, trial: Draft) -> None:
-        """The trial went well: it becomes the draft."""
+        """Takes over a trial that went well."""
         self.free, self.coming, self.until = trial.free, trial.coming, trial.until
         self._decisions, self._own = trial._decisions, True
 
@@ -51,11 +53,11 @@ class Draft:
         return self._decisions.get(row)
 
     def decided_rows(self) -> list[int]:
-        """The rows about which something was decided, in the order of decisions."""
+        """Rows that have a decision, in the order of the decisions."""
         return list(self._decisions)
 
     def wake(self, at: float) -> None:
-        """Ask to be called again at this moment even if nothing happens."""
+        """Asks for a cycle at this moment even if nothing happens."""
         if self.snapshot.now < at < self.until:
             self.until = at
 
@@ -64,7 +66,7 @@ class Draft:
         self._decisions[row] = Start(self.snapshot.jobs.job(row).id, placement)
 
     def scale(self, row: int, role: int, nodes: tuple[int, ...]) -> None:
-        """The role's nodes afterwards. What is given up is free only when the replicas are gone."""
+        """`nodes`: the role's nodes afterwards. What is given up is free only when the replicas are gone."""
         job, old = self.snapshot.jobs.job(row), self.snapshot.placements[row]
         more = list(nodes)
         gone = []
@@ -88,7 +90,7 @@ class Draft:
         self._decisions[row] = Resize(job.id, job.roles[role].name, cpu, memory)
 
     def move(self, row: int, placement: Placement) -> None:
-        """Both ends are held until it is up elsewhere."""
+        """Both ends are held until the job is up elsewhere."""
         self._take(row, placement)
         self._release(row, self.snapshot.placements[row])
         self._decisions[row] = Move(self.snapshot.jobs.job(row).id, placement)
@@ -98,7 +100,7 @@ class Draft:
         self._decisions[row] = Stop(self.snapshot.jobs.job(row).id, because)
 
     def reserve(self, row: int, placement: Placement, until: float) -> None:
-        """Takes the hole out of what this plan may give away, as far as it is free already."""
+        """Records that this placement is kept for the job, and asks for a cycle at `until`."""
         self._decisions[row] = Reserve(self.snapshot.jobs.job(row).id, placement, until)
         self.wake(until)
 
@@ -106,7 +108,7 @@ class Draft:
         return self.snapshot.jobs.job(row).roles[number]
 
     def soon(self) -> IntArray:
-        """Free now, or when what this plan and earlier ones have stopped, moved or shrunk is gone."""
+        """Free now, or as soon as what this plan and earlier ones have stopped, moved or shrunk is gone."""
         soon, snapshot = self.free.copy(), self.snapshot
         for placement, shape in self.coming:
             take(soon, placement, shape, +1)
@@ -135,6 +137,6 @@ class Draft:
 
 
 def _only(placement: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
-    """The same job with replicas of one role alone."""
+    """The same placement with the replicas of one role only."""
     empty: tuple[tuple[int, ...], ...] = tuple(() for _ in placement.nodes)
     return Placement(empty, placement.requests).with_role(role, nodes)

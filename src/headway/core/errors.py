@@ -1,7 +1,7 @@
-"""The root of what may go wrong through no fault of ours."""
+"""The root of all errors that are not bugs."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Something the user can mend. Its message is one sentence; the command line prints it and exits with 2."""
+    """Something that the user can correct. Its message is one sentence; the command line prints it and exits with 2."""

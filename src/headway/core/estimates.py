@@ -1,8 +1,8 @@
-"""What the book believes of each job: how long it has left, and how fast it would be in another configuration.
+"""What the book believes of each job: how long it still trains, and how fast it would be at another size.
 
-A policy cannot tell where the belief comes from. Time left is kept in a form that changes only when something happens:
-so many seconds were left at such a moment, and they burn down while the job trains. Everything is computed when first
-asked for, and what was asked is remembered, because a log need keep no more than what a policy saw.
+A policy cannot tell where a belief comes from. Time left is kept as, for example, "80 seconds at 12:00, and they burn
+down while the job trains", so that it changes only when something happens. Everything is computed when first asked for.
+What was asked is remembered, because the log keeps only what a policy saw.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ CodeArray = npt.NDArray[np.uint8]
 Counts = tuple[int, ...]
 """Replicas per role, in the job's order."""
 SpeedSource = Callable[[int, Counts], float]
-"""Row and counts to speed, relative to the asked-for size."""
+"""Row and counts to speed, relative to the requested size."""
 
 
 class Growth(enum.IntEnum):
-    """How fast a job's model still improves, beside how fast it once did."""
+    """How fast a job's model still improves, compared with how fast it once did."""
 
     UNKNOWN = 0
     PROGRESSING = 1
     WATCHING = 2
-    """Slow once; it may be noise."""
+    """Slow in one interval, which may be noise."""
     CONVERGING = 3
 
 
 class Basis(enum.IntEnum):
-    """What a belief about time left rests on, and where progress is not believed, why not."""
+    """What a belief about time left rests on; where progress is not believed, why not."""
 
     NOTHING = 0
     DECLARED = 1
@@ -57,12 +57,12 @@ class Basis(enum.IntEnum):
 
     @property
     def believed(self) -> bool:
-        """Something is known of the job, and nothing speaks against it."""
+        """Something is known of the job, and its reports are not odd."""
         return self is not Basis.NOTHING and self not in _ODD
 
     @property
     def own_word(self) -> bool:
-        """It rests on the job's own reports, or on what its user declared."""
+        """The belief rests on the job's own reports or on what its user declared."""
         return self.believed and self is not Basis.HISTORY
 
 
@@ -84,34 +84,33 @@ def own_word(bases: CodeArray) -> BoolArray:
 
 
 OVERRUN_SHARE = 0.1
-"""A job that should be done by now and is not is expected to need this share of what it has trained."""
-
+"""A job that should be done by now and is not: it is expected to need this share of what it has trained."""
 
 BASES: dict[Basis, str] = {
-    Basis.NOTHING: "nothing is known: no time was declared, no like job has run and it has not reported",
+    Basis.NOTHING: "nothing is known: no time was declared, no like job has finished and it has not reported",
     Basis.DECLARED: "as the user declared: it has not reported enough yet",
-    Basis.HISTORY: "as like jobs took before",
-    Basis.STEPS: "steps left at the speed it shows",
-    Basis.CURVE: "steps until its loss no longer falls, at the speed it shows",
-    Basis.TARGET: "steps until its target by how its metric and like jobs went, at the speed it shows",
-    Basis.SILENT: "its reports stopped, so that what it reported is no longer believed",
-    Basis.BACKWARDS: "its steps go backwards without a restart, so that its reports are not believed",
-    Basis.CLOCK: "its reports carry impossible times, so that they are not believed",
-    Basis.OVERRUN: "it trains on past the total of steps that it claims, so that its reports are not believed",
-    Basis.ERRATIC: "its steps or their total jump out of all proportion, so that its reports are not believed",
+    Basis.HISTORY: "as long as like jobs took",
+    Basis.STEPS: "steps left, at its measured speed",
+    Basis.CURVE: "steps until its loss no longer falls, at its measured speed",
+    Basis.TARGET: "steps until its target, by its metric and like jobs, at its measured speed",
+    Basis.SILENT: "its reports stopped, so they are no longer believed",
+    Basis.BACKWARDS: "its steps go backwards without a restart, so its reports are not believed",
+    Basis.CLOCK: "its reports carry impossible times, so they are not believed",
+    Basis.OVERRUN: "it trains past its own total of steps, so its reports are not believed",
+    Basis.ERRATIC: "its steps or their total jump out of proportion, so its reports are not believed",
 }
-"""A sentence for each, without the numbers."""
+"""The sentence for people, without numbers."""
 
 
 class Beliefs(NamedTuple):
-    """Columns by row. `left` is not a number where nothing is known. A plain book has the first three only."""
+    """Columns by row. `left` is NaN where nothing is known. A plain book has only the first three columns."""
 
     left: FloatArray
-    """Seconds of training left at the present size (the asked-for size while it waits), as of `at`."""
+    """Seconds of training left at the present size, or at the requested size while the job waits; as of `at`."""
     at: FloatArray
     burning: BoolArray
     spread: FloatArray | None = None
-    """Standard deviation of `left` as a share of it; not a number where it is not known."""
+    """Standard deviation of `left` as a share of it; NaN where it is unknown."""
     growth: CodeArray | None = None
     """`Growth`."""
     growth_since: FloatArray | None = None
@@ -120,7 +119,7 @@ class Beliefs(NamedTuple):
 
     @property
     def rich(self) -> bool:
-        """Whether the book has more than times. All four further columns are there, or none."""
+        """Whether the book has more than times: it has all four further columns or none."""
         return self.spread is not None
 
 
@@ -135,7 +134,7 @@ class Estimate:
     left: float
     """Seconds of training left; NaN where nothing is known."""
     spread: float
-    """Standard deviation of `left` as a share of it; NaN where it is not known."""
+    """Standard deviation of `left` as a share of it; NaN where it is unknown."""
     basis: Basis
     sentence: str
     """What the belief rests on."""
@@ -157,7 +156,7 @@ class Estimates:
         self._sentence = sentence
         self._beliefs: Beliefs | None = None
         self.asked_speeds: dict[tuple[int, Counts], float] = {}
-        """By row and counts: what was asked of `speed` so far."""
+        """By row and counts: the speeds that were asked for so far."""
 
     @property
     def known(self) -> bool:
@@ -165,7 +164,7 @@ class Estimates:
 
     @property
     def asked(self) -> bool:
-        """Whether anybody has looked at the time left."""
+        """Whether the time left was asked for."""
         return self._beliefs is not None
 
     @property
@@ -176,13 +175,13 @@ class Estimates:
         return self._beliefs
 
     def left(self, now: float) -> FloatArray:
-        """Seconds of training left by row, never below zero; not a number where nothing is known."""
+        """By row: seconds of training left, never below zero; NaN where nothing is known."""
         beliefs = self.beliefs
         left: FloatArray = np.maximum(beliefs.left - np.where(beliefs.burning, now - beliefs.at, 0.0), 0.0)
         return left
 
     def left_of(self, rows: npt.NDArray[np.intp], now: float) -> FloatArray:
-        """The same of these rows alone, aligned with them."""
+        """The same for these rows only, in their order."""
         beliefs = self.beliefs
         left: FloatArray = beliefs.left[rows]
         burns = beliefs.burning[rows].nonzero()[0]
@@ -193,12 +192,12 @@ class Estimates:
         return np.maximum(left, 0.0, out=left)
 
     def spread(self) -> FloatArray:
-        """By row: standard deviation of time left as a share of it; not a number where it is not known."""
+        """By row: standard deviation of time left as a share of it; NaN where it is unknown."""
         spread = self.beliefs.spread
         return np.full(len(self.beliefs.left), np.nan) if spread is None else spread
 
     def growth(self) -> tuple[CodeArray, FloatArray]:
-        """By row: the class of `Growth`, and since when."""
+        """By row: `Growth`, and since when."""
         beliefs = self.beliefs
         if beliefs.growth is None or beliefs.growth_since is None:
             return np.zeros(len(beliefs.left), np.uint8), np.full(len(beliefs.left), np.nan)
@@ -225,7 +224,7 @@ class Estimates:
         return Estimate(left if np.isnan(left) else max(0.0, left), spread, basis, self._sentence(row, basis, now))
 
     def speed(self, row: int, counts: Counts) -> float:
-        """How fast the job would train with so many replicas per role, relative to the asked-for size."""
+        """How fast the job would train with these replicas per role, relative to the requested size."""
         asked = (row, counts)
         known = self.asked_speeds.get(asked)
         if known is None:
@@ -235,4 +234,4 @@ class Estimates:
 
 
 NO_ESTIMATES = Estimates()
-"""Before a book has written into a snapshot: nothing was asked, and nothing can be."""
+"""The estimates of a snapshot into which no book has written."""

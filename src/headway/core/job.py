@@ -13,11 +13,11 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Can(enum.IntFlag):
-    """What a scheduler may do to a job. A foreign operator's job may allow nothing; a user may forbid moves."""
+    """What a scheduler may do to a job. A user may forbid moves; the job of another operator may allow nothing."""
 
     NOTHING = 0
     SIZE = 1
-    """Choose the number of replicas at the start, between least and most."""
+    """Choose the number of replicas at the start, between min (`least`) and max (`most`)."""
     SCALE = 2
     """Add or remove replicas while it runs."""
     RESIZE = 4
@@ -33,7 +33,7 @@ class Can(enum.IntFlag):
 
 
 _EVERYTHING = Can.SIZE | Can.SCALE | Can.RESIZE | Can.MOVE | Can.STOP
-"""Joined once: joining flags costs microseconds, and every job of a trace asks for it."""
+"""Combined once: combining flags costs microseconds, and every job of a trace needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +42,15 @@ class Role:
 
     name: str
     replicas: int = 1
-    """How many the user asks for."""
+    """How many replicas the user asks for."""
     least: int = 1
-    """Below this the gang does no work; it is never started with fewer."""
+    """Min replicas: the gang does not train with fewer and is never started with fewer."""
     most: int = 1
-    """Above this it never grows."""
+    """Max replicas."""
     request: Amounts = ()
-    """What one replica is promised. Plans bind requests and nothing else."""
+    """What one replica is promised. Plans count requests and nothing else."""
     limit: Amounts = ()
-    """What one replica may use where there is room above the requests; empty means as requested."""
+    """What one replica may use where the node has spare capacity; empty means as requested."""
     selector: tuple[tuple[str, str], ...] = ()
     """Labels that the node must carry."""
     tolerates: tuple[str, ...] = ()
@@ -75,10 +75,10 @@ class Target:
     """A job stops by itself when this metric reaches this value."""
 
     metric: str = "loss"
-    """The name under which training reports it."""
+    """The name under which the training script reports it."""
     value: float
     higher: bool = False
-    """Whether more is better."""
+    """Whether a higher value is better."""
 
     def reached(self, value: float) -> bool:
         return value >= self.value if self.higher else value <= self.value
@@ -99,7 +99,7 @@ _DEFAULT_SUCCESS = Success()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A training job as submitted. Nothing here changes while it lives."""
+    """A training job as submitted. Nothing here changes during its life."""
 
     id: JobId
     roles: tuple[Role, ...]
@@ -109,22 +109,22 @@ class Job:
     submit: float = 0.0
     """Seconds on the cluster's clock."""
     deadline: float | None = None
-    """Seconds on the cluster's clock by which it should be done."""
+    """Seconds on the cluster's clock by which the job should be done."""
     steps: int | None = None
-    """Training steps in all, where the user knows them; the most of them where there is a target."""
+    """Training steps in all, where the user knows them; their max where there is a target."""
     target: Target | None = None
-    """Where it stops, if it stops before its steps are done."""
+    """Where the job stops, if it stops before its steps are done."""
     seconds: float | None = None
-    """Training time at the asked-for size, as the user declares it."""
+    """Training time at the requested size, as the user declares it."""
     can: Can = _EVERYTHING
     success: Success = _DEFAULT_SUCCESS
     checkpoints: bool = True
-    """It saves on request and goes on from there; without this it is never moved or stopped voluntarily."""
+    """The job saves a checkpoint on request and resumes from it. Without this no policy moves or stops it."""
     model: str = ""
-    """A name under which speed profiles and history of like jobs are kept."""
+    """The name under which speed profiles and the history of like jobs are kept."""
 
     directory: str = ""
-    """Where its commands are run."""
+    """The working directory of its commands."""
 
     def role(self, name: str) -> Role:
         return next(role for role in self.roles if role.name == name)
@@ -135,7 +135,7 @@ class Job:
 
     @property
     def least(self) -> int:
-        """The gang's minimum members."""
+        """Min replicas of the gang, over all roles."""
         return sum(role.least for role in self.roles)
 
     @property

@@ -1,6 +1,6 @@
 """Where jobs run: nodes with several resources, and the immutable table of them that a snapshot carries.
 
-A node keeps its number for as long as the cluster lives; one that goes away stays in the table, not ready.
+A node keeps its number for as long as the cluster lives. A node that goes away stays in the table, not ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Node:
     capacity: Amounts
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[str, ...] = ()
-    """Keys of taints; a role runs here only if it tolerates every one."""
+    """Keys of taints. A role runs here only if it tolerates all of them."""
     domain: str = ""
     """The topology domain, such as a rack: replicas in one domain exchange data faster."""
     accelerator: str = ""
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a role demands of a node beside room."""
+    """What a role demands of a node beside free capacity."""
 
     selector: tuple[tuple[str, str], ...]
     tolerates: tuple[str, ...]
@@ -41,7 +41,7 @@ class Constraint:
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Counted once: a constraint is looked up in every fit test."""
+        """Computed once: a constraint is looked up in every fit test."""
         object.__setattr__(self, "_hash", hash((self.selector, self.tolerates, self.accelerator)))
 
     def __hash__(self) -> int:
@@ -52,7 +52,7 @@ class Constraint:
         return cls(role.selector, role.tolerates, role.accelerator)
 
     def refusal(self, node: Node) -> str:
-        """Why this node will not do, in a few words; empty where it will."""
+        """Why this node is not suitable, in a few words; empty where it is."""
         labels = dict(node.labels)
         for key, value in self.selector:
             if labels.get(key) != value:
@@ -102,7 +102,7 @@ class Nodes:
         return len(self.nodes)
 
     def mask(self, constraint: Constraint) -> BoolArray:
-        """The nodes on which a role may run at all. Kept, because constraints are few and asked for often."""
+        """The nodes on which a role may run at all. Kept, because constraints are few and looked up often."""
         mask = self._masks.get(constraint)
         if mask is None:
             allowed = [node.ready and not constraint.refusal(node) for node in self.nodes]
@@ -112,7 +112,7 @@ class Nodes:
         return mask
 
     def all_suit(self, constraint: Constraint) -> bool:
-        """Whether a role may run on every node: then fit tests need no mask."""
+        """Whether a role may run on every node. Then fit tests need no mask."""
         all_suit = self._all_suit.get(constraint)
         if all_suit is None:
             all_suit = self._all_suit[constraint] = bool(self.mask(constraint).all())

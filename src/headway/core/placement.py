@@ -1,7 +1,7 @@
 """Which replicas of a job are where, and what they hold there.
 
-The order of nodes inside a role means nothing: two placements with the same nodes, counted, are the same. A cluster
-that is given a new placement keeps the replicas that may stay and starts or ends the rest.
+The order of nodes inside a role means nothing. When a cluster gets a new placement, it keeps the replicas that may
+stay and starts or ends the others.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ Vector = tuple[int, ...]
 Spots = tuple[tuple[int, int], ...]
 """Nodes, each with the number of replicas there."""
 MANY = 64
-"""So many nodes of one role are written at once; fewer one by one."""
+"""More nodes than this of one role are written at once; fewer, one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
+    """The node of each replica of a job, and what the replicas hold."""
+
     nodes: tuple[tuple[int, ...], ...]
     """Per role, in the job's order: the node of each replica."""
     requests: tuple[Vector | None, ...] | None = None
-    """Per role: what one replica holds after a resize; None where it holds what the job asked for."""
+    """Per role: what one replica holds after a resize; None where it holds what the job requested."""
     _spots: tuple[Spots, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def spots(self) -> tuple[Spots, ...]:
-        """Per role: the nodes that it uses, in the order of their first replicas. Counted once, asked for often."""
+        """Per role: the nodes that it uses, in the order of their first replicas. Counted once."""
         spots = self._spots
         if spots is None:
             nodes = self.nodes
@@ -83,7 +85,7 @@ def _counted(role: tuple[int, ...]) -> Spots:
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:
-    """Subtracts what a placement holds from free capacity, in place (adds it with sign +1)."""
+    """Subtracts what a placement holds from free capacity, in place; with sign +1, adds it."""
     requests = placement.requests
     for number, spots in enumerate(placement.spots):
         changed = None if requests is None else requests[number]
@@ -100,7 +102,7 @@ def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> 
 
 
 def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement, ...]:
-    """The placements that together hold the larger of both on every node, for a job on its way between them."""
+    """Placements that together hold the larger of both on every node: for a job on its way from one to the other."""
     if first.requests != second.requests:
         larger = []
         for number in range(len(first.nodes)):
@@ -116,7 +118,7 @@ def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement,
 def resized(
     placement: Placement, shape: Shape, role: int, kinds: tuple[str, ...], amounts: Mapping[str, int]
 ) -> Placement:
-    """The same replicas, each of this role holding other amounts of the given kinds."""
+    """The same replicas, but each replica of this role holds these amounts."""
     vector = [int(amount) for amount in placement.vector(shape, role)]
     for kind, amount in amounts.items():
         if kind in kinds:
@@ -125,7 +127,7 @@ def resized(
 
 
 def holds(state: State, source: Placement | None, towards: Placement | None, shape: Shape) -> tuple[Placement, ...]:
-    """What a job in this state keeps from others: both ends of a move, the larger end of a change of size."""
+    """What a job in this state holds: both ends of a move, the larger end of a change of size."""
     if source is None:
         return () if towards is None else (towards,)
     if towards is None:

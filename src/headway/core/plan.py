@@ -1,4 +1,4 @@
-"""What a policy answers: a plan, that is at most one decision per job. Decisions say what, never how."""
+"""What a policy answers: a plan, with at most one decision per job. A decision says what to do, never how."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Because(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """Start a job that waits, at this placement."""
+
     job: JobId
     placement: Placement
 
@@ -48,7 +50,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Save, stop, start elsewhere: the whole gang. Without an acknowledged checkpoint the job stays."""
+    """Save, stop and start the whole gang elsewhere. Without an acknowledged checkpoint the job stays where it is."""
 
     job: JobId
     placement: Placement
@@ -56,7 +58,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Save and stop. A preempted or suspended job waits again; a cancelled one is over."""
+    """Save, then stop. A preempted or suspended job waits again; a cancelled job is over."""
 
     job: JobId
     because: Because
@@ -64,7 +66,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Keep this hole for a job that waits. Recomputed in every cycle; nothing depends on its surviving a restart."""
+    """Keep this placement free for a job that waits. Computed anew in every cycle, so a restart loses nothing."""
 
     job: JobId
     placement: Placement
@@ -78,6 +80,8 @@ Decision = Action | Reserve
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """What to do in this cycle, and when to ask again."""
+
     decisions: tuple[Decision, ...] = ()
     until: float = math.inf
-    """The next moment at which this policy would decide otherwise though nothing happens. There are no ticks."""
+    """The next moment at which the policy would decide differently even if nothing happens. There are no ticks."""

@@ -1,4 +1,4 @@
-"""What a policy is: a pure function from a snapshot to a plan, and what else it may offer."""
+"""What a policy is: a pure function from a snapshot to a plan. What else it may offer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 
 Policy = Callable[[Snapshot], Plan]
-"""A pure function. One that starts parts of gangs says so with an attribute `gangless = True`."""
+"""A pure function. A policy that starts parts of gangs has an attribute `gangless = True`."""
 
 
 @runtime_checkable
@@ -24,6 +24,7 @@ class Explains(Protocol):
 
 
 def is_gangless(policy: Policy) -> bool:
+    """Whether the policy may start parts of gangs."""
     return bool(getattr(policy, "gangless", False))
 
 

@@ -1,6 +1,6 @@
-"""Amounts of resources as whole numbers: cpu in thousandths, memory in MiB, everything else in units.
+"""Amounts of resources as whole numbers: cpu in thousandths of a core, memory in MiB, everything else in units.
 
-Whole numbers, because capacity must add up exactly: a float that is almost zero is a node that is almost free.
+Whole numbers, because capacity must add up exactly: with floats, a node could be almost free.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SUFFIX_BYTES: Mapping[str, int] = {
     "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
 }  # fmt: skip
 LARGEST = 2**31 - 1
-"""Columns of amounts are int32; no node and no request may hold more."""
+"""Columns of amounts are int32, so no node and no request may hold more."""
 
 
 class QuantityError(ValueError):

@@ -1,4 +1,4 @@
-"""Why is a job not running? A pure function on demand, with numbers a user can act on."""
+"""Why does a job not run? Answered on demand, with numbers that a user can act on. Pure."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ class Code(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
+    """Why one job does not run."""
+
     code: Code
     sentence: str
     kind: str = ""
-    """The resource that is short, where one is."""
+    """The resource of which there is too little, if any."""
     need: int = 0
     have: int = 0
     blocked_by: tuple[JobId, ...] = ()
-    """Jobs whose end or stop would help, the largest holders first."""
+    """Jobs whose end would help, those with the most replicas first."""
     remedy: str = ""
-    """The cheapest change that would help."""
+    """A change that would help."""
 
     @property
     def gap(self) -> int:
@@ -58,7 +60,7 @@ def explain(snapshot: Snapshot, plan: Plan, job_id: JobId) -> Reason:
 
 
 class Reasons:
-    """The reasons of many jobs on one snapshot. Jobs alike in shape share what is costly to find out."""
+    """The reasons of many jobs on one snapshot. Jobs of one shape share what is costly to compute."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
         self._snapshot = snapshot
@@ -87,7 +89,7 @@ class Reasons:
         return self._of_shape(row) or self._behind(row, decision)
 
     def _of_shape(self, row: int) -> Reason | None:
-        """What holds for all jobs of this shape: it can never run, or there is no room now."""
+        """What holds for all jobs of this shape: they can never run, or there is no room now."""
         number = int(self._snapshot.jobs.shape[row])
         if number not in self._by_shape:
             shape = self._snapshot.jobs.shapes[number]
@@ -121,14 +123,14 @@ class Reasons:
         place = int((snapshot.jobs.waiting() < row).sum())
         return Reason(
             code=Code.BEHIND_OTHERS, need=least, blocked_by=earlier[:5],
-            sentence=f"Its {least} replicas may fit, but {place} waiting jobs came before it "
-            f"and the policy does not let it pass.",
+            sentence=f"Its {least} replicas may fit, but {place} jobs came before it in the queue "
+            f"and the policy does not let it pass them.",
             remedy="a higher priority, or a policy that backfills",
         )  # fmt: skip
 
 
 def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
-    """Reasons that waiting does not cure."""
+    """Reasons for which waiting does not help."""
     nodes = snapshot.nodes
     if shape.missing:
         return Reason(
@@ -161,7 +163,7 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
             return Reason(
                 code=Code.LARGER_THAN_CLUSTER, need=role.least, have=room,
                 sentence=f"Role {role.name!r} needs {role.least} replicas; the empty cluster holds {room}.",
-                remedy=f"lower its least replicas to {room}",
+                remedy=f"lower its min replicas (`least`) to {room}",
             )  # fmt: skip
     return None
 
@@ -169,7 +171,7 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
 def _short_of(
     snapshot: Snapshot, free: IntArray, row: int, role: RoleShape, found: tuple[int, tuple[JobId, ...]]
 ) -> Reason:
-    """The room found for replicas, and who holds the rest."""
+    """`found`: how many replicas fit, and the jobs that hold the rest."""
     room, holders = found
     available = np.where(snapshot.nodes.mask(role.constraint), free, 0).clip(min=0)
     need = role.vector.astype(np.int64) * role.least
@@ -188,7 +190,7 @@ def _short_of(
         )  # fmt: skip
     return Reason(
         code=Code.FRAGMENTED, need=role.least, have=room, blocked_by=holders,
-        sentence=f"Enough is free in all, but in pieces: {room} of the {role.least} replicas of role "
+        sentence=f"Enough is free in total, but it is fragmented: {room} of the {role.least} replicas of role "
         f"{role.name!r} fit on the nodes as they are.",
         remedy=_remedy(snapshot, row, room, holders),
     )  # fmt: skip
@@ -202,7 +204,7 @@ def _remedy(snapshot: Snapshot, row: int, room: int, holders: tuple[JobId, ...])
 
 
 def _holders(snapshot: Snapshot, mask: BoolArray) -> tuple[JobId, ...]:
-    """The largest jobs on these nodes, looked for from the largest on."""
+    """The five largest jobs on these nodes."""
     rows = np.fromiter(snapshot.placements, np.intp, len(snapshot.placements))
     largest: list[JobId] = []
     for row in rows[np.lexsort((rows, -snapshot.jobs.size[rows]))].tolist():

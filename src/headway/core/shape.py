@@ -1,7 +1,7 @@
-"""The shape of a job: what placing it depends on, shared by all jobs that are alike in this.
+"""The shape of a job: what placing it depends on. Jobs that are alike in this share one shape.
 
-A trace of a hundred thousand jobs has some ten shapes. Asking first which *shapes* fit at all answers most cycles
-on a full cluster, because there the answer is none.
+A trace of a hundred thousand jobs has some ten shapes. A policy first asks which *shapes* fit at all: on a full cluster
+the answer is none, and the cycle is done.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ Key = tuple[tuple[object, ...], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoleShape:
+    """What placing the replicas of one role depends on."""
+
     name: str
     vector: IntArray
-    """What one replica is promised, in the order of the nodes' kinds."""
+    """What one replica requests, in the order of the nodes' kinds."""
     asks: tuple[tuple[int, int], ...]
-    """The same without zeros: number of the kind, amount. Fit tests loop over these."""
+    """The same without zeros, as (number of the kind, amount). Fit tests loop over these."""
     replicas: int
     least: int
     most: int
@@ -32,14 +34,16 @@ class RoleShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
+    """What placing a job depends on."""
+
     roles: tuple[RoleShape, ...]
     order: tuple[int, ...]
     """Role indices in the order in which they are placed and started."""
     counts: tuple[int, ...]
-    """Replicas per role as asked for."""
+    """Requested replicas per role."""
     least: tuple[int, ...]
     missing: str
-    """A resource kind that is asked for and that no node has; empty where there is none."""
+    """A resource kind that the job requests and that no node has; empty where there is none."""
     elastic: bool
 
     def width(self) -> int:

@@ -15,18 +15,18 @@ from headway.core.states import State
 
 
 class Flight(NamedTuple):
-    """Something begun whose end is not yet seen. What it is, the job's state tells."""
+    """Something that was begun and whose end is not yet seen. The job's state tells what it is."""
 
     towards: Placement | None
     """Where the job will be when it ends; None for a stop."""
     since: float
     until: float
-    """When it is given up."""
+    """When the cluster gives it up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A training script's own word on how far it is."""
+    """What a training script reported of its progress."""
 
     job: JobId
     at: float
@@ -34,40 +34,41 @@ class Sample:
     loss: float | None = None
     total_steps: int | None = None
     metric: float | None = None
-    """What the job's target is about, where it has one and told it."""
+    """The metric of the job's target, where the job has a target and reported it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Has no slots, because a frozen class with them is filled three times as slowly; there is one in every cycle."""
+    """One per cycle. It has no slots, because filling a frozen class with slots takes three times as long."""
 
     now: float
     cycle: int
     nodes: Nodes
     free: IntArray
-    """(kinds, nodes): capacity less everything held, both ends of a move included."""
+    """(kinds, nodes): capacity minus everything held, with both ends of a move."""
     jobs: Jobs
     placements: Mapping[int, Placement]
-    """By row: where the jobs are that are up."""
+    """By row: where the replicas of jobs that are up are."""
     flights: Mapping[int, Flight]
     used_cpu: Mapping[int, float] = field(default_factory=dict)
-    """By row: cores truly used by all replicas together, as last measured."""
+    """By row: cores that all replicas together really use, as last measured."""
     samples: tuple[Sample, ...] = ()
     """Since the snapshot before."""
     changed: tuple[int, ...] = ()
     """Rows that changed since the snapshot before."""
     notes: tuple[tuple[JobId, str], ...] = ()
-    """Since the snapshot before: what a cluster has to say of a job that no column tells, in a sentence each."""
+    """Since the snapshot before: a sentence about a job that no column shows, such as why it failed."""
     estimates: Estimates = field(default_factory=Estimates)
 
     @classmethod
     def of(cls, fields: dict[str, object]) -> Snapshot:
-        """The same as calling the class with all fields, and faster."""
+        """The same as calling the class with all fields, but faster."""
         snapshot = object.__new__(cls)
         snapshot.__dict__.update(fields)
         return snapshot
 
     def with_estimates(self, estimates: Estimates) -> Snapshot:
+        """A copy with these estimates."""
         snapshot = object.__new__(Snapshot)
         snapshot.__dict__.update(self.__dict__)
         snapshot.__dict__["estimates"] = estimates

@@ -15,22 +15,24 @@ class Cluster(Protocol):
     """Anything that yields snapshots and takes plans."""
 
     def next_snapshot(self) -> Snapshot | None:
-        """Waits (or jumps) to the next moment worth deciding; None when there will be none."""
+        """Waits (virtual time jumps) until there is something to decide; None when all is done."""
 
     def apply(self, plan: Plan) -> None:
-        """Begins it. What came of it is seen only in later snapshots."""
+        """Begins to carry out the plan. Later snapshots show what came of it."""
 
 
 class Book(Protocol):
     """Turns progress into estimates. Pure: folding returns another book."""
 
-    def fold(self, snapshot: Snapshot) -> Book: ...
+    def fold(self, snapshot: Snapshot) -> Book:
+        """The book after what this snapshot reports."""
 
-    def annotate(self, snapshot: Snapshot) -> Snapshot: ...
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with this book's estimates."""
 
 
 class Decided(NamedTuple):
-    """One cycle's outcome: the plan as it goes to the cluster, and what the check took out of it."""
+    """The outcome of one cycle: the plan that goes to the cluster, and the decisions that were refused."""
 
     snapshot: Snapshot
     plan: Plan
@@ -41,7 +43,7 @@ Observer = Callable[[Decided], None]
 
 
 def decide(policy: Policy, snapshot: Snapshot) -> Decided:
-    """Calls the policy, then checks the plan. A decision that breaks a rule is taken out; the others stand."""
+    """Calls the policy, then checks the plan. Decisions that break a rule are taken out; the others stay."""
     plan = policy(snapshot)
     refusals = check(snapshot, plan, gangless=is_gangless(policy))
     if refusals:
@@ -52,6 +54,7 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decided:
 
 
 def run(cluster: Cluster, policy: Policy, book: Book, observe: Observer = lambda _: None) -> None:
+    """Runs cycles until the cluster has nothing left to decide. `observe` is called before a plan is applied."""
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot)
         decided = decide(policy, book.annotate(snapshot))

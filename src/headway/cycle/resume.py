@@ -1,4 +1,4 @@
-"""Going on with a run that was cut off: its plans, where the cluster itself is deterministic, and what was learnt."""
+"""Resuming a run that was interrupted: its recorded plans, and what its book has learned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.estimates.progress import ProgressBook
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
-    """The first cycles get the plans that were recorded, at no cost; then the policy decides."""
+    """A policy whose first answers are the recorded plans; then the given policy decides. For virtual time."""
     if not plans:
         return policy
     recorded: Iterator[Plan] = iter(plans)
@@ -25,9 +25,7 @@ def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
 
 
 def remembered(past: Iterable[Snapshot]) -> ProgressBook:
-    """A book that knows what jobs of an earlier run have shown, and nothing of those that had not finished: they report
-    anew.
-    """
+    """A book that has learned from the finished jobs of an earlier run. Unfinished jobs report again."""
     book = ProgressBook()
     for snapshot in past:
         book = book.fold(snapshot)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.estimates import Beliefs, Counts, Estimates
+from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
 from headway.core.snapshot import Sample, Snapshot
 from headway.estimates.models.scaling import plain_speed
 
 WINDOW_SECONDS = 30.0
 """`LinearBook` measures speed over this much of a job's recent past."""
+AT_RECENT_SPEED = "steps left at the speed of its last 30 seconds; before that, as the user declared"
 MOST_SAMPLES = 32
 """More samples than this inside the window are thinned."""
 Truth = Callable[[Snapshot], Beliefs]
@@ -56,7 +57,7 @@ class OracleBook:
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self.truth(snapshot), self.speed)
+        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, "the truth, as the simulator knows it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class LinearBook:
         return LinearBook(tracks)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self._beliefs(snapshot))
+        return annotated(snapshot, lambda: self._beliefs(snapshot), because=AT_RECENT_SPEED)
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         declared = declared_beliefs(snapshot)
@@ -123,11 +124,20 @@ class Recent:
 
 
 def annotated(
-    snapshot: Snapshot, source: Callable[[], Beliefs], speed: Callable[[Job, Counts], float] = plain_speed
+    snapshot: Snapshot,
+    source: Callable[[], Beliefs],
+    speed: Callable[[Job, Counts], float] = plain_speed,
+    because: str = BASES[Basis.DECLARED],
 ) -> Snapshot:
-    """The snapshot with estimates that are computed when first asked for."""
+    """The snapshot with estimates that are computed when first asked for. `because`: what they rest on, for people."""
     jobs = snapshot.jobs
-    return snapshot.with_estimates(Estimates(source, lambda row, counts: speed(jobs.job(row), counts)))
+    return snapshot.with_estimates(
+        Estimates(
+            source,
+            lambda row, counts: speed(jobs.job(row), counts),
+            lambda _row, basis, _now: because if basis is Basis.DECLARED else BASES[basis],
+        )
+    )
 
 
 def declared_beliefs(snapshot: Snapshot) -> Beliefs:

@@ -24,7 +24,7 @@ _STOP = int(Can.STOP)
 
 
 class Table:
-    """The rows that a cluster writes."""
+    """The rows that a cluster writes, and what placing its jobs depends on."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.count = 0
@@ -38,7 +38,7 @@ class Table:
         self.queues: dict[str, int] = {}
         self._shape_of: dict[Key, int] = {}
         self._shape_of_roles: dict[int, tuple[tuple[Role, ...], int]] = {}
-        """By identity, which holds as long as the roles are kept beside it."""
+        """By identity of the roles, which are kept beside it so that the identity stays theirs."""
         self._shape_jobs: list[Job] = []
         self.columns = JobColumns(Numbers(self.users, self.queues))
         self.jobs: list[Job] = self.columns.jobs
@@ -97,7 +97,7 @@ class Table:
         return row
 
     def _shape(self, job: Job) -> int:
-        """Jobs of a trace mostly share their very roles: those are asked first, before what is in them."""
+        """Jobs of a trace mostly share the same roles object, so its identity is looked up first."""
         known = self._shape_of_roles.get(id(job.roles))
         if known is not None and known[0] is job.roles:
             return known[1]
@@ -119,12 +119,12 @@ class Table:
         return number
 
     def set_nodes(self, nodes: Nodes) -> None:
-        """Nodes came, went or changed: what a shape's vectors mean may have changed with them."""
+        """Nodes came, went or changed, and the meaning of a shape's vectors with them."""
         self._nodes = nodes
         self.shapes = [shape_of(job, nodes) for job in self._shape_jobs]
 
     def compact(self) -> npt.NDArray[np.intp] | None:
-        """Drops dead rows when they are more than half; returns the rows kept, or None where nothing was done."""
+        """Drops dead rows when they are more than half. Returns the rows that are kept, or None if nothing was done."""
         if self.dead < 64 or 2 * self.dead <= self.count:
             return None
         kept = np.flatnonzero(~np.isin(self.column("state"), [int(state) for state in OVER]))

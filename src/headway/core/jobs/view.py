@@ -60,7 +60,7 @@ class Jobs(Version):
 
     @property
     def width(self) -> IntArray:
-        """Replicas asked for, over all roles."""
+        """Requested replicas, over all roles."""
         return self.column("width")
 
     @property
@@ -164,7 +164,7 @@ class Jobs(Version):
         return STATES[self.value(row, "state")] in OVER
 
     def running(self) -> npt.NDArray[np.intp]:
-        """Rows of jobs that train and are not in flight: the ones a policy may touch."""
+        """Rows of jobs that train and are not in flight: those that a policy may act on."""
         rows = self.whole.get(_RUNNING_ROWS)
         if rows is None:
             rows = self.whole[_RUNNING_ROWS] = (self.column("state") == _RUNNING).nonzero()[0]

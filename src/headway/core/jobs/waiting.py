@@ -1,8 +1,8 @@
-"""In which state every row stands, a byte each, and so who waits and who runs: what policies ask in every cycle.
+"""The state of every row, a byte each, and which rows wait: what policies ask for in every cycle.
 
-The waiting rows, in arrival order, are a window on a buffer. Whoever comes is written behind the window, and when the
-first one leaves, the window moves on; so what was handed out stays as it was, and a line that is served in order costs
-next to nothing. Where somebody leaves or joins in the middle, the line is drawn up anew when it is asked for.
+The waiting rows, in arrival order, are a window on a buffer. A job that arrives is written behind the window; when the
+first job leaves, the window moves on. So rows that were handed out stay as they were, and a queue that is served in
+order costs next to nothing. Where a job leaves or joins in the middle, the queue is built again when it is asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _IS_OVER = bytes(state in OVER for state in STATES).ljust(256, b"\0")
 
 
 class StateColumn:
+    """The states of all rows, followed row by row."""
+
     __slots__ = ("_back", "_buffer", "_column", "_front", "_in_order", "_states")
 
     def __init__(self, rows: Sequence[JobRow]) -> None:
@@ -32,7 +34,7 @@ class StateColumn:
         """Whether the window holds the waiting rows."""
 
     def follow(self, written: Sequence[int], rows: Sequence[JobRow]) -> None:
-        """These rows were written, or are new and come in their order."""
+        """These rows were written. New rows come in their order."""
         states = self._states
         for row in written:
             state = rows[row].state
@@ -50,12 +52,13 @@ class StateColumn:
         self._column = None
 
     def column(self) -> npt.NDArray[np.uint8]:
-        """Never written again."""
+        """A copy that is never written again."""
         if self._column is None:
             self._column = np.frombuffer(bytes(self._states), np.uint8)
         return self._column
 
     def waiting(self) -> Rows:
+        """Waiting rows, in arrival order."""
         if not self._in_order:
             self._buffer = waiting(self.column())
             self._front, self._back, self._in_order = 0, len(self._buffer), True
@@ -69,10 +72,10 @@ class StateColumn:
             self._in_order = False
             return
         if back == len(self._buffer):
-            line = self._buffer[self._front :]
-            self._buffer = np.zeros(max(64, 2 * len(line)), np.intp)
-            self._buffer[: len(line)] = line
-            self._front, back = 0, len(line)
+            queue = self._buffer[self._front :]
+            self._buffer = np.zeros(max(64, 2 * len(queue)), np.intp)
+            self._buffer[: len(queue)] = queue
+            self._front, back = 0, len(queue)
         self._buffer[back] = row
         self._back = back + 1
 
@@ -84,12 +87,12 @@ class StateColumn:
 
 
 def waiting(states: npt.NDArray[np.uint8]) -> Rows:
-    """Waiting is zero."""
+    """Rows whose state is WAITING, which is zero."""
     return np.logical_not(states).nonzero()[0]
 
 
 def training(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Looked up byte by byte, which is several times faster than comparing."""
+    """Which rows train. Looked up byte by byte, which is several times faster than comparing."""
     return np.frombuffer(states.tobytes().translate(_TRAINS), np.bool_)
 
 
