@@ -8,7 +8,7 @@ from gang_cases import CASES, MEMORY, NODE, Case
 from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Declared
+from headway.estimates.plain_books import DeclaredBook
 from headway.policies.fifo import first_fit
 from headway.sim.cluster import SimCluster, World
 from headway.sim.faults import Faults, Outage, ReplicaExit
@@ -39,7 +39,7 @@ def test_the_table_of_cases_in_virtual_time(case):
         notes.extend(sentence for _, sentence in snapshot.notes)
         return first_fit(snapshot)
 
-    run(cluster, policy, Declared())
+    run(cluster, policy, DeclaredBook())
     assert states[-1] is (State.FAILED if case.outcome == "failed" else State.FINISHED)
     assert (State.WAITING in states[1:]) is (case.outcome == "restarted" or case.every_attempt)
     assert cluster.now >= case.not_before
@@ -56,6 +56,6 @@ def test_a_start_that_is_always_refused_fails_in_the_end():
         notes.extend(sentence for _, sentence in snapshot.notes)
         return first_fit(snapshot)
 
-    run(cluster, policy, Declared())
+    run(cluster, policy, DeclaredBook())
     assert cluster.board.state(0) is State.FAILED
     assert "11 times in a row" in notes[-1]
