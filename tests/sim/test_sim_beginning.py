@@ -8,6 +8,7 @@ from headway.core.states import State
 from headway.cycle.loop import decide
 from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
+from headway.sim.beginning import from_snapshot
 from headway.sim.cluster import Costs, SimCluster, SimulationError, World
 from make import a_job, a_snapshot, flying, running, some_nodes, waiting
 
@@ -37,7 +38,7 @@ def test_the_rest_of_a_run_is_the_same_from_any_snapshot(policy, cut) -> None:
     before, snapshot = _ends(SimCluster(NODES, jobs, world), policy, cut)
     assert snapshot is not None
     later = [job for job in jobs if job.submit > snapshot.now]
-    sim = SimCluster.from_snapshot(snapshot, world, later)
+    sim = from_snapshot(snapshot, world, later)
     after, _ = _ends(sim, policy)
     assert {**before, **after}.keys() == whole.keys()
     if policy != "adaptive":  # which looks at when it last touched a job, and wakes by the clock
@@ -51,7 +52,7 @@ def test_what_is_in_flight_lands_and_what_runs_goes_on() -> None:
         waiting(a_job("waits", 1, seconds=3.0)),
         nodes=NODES, now=7.0,
     )  # fmt: skip
-    sim = SimCluster.from_snapshot(snapshot)
+    sim = from_snapshot(snapshot)
     ends, _ = _ends(sim, "first-fit")
     assert ends["runs"] == pytest.approx(14.0)
     assert ends["waits"] == pytest.approx(10.0)
@@ -61,11 +62,11 @@ def test_what_is_in_flight_lands_and_what_runs_goes_on() -> None:
 def test_work_left_comes_from_estimates_before_declarations() -> None:
     job = a_job("a", 2, seconds=100.0)
     snapshot = a_snapshot(running(job, [0, 0], since=0.0), nodes=NODES, now=7.0, left={"a": 5.0})
-    ends, _ = _ends(SimCluster.from_snapshot(snapshot), "first-fit")
+    ends, _ = _ends(from_snapshot(snapshot), "first-fit")
     assert ends == {"a": 12.0}
 
 
 def test_a_job_of_which_nothing_is_known_is_named() -> None:
     snapshot = a_snapshot(waiting(a_job("riddle")), nodes=NODES, left={})
     with pytest.raises(SimulationError, match="job 'riddle': field seconds"):
-        SimCluster.from_snapshot(snapshot)
+        from_snapshot(snapshot)

@@ -1,6 +1,6 @@
-"""What is foretold: of each job at most its end and the landing of what was begun. What no longer holds is passed over.
+"""Expected events: of each job at most its end, and the end of a change that was begun.
 
-An event that is foretold anew leaves the old one in the heap; numbers tell which one holds.
+An event that is expected anew leaves the old one in the heap; event numbers tell which one is valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Agenda:
         """By job: the number of the event that is its end."""
         self.landings: dict[JobId, int] = {}
 
-    def foretell(self, at: float, job: JobId, kind: dict[JobId, int]) -> None:
+    def expect(self, at: float, job: JobId, kind: dict[JobId, int]) -> None:
         self._number += 1
         kind[job] = self._number
         heapq.heappush(self._heap, (at, self._number, job))

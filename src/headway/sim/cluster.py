@@ -10,13 +10,11 @@ import math
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-import numpy as np
-
 from headway.core.board import Board
 from headway.core.estimates import Beliefs
 from headway.core.gang import Life
 from headway.core.job import Job, JobId
-from headway.core.node import FloatArray, Nodes
+from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Plan, Reserve, Stop
 from headway.core.snapshot import Snapshot
@@ -25,10 +23,9 @@ from headway.estimates.models.scaling import plain_speed
 from headway.sim.agenda import Agenda
 from headway.sim.faults import NO_FAULTS, NodeFaults, with_ready
 from headway.sim.gangs import Gangs
+from headway.sim.pace import Pace
 from headway.sim.reporting import Reporter
-from headway.sim.sharing import Tenants
-from headway.sim.speed import ALONE, Speed
-from headway.sim.usage import used_cores
+from headway.sim.speed import Speed
 from headway.sim.work import Work
 from headway.sim.world import Costs, Reports, SimulationError, World
 
@@ -57,21 +54,12 @@ class SimCluster:
         faulty = self.world.faults is not NO_FAULTS
         self._node_faults = NodeFaults(self.world.faults, nodes, self.world.seed, now) if faulty else None
         self._gangs = Gangs(self.world.faults, self.world.seed) if faulty else None
-        self._tenants = Tenants(self.world.sharing, self.board) if self.world.sharing else None
+        self._pace = Pace(self.world, self.board, self.work, self._agenda, self._gangs)
         self._reporter = Reporter(self.world, self.board, self.work) if self.world.samples else None
         self._wake = math.inf
         self._again = False
         self._cycles_now = 0
         self._idle_wakes = 0
-
-    @staticmethod
-    def from_snapshot(
-        snapshot: Snapshot, world: World | None = None, jobs: Iterable[Job] = (), left: FloatArray | None = None
-    ) -> SimCluster:
-        """What would happen from here on: see `beginning.from_snapshot`."""
-        from headway.sim.beginning import from_snapshot
-
-        return from_snapshot(snapshot, world, jobs, left)
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,17 +79,7 @@ class SimCluster:
 
     def truth(self, snapshot: Snapshot) -> Beliefs:
         """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
-        count = snapshot.jobs.count
-        left, at, training = self.work.left[:count].copy(), self.work.at[:count].copy(), snapshot.jobs.training()
-        if self.work.plain:
-            return Beliefs(left, at, training)
-        rows = training.nonzero()[0]
-        rate = self.work.rate[rows]
-        rows, rate = rows[rate > 0], rate[rate > 0]
-        left[rows] /= rate
-        burning = np.zeros(count, np.bool_)
-        burning[rows] = True
-        return Beliefs(left, at, burning)
+        return self.work.truth(snapshot)
 
     def speed_at(self, job: Job, counts: tuple[int, ...]) -> float:
         """What an oracle knows of another size: true speed in the best place of this cluster."""
@@ -257,9 +235,9 @@ class SimCluster:
             self._becauses[job_id] = decision.because
         board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
-            self._agenda.foretell(self.now + seconds, job_id, self._agenda.landings)
-            if self._tenants is not None and state in _DOWN:
-                self._notice(self._tenants.put(row, None))
+            self._agenda.expect(self.now + seconds, job_id, self._agenda.landings)
+            if state in _DOWN:
+                self._pace.put(row, None, self.now)
         else:
             self.land(row)
 
@@ -277,9 +255,8 @@ class SimCluster:
         if not self._comes_up(row):
             return
         board.settle(row, State.RUNNING, flight.towards, self.now)
-        if self._tenants is not None:
-            self._notice(self._tenants.put(row, flight.towards))
-        self.retime(row)
+        self._pace.put(row, flight.towards, self.now)
+        self._pace.retime(row, self.now)
 
     def _comes_up(self, row: int) -> bool:
         """Whether no node refuses a replica of a gang that starts; else the gang waits again, or has failed."""
@@ -297,9 +274,8 @@ class SimCluster:
 
     def resume(self, row: int) -> None:
         """A job that trains already, from an earlier life."""
-        if self._tenants is not None:
-            self._notice(self._tenants.put(row, self.board.placement(row)))
-        self.retime(row)
+        self._pace.put(row, self.board.placement(row), self.now)
+        self._pace.retime(row, self.now)
 
     def look_again(self) -> None:
         """The next snapshot is of this very moment."""
@@ -308,49 +284,15 @@ class SimCluster:
     def fly(self, row: int, until: float) -> None:
         """Something that was begun already; where nobody knows how long it takes, it ends at once."""
         lands = until if self.now <= until < math.inf else self.now
-        self._agenda.foretell(lands, self.board.job(row).id, self._agenda.landings)
+        self._agenda.expect(lands, self.board.job(row).id, self._agenda.landings)
 
     def _settle(self, row: int, state: State) -> None:
         """The job holds nothing any more."""
         self.board.settle(row, state, None, self.now)
-        if self._tenants is not None:
-            self._notice(self._tenants.put(row, None))
-
-    # ── speed ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def retime(self, row: int) -> bool:
-        """Looks how fast the job is now; where that changed, books its work and foretells its end anew."""
-        board = self.board
-        job, placement = board.job(row), board.placement(row)
-        assert placement is not None
-        company = ALONE if self._tenants is None else self._tenants.company(row)
-        rate = self.world.speed(job, placement, board.nodes, company)
-        if (cores := used_cores(self.world.speed, job, placement, board.nodes, company)) is not None:
-            board.uses(row, cores)
-        if company.neighbours:
-            rate *= 1.0 - self.world.sharing.neighbour_loss * company.neighbours
-        if self._gangs is not None:
-            rate *= self._gangs.speed(job.id)
-        if rate == self.work.rate.item(row) and job.id in self._agenda.ends:
-            return False
-        if rate != 1.0:
-            self.work.plain = False
-        left = self.work.set_rate(row, rate, self.now, saves=job.checkpoints)
-        if rate > 0:
-            self._agenda.foretell(self.now + left / rate, job.id, self._agenda.ends)
-        else:
-            self._agenda.ends.pop(job.id, None)
-        return True
-
-    def _notice(self, rows: Iterable[int]) -> None:
-        """Neighbours came or went: jobs whose speed that changes are booked anew."""
-        for row in sorted(rows):
-            if self.board.state(row) in TRAINING and self.retime(row):
-                self.board.touch(row)
+        self._pace.put(row, None, self.now)
 
     def _compacted(self, kept: list[int]) -> None:
         self.work.renumber(kept)
-        if self._tenants is not None:
-            self._tenants.renumber(kept)
+        self._pace.renumber(kept)
         if self._reporter is not None:
             self._reporter.renumber(kept)

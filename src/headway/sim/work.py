@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headway.core.estimates import Beliefs
 from headway.core.node import FloatArray
+from headway.core.snapshot import Snapshot
 
 _COLUMNS = ("left", "rate", "at", "total", "saved", "trained", "kept")
 
@@ -45,6 +47,20 @@ class Work:
     def left_at(self, row: int, now: float) -> float:
         left: float = self.left.item(row) - self.rate.item(row) * (now - self.at.item(row))
         return max(0.0, left)
+
+    def truth(self, snapshot: Snapshot) -> Beliefs:
+        """True seconds left at the present rate, or at the asked-for size while waiting."""
+        count = snapshot.jobs.count
+        left, at, training = self.left[:count].copy(), self.at[:count].copy(), snapshot.jobs.training()
+        if self.plain:
+            return Beliefs(left, at, training)
+        rows = training.nonzero()[0]
+        rate = self.rate[rows]
+        rows, rate = rows[rate > 0], rate[rate > 0]
+        left[rows] /= rate
+        burning = np.zeros(count, np.bool_)
+        burning[rows] = True
+        return Beliefs(left, at, burning)
 
     def set_rate(self, row: int, rate: float, now: float, *, saves: bool = True) -> float:
         """Books the work done so far and goes on at another rate; returns what is left."""

@@ -1,0 +1,63 @@
+"""How fast each simulated job goes, and therefore when it will end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.core.board import Board
+from headway.core.placement import Placement
+from headway.core.states import TRAINING
+from headway.sim.agenda import Agenda
+from headway.sim.gangs import Gangs
+from headway.sim.sharing import Tenants
+from headway.sim.speed import ALONE
+from headway.sim.usage import used_cores
+from headway.sim.work import Work
+from headway.sim.world import World
+
+
+class Pace:
+    __slots__ = ("_agenda", "_board", "_gangs", "_tenants", "_work", "_world")
+
+    def __init__(self, world: World, board: Board, work: Work, agenda: Agenda, gangs: Gangs | None) -> None:
+        self._world, self._board, self._work, self._agenda, self._gangs = world, board, work, agenda, gangs
+        self._tenants = Tenants(world.sharing, board) if world.sharing else None
+
+    def put(self, row: int, placement: Placement | None, now: float) -> None:
+        """The job is here from now on. Neighbours whose speed that changes get a new end."""
+        if self._tenants is not None:
+            self._notice(self._tenants.put(row, placement), now)
+
+    def retime(self, row: int, now: float) -> bool:
+        """Computes how fast the job is now. Where that changed, books its work and expects its end anew."""
+        board, world = self._board, self._world
+        job, placement = board.job(row), board.placement(row)
+        assert placement is not None
+        company = ALONE if self._tenants is None else self._tenants.company(row)
+        rate = world.speed(job, placement, board.nodes, company)
+        if (cores := used_cores(world.speed, job, placement, board.nodes, company)) is not None:
+            board.uses(row, cores)
+        if company.neighbours:
+            rate *= 1.0 - world.sharing.neighbour_loss * company.neighbours
+        if self._gangs is not None:
+            rate *= self._gangs.speed(job.id)
+        work, agenda = self._work, self._agenda
+        if rate == work.rate.item(row) and job.id in agenda.ends:
+            return False
+        if rate != 1.0:
+            work.plain = False
+        left = work.set_rate(row, rate, now, saves=job.checkpoints)
+        if rate > 0:
+            agenda.expect(now + left / rate, job.id, agenda.ends)
+        else:
+            agenda.ends.pop(job.id, None)
+        return True
+
+    def renumber(self, kept: list[int]) -> None:
+        if self._tenants is not None:
+            self._tenants.renumber(kept)
+
+    def _notice(self, rows: Iterable[int], now: float) -> None:
+        for row in sorted(rows):
+            if self._board.state(row) in TRAINING and self.retime(row, now):
+                self._board.touch(row)
