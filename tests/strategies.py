@@ -13,7 +13,7 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement, holds, resized, take
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
-from make import amounts, annotated
+from make import a_job, amounts, annotated
 
 NOW = 1000.0
 _CAPACITIES = [amounts(4, 8, 4096), amounts(8, 32, 8192), amounts(0, 16, 2048), amounts(2, 4, 1024)]
@@ -158,3 +158,18 @@ def _some_placement(draw: Any, board: Board, row: int, whole: bool) -> Placement
             where.append(node)
         chosen.append(tuple(where))
     return Placement(tuple(chosen))
+
+
+@st.composite
+def workloads(draw: Any) -> list[Job]:
+    """A few jobs of different size, length and abilities, for whole runs."""
+    jobs = []
+    for number in range(draw(st.integers(1, 8))):
+        size, spare = draw(st.integers(1, 4)), draw(st.integers(0, 3))
+        jobs.append(a_job(
+            f"j{number}", size, least=draw(st.integers(1, size)), most=size + spare,
+            seconds=float(draw(st.integers(0, 60))), submit=float(draw(st.integers(0, 30))),
+            priority=draw(st.integers(0, 2)), user=draw(st.sampled_from(["", "u", "v"])),
+            can=draw(st.sampled_from([Can.everything(), Can.NOTHING, Can.STOP | Can.SIZE])),
+        ))  # fmt: skip
+    return jobs

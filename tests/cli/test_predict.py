@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.predict import app, verdicts
-from headway.cli.predict_curves import made_up_ways, read_ways
-from headway.cli.predict_steps import METHODS, evaluate_steps
 from headway.core.errors import UserError
 from headway.estimates.evaluate import SHARES, evaluate_targets
 from headway.estimates.models.coefficients import BUILT_IN
+from headway.experiment.predict_curves import made_up_ways, read_ways
+from headway.experiment.predict_steps import METHODS, evaluate_steps
 
 TRACES = Path(os.environ.get("HEADWAY_TRACES", Path(__file__).parents[2] / "../shared/traces"))
 

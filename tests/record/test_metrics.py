@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.job import Can, Job
+from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.states import State
 from headway.cycle.loop import run
@@ -25,6 +25,7 @@ from headway.sim.cluster import SimCluster
 from headway.sim.faults import Faults
 from headway.sim.world import Costs, World
 from make import a_job, a_node, a_role, some_nodes
+from strategies import workloads
 
 
 class Watched(SimCluster):
@@ -149,20 +150,6 @@ def test_the_same_from_the_file_as_while_it_was_written(tmp_path: Any) -> None:
 
 def test_an_empty_log_has_a_result() -> None:
     assert Tally().result()["jct"] == {"mean": None, "p50": None, "p95": None, "p99": None}
-
-
-@st.composite
-def workloads(draw: Any) -> list[Job]:
-    jobs = []
-    for number in range(draw(st.integers(1, 8))):
-        size, spare = draw(st.integers(1, 4)), draw(st.integers(0, 3))
-        jobs.append(a_job(
-            f"j{number}", size, least=draw(st.integers(1, size)), most=size + spare,
-            seconds=float(draw(st.integers(0, 60))), submit=float(draw(st.integers(0, 30))),
-            priority=draw(st.integers(0, 2)), user=draw(st.sampled_from(["", "u", "v"])),
-            can=draw(st.sampled_from([Can.everything(), Can.NOTHING, Can.STOP | Can.SIZE])),
-        ))  # fmt: skip
-    return jobs
 
 
 COSTS = st.sampled_from([Costs(), Costs(start=3.0), Costs(start=2.0, save=1.0, stop=1.0, scale=4.0)])

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from headway.cli.world import world_of
+from headway.compare.world import world_of
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Layout

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.compared import CLAIRVOYANT, Compared, compared
 from headway.cli.options import Cluster, Estimates, Format, Json, Queues, Report, World
-from headway.cli.pool import perform_all
-from headway.cli.reach import needs_of
-from headway.cli.scenario import Task, read_scenario
 from headway.cli.show import show_comparison
 from headway.cli.wiring import check_estimates, make_policy, queue_setting, writable
+from headway.compare.pool import perform_all
+from headway.compare.reach import needs_of
+from headway.compare.scenario import Task, read_scenario
+from headway.compare.table import CLAIRVOYANT, Compared, compared
 from headway.core.errors import UserError
 from headway.policies.registry import POLICIES
 
@@ -59,7 +59,7 @@ def compare(
     needs = needs_of(scenario, tasks[0]) if bounds else []
     found = compared(tasks, outcomes, baseline or names[0], needs, scenario)
     if report is not None:
-        from headway.cli.reporting import report_all
+        from headway.compare.reporting import report_all
 
         report_all(report, scenario, found)
     _print(found, report, as_json=json)

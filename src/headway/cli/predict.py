@@ -36,11 +36,11 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare estimates of remaining time with the truth and with plain extrapolation, by share of the job done."""
-    from headway.cli.predict_curves import made_up_ways, read_ways
-    from headway.cli.predict_steps import METHODS, evaluate_steps
     from headway.cli.progress import Bars
     from headway.estimates.evaluate import WAYS, evaluate_targets
     from headway.estimates.models.coefficients import BUILT_IN
+    from headway.experiment.predict_curves import made_up_ways, read_ways
+    from headway.experiment.predict_steps import METHODS, evaluate_steps
     from headway.sim.measured import load_profiles
 
     if traces is not None and not traces.is_dir():

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from headway.cli.compared import Compared
+from headway.compare.table import Compared
 from headway.core.states import State
 from headway.record.metrics import Course, Tally
 

@@ -9,9 +9,9 @@ import typer
 
 from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Queues, Report, Seed, Set, World
 from headway.cli.progress import Bars
-from headway.cli.scenario import Task, make_cluster, make_head, make_tally, read_scenario, watched
 from headway.cli.show import show_result
 from headway.cli.wiring import check_estimates, make_book, make_policy, queue_setting, writable
+from headway.compare.scenario import Task, make_cluster, make_head, make_tally, read_scenario, watched
 from headway.cycle.loop import run
 from headway.cycle.resume import resume
 from headway.record.log import LogWriter
@@ -55,7 +55,7 @@ def simulate(
         run(sim, resume(chosen, before.plans), book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
         writer.end(sim.now, sim.board.unfinished)
     if report is not None:
-        from headway.cli.reporting import report_one
+        from headway.compare.reporting import report_one
 
         report_one(report, scenario, task, outcome(tally, scenario.trace.jobs, name=policy, seed=seed))
     show_result(tally, as_json=json)

@@ -8,11 +8,11 @@ from itertools import product
 
 import numpy as np
 
+from headway.compare.bounds import Need, floor
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
 from headway.experiment.case import Case
-from headway.record.bounds import Need, floor
 from headway.sim.speed import Speed
 from headway.workload.trace import Trace
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headway.compare.versus import worse
 from headway.core.node import BoolArray
 from headway.core.quantity import GPU
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import area_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
 from headway.record.outcome import Outcome
-from headway.record.versus import worse
 from headway.sim.cluster import Costs, World
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from headway.compare.versus import worse
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
@@ -16,7 +17,6 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
 from headway.record.outcome import Outcome
-from headway.record.versus import worse
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headway.compare.versus import worse
 from headway.core.node import Nodes
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Case, Entry, Experiment, Figure, Figures, Size, Target
 from headway.experiment.everything_cells import CELLS, make
 from headway.record.outcome import Outcome
-from headway.record.versus import worse
 from headway.sim.speed import Speed
 
 MAIN = "headway"

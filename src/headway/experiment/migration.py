@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headway.compare.versus import worse
 from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
 from headway.experiment.short_jobs import MIXES, OWN, best_possible, even_sharing, queued, short_jobs
 from headway.record.outcome import Outcome
-from headway.record.versus import worse
 
 LOADS = (0.7, 0.9, 1.2)
 MAIN, NONE = "migration", "no migration"

@@ -17,7 +17,7 @@ document.documentElement.dataset.theme = dark ? "dark" : "light";
 
 
 def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str:
-    style = resources.files("headway.record").joinpath("page", "report.css").read_text(encoding="utf-8")
+    style = resources.files("headway.compare").joinpath("page", "report.css").read_text(encoding="utf-8")
     jobs = f"{result['jobs']} jobs per run" if result["jobs"] else "whole traces"
     seeds = f"{jobs}, seeds {', '.join(map(str, result['seeds']))}"
     parts = [

@@ -10,13 +10,13 @@ import heapq
 
 import numpy as np
 
+from headway.compare.bounds import Floor, Need, floor
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU, MEMORY
 from headway.estimates.models.profiles import AllReduce, Curve, Profile
 from headway.estimates.models.sharing import Claim, level
 from headway.experiment.case import Case, Cell
-from headway.record.bounds import Floor, Need, floor
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from headway.record.report_data import indices
-from headway.record.report_words import count, duration, in_one_unit, interval, percent, times
-from headway.record.versus import Group, length_classes, named_groups, size_classes, worse
+from headway.compare.report_data import indices
+from headway.compare.report_words import count, duration, in_one_unit, interval, percent, times
+from headway.compare.versus import Group, length_classes, named_groups, size_classes, worse
 
 if TYPE_CHECKING:
-    from headway.record.report import Subject
+    from headway.compare.report import Subject
 
 Row = Mapping[str, Any]
 Column = tuple[str, str, Callable[[Row], str], Callable[[Row], str], Callable[[Row], float | None]]

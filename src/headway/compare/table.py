@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headway.cli.scenario import Scenario, Task
+from headway.compare.bounds import Floor, Need, floor, ratio, ratios
+from headway.compare.scenario import Scenario, Task
+from headway.compare.versus import averaged, intervals, worse
 from headway.core.node import Nodes
-from headway.record.bounds import Floor, Need, floor, ratio, ratios
 from headway.record.outcome import Outcome
-from headway.record.versus import averaged, intervals, worse
 
 CLAIRVOYANT = ("srtf", "srsf")
 """The best of these, with true remaining times, stands for what knowledge alone can do."""

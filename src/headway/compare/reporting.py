@@ -9,13 +9,13 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from headway.cli.compared import Compared, compared
-from headway.cli.reach import needs_of
-from headway.cli.scenario import Scenario, Task, differing
+from headway.compare.reach import needs_of
+from headway.compare.report import Subject, write
+from headway.compare.scenario import Scenario, Task, differing
+from headway.compare.table import Compared, compared
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, show
 from headway.record.outcome import Outcome
-from headway.record.report import Subject, write
 from headway.workload.schema import SimulateFields
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from headway.cli.wiring import make_book, make_policy, parse_cluster
-from headway.cli.world import world_of
+from headway.compare.world import world_of
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Node, Nodes

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from typing import Any
 
 from headway.cli.progress import Bars
-from headway.cli.scenario import Scenario, Task, perform
+from headway.compare.scenario import Scenario, Task, perform
 from headway.core.errors import UserError
 from headway.record.outcome import Outcome
 

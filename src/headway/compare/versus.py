@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from headway.compare.confidence import of_mean, of_ratio
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray
-from headway.record.confidence import of_mean, of_ratio
 from headway.record.outcome import Outcome
 
 NOTICEABLE = 0.01

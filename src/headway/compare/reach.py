@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headway.cli.scenario import Scenario, Task, make_world
+from headway.compare.bounds import Need
+from headway.compare.scenario import Scenario, Task, make_world
 from headway.core.job import Can, Job, Role
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
-from headway.record.bounds import Need
 from headway.sim.speed import ALONE
 from headway.sim.world import World
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_metrics import workloads
 
-from headway.cli.reach import needs_of
-from headway.cli.scenario import Scenario, Task, perform
+from headway.compare.bounds import Need, floor, one_machine, ratio
+from headway.compare.reach import needs_of
+from headway.compare.scenario import Scenario, Task, perform
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.policies.registry import POLICIES
-from headway.record.bounds import Need, floor, one_machine, ratio
 from headway.workload.trace import Trace
 from make import a_job, a_role, some_nodes
+from strategies import workloads
 
 
 def scenario(jobs: list[Job], nodes: Nodes) -> Scenario:

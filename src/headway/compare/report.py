@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from headway.compare import report_tables as tables
+from headway.compare.report_data import chart_data
+from headway.compare.report_words import count, takeaways
 from headway.core.job import Job
-from headway.record import report_tables as tables
 from headway.record.outcome import Outcome
-from headway.record.report_data import chart_data
-from headway.record.report_words import count, takeaways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ def _embedded(data: object) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("headway.record").joinpath("page", name).read_text(encoding="utf-8")
+    return resources.files("headway.compare").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _fill(template: str, **parts: str) -> str:

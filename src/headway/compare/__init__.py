@@ -1,0 +1,1 @@
+"""Runs of several policies on the same jobs, put side by side. Knows simulation, policies and records; no command."""
