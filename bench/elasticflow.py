@@ -26,14 +26,15 @@ from pathlib import Path
 
 from elasticflow_slots import Pauses, Slots, speed_at
 
+from headway.compare.scenario import Scenario as Case
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
-from headway.cycle.loop import Decided, run
-from headway.estimates.plain_books import OracleBook
-from headway.experiment.case import Case, Cell, Size
-from headway.experiment.published import PEER, Steps
+from headway.cycle.loop import Decided, Policy, run
+from headway.estimates.oracle import Oracle
+from headway.experiment.case import Cell, RunSize
+from headway.experiment.published import PEER, MeasuredSpeeds
 from headway.policies.elasticflow import ElasticFlow
 from headway.sim.cluster import SimCluster
 from headway.sim.speed import Speed
@@ -62,7 +63,11 @@ def tables_of(case: Case) -> dict[str, Mapping[int, float]]:
     """Steps per second by model and number of GPUs."""
     speed = case.world(case.trace, 0).speed
     assert isinstance(speed, Speed)
-    return {model: profile.form.points for model, profile in speed.profiles.items() if isinstance(profile.form, Steps)}
+    return {
+        model: profile.form.points
+        for model, profile in speed.profiles.items()
+        if isinstance(profile.form, MeasuredSpeeds)
+    }
 
 
 def by_steps(case: Case) -> Case:
@@ -153,7 +158,7 @@ def main() -> int:
     for name, peer in THEIRS.items():
         if args.trace not in name:
             continue
-        case = by_steps(PEER.make(Cell("as published", name), 0, Size(0, (0,))))
+        case = by_steps(PEER.make(Cell("as published", name), 0, RunSize(0, (0,))))
         for label, policy in list(variants(case, peer.slot).items())[: args.variants]:
             began = time.perf_counter()
             ends = simulate(case, policy)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.cli.queues import read_queues
-from headway.cli.wiring import make_policy, queue_setting
+from headway.cli.wiring import make_policy, queue_setting, read_queues
 from headway.core.errors import UserError
 from headway.policies.admit import Queued
 from headway.policies.combined import CombinedPriority

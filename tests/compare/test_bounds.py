@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headway.compare.bounds import Need, floor, one_machine, ratio
-from headway.compare.reach import needs_of
-from headway.compare.scenario import Scenario, Task, perform
+from headway.compare.bounds import Need, floor, needs_of, one_machine, ratio
+from headway.compare.perform import Task, perform
+from headway.compare.scenario import Scenario, described_world
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.policies.registry import POLICIES
@@ -22,7 +23,7 @@ from strategies import workloads
 
 def scenario(jobs: list[Job], nodes: Nodes) -> Scenario:
     trace = Trace(name="t", jobs=tuple(sorted(jobs, key=lambda job: job.submit)))
-    return Scenario(trace, nodes.nodes, "t")
+    return Scenario(trace, nodes.nodes, partial(described_world, "t"))
 
 
 def test_alone_every_job_takes_its_own_time() -> None:
@@ -59,16 +60,16 @@ def test_no_jobs_no_floor() -> None:
 
 def test_an_elastic_job_needs_the_area_of_its_smallest_and_the_time_of_its_largest_size() -> None:
     job = a_job("a", 2, least=1, most=4, seconds=100.0)
-    (need,) = needs_of(scenario([job], some_nodes(1, gpus=4)), Task(policy="fifo", estimates="oracle"))
+    (need,) = needs_of(scenario([job], some_nodes(1, gpus=4)))
     assert need.fastest == pytest.approx(100.0 * (0.1 + 0.9 * 2 / 4))
     assert need.areas == (pytest.approx(100.0 * (0.1 + 0.9 * 2)),)
 
 
 def test_a_job_with_more_sizes_than_can_be_tried_keeps_a_floor_below_all() -> None:
     roles = [a_role("ps", 1, least=1, most=100), a_role("worker", 1, least=1, most=100)]
-    one = needs_of(scenario([a_job("a", roles=roles, seconds=100.0)], some_nodes(1)), Task(policy="", estimates=""))[0]
+    one = needs_of(scenario([a_job("a", roles=roles, seconds=100.0)], some_nodes(1)))[0]
     few = [a_role("ps", 1, least=1, most=10), a_role("worker", 1, least=1, most=100)]
-    other = needs_of(scenario([a_job("a", roles=few, seconds=100.0)], some_nodes(1)), Task(policy="", estimates=""))[0]
+    other = needs_of(scenario([a_job("a", roles=few, seconds=100.0)], some_nodes(1)))[0]
     assert one.fastest <= other.fastest
     assert 0 < one.areas[0] <= other.areas[0]
 
@@ -77,11 +78,11 @@ def test_a_job_with_more_sizes_than_can_be_tried_keeps_a_floor_below_all() -> No
 @given(workloads(), st.sampled_from(sorted(POLICIES)), st.sampled_from(["oracle", "declared"]))
 def test_no_policy_is_below_the_floor(jobs: list[Job], policy: str, estimates: str) -> None:
     world = scenario(jobs, some_nodes(3, gpus=2))
-    task = Task(policy=policy, estimates=estimates)
+    task = Task(policy=policy, make=POLICIES[policy], estimates=estimates)
     found: Any = perform(world, task)
     done = found.finished
     assume(done.any())
-    needs = [need for need, ended in zip(needs_of(world, task), done, strict=True) if ended]
+    needs = [need for need, ended in zip(needs_of(world), done, strict=True) if ended]
     lowest = floor(needs, some_nodes(3, gpus=2))
     assert float(np.nanmean(found.completion)) >= lowest.completion - 1e-6
     if done.all():

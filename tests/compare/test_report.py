@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from headway.cli import main
-from headway.compare.report import _fill
-from headway.compare.report_data import quantiles
-from headway.compare.report_words import duration, in_one_unit, percent, takeaways
+from headway.compare.report import _fill, quantiles
+from headway.compare.report_text import duration, in_one_unit, percent, takeaways
 
 JOBS = "nodes: [{name: n, count: 2, gpu: 4}]\nsimulate: {start: 5, save: 3}\njobs:\n" + "".join(
     f"  - {{name: job-{i}, gpu: 1, replicas: {1 + i % 4}, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "

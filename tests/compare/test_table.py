@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.compare.confidence import of_mean, of_ratio
-from headway.compare.versus import averaged, length_classes, named_groups, size_classes, worse
+from headway.compare.report_tables import length_classes, named_groups, size_classes
+from headway.compare.table import averaged, of_mean, of_ratio, worse
 from make import a_job
 
 

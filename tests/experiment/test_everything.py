@@ -8,7 +8,7 @@ import pytest
 
 from headway.core.errors import UserError
 from headway.experiment import everything_cells
-from headway.experiment.case import Cell, Size
+from headway.experiment.case import Cell, RunSize
 from headway.experiment.everything import (
     CLAIRVOYANT,
     ENTRIES,
@@ -89,7 +89,7 @@ def test_a_trace_that_is_not_there_is_said_in_a_sentence(tmp_path, monkeypatch):
 
 def test_a_cell_runs_with_every_entry(traces, monkeypatch):
     monkeypatch.setitem(SOURCES, "philly, quarter", Source("philly/philly_jobs.csv.gz", cluster="1x4"))
-    size = Size(25, (1,))
+    size = RunSize(25, (1,))
     cell = Cell("published", "philly, quarter")
     told = result(EVERYTHING, run(EVERYTHING, [cell], size, 1, lambda _: None), size)
     found = told["cells"][0]["policies"]

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.estimates.models.scaling import plain_speed
 from headway.experiment.bound import most_met
-from headway.experiment.case import Case, Cell, Size, Target
+from headway.experiment.case import Cell, Goal, RunSize
 from headway.experiment.deadline import _world, native_load
 from headway.experiment.gather import result, run
 from headway.experiment.page import page
@@ -23,7 +24,7 @@ from headway.workload.cluster import open_cluster
 from headway.workload.trace import Trace
 from make import a_job
 
-TINY = Size(12, (1, 2), quick=True)
+TINY = RunSize(12, (1, 2), quick=True)
 
 
 PUBLISHED = {"deadline-peer", "elastic-published", "everything"}
@@ -59,7 +60,7 @@ def test_quick_cells_belong_to_the_grid(name):
 
 def test_the_load_is_set_so_that_native_order_meets_the_share():
     experiment = EXPERIMENTS["deadline-scarce"]
-    found = measure(experiment, Cell("native meets 50 %", "balanced"), 3, Size(30, (3,)))
+    found = measure(experiment, Cell("native meets 50 %", "balanced"), 3, RunSize(30, (3,)))
     assert found.figures["fifo"]["met"] == pytest.approx(0.5, abs=0.1)
     assert found.figures["fifo"]["gained"] == 0.0
     assert found.figures["deadline"]["met"] <= found.bound["met"] + 1e-9
@@ -69,7 +70,7 @@ def test_the_load_is_set_so_that_native_order_meets_the_share():
 def test_ample_demand_never_exceeds_what_is_booked():
     """Counted anew: the fewest workers that make each deadline, of all jobs between submission and deadline."""
     experiment = EXPERIMENTS["deadline-ample"]
-    case = experiment.make(Cell("60 % booked", "balanced"), 1, Size(40, (1,)))
+    case = experiment.make(Cell("60 % booked", "balanced"), 1, RunSize(40, (1,)))
 
     def fewest(job):
         return next(
@@ -84,7 +85,7 @@ def test_ample_demand_never_exceeds_what_is_booked():
 
 def test_the_bound_on_deadlines_holds_for_every_policy_and_is_reached_where_it_is_easy():
     jobs = [a_job(f"j{i}", seconds=100.0, deadline=150.0) for i in range(3)]
-    case = Case(Trace(name="t", jobs=tuple(jobs)), tuple(open_cluster("1x1")), _world)
+    case = Scenario(Trace(name="t", jobs=tuple(jobs)), tuple(open_cluster("1x1")), _world)
     assert most_met(case) == pytest.approx(1 / 3)
     impossible = replace(case, trace=Trace(name="t", jobs=(a_job("a", seconds=100.0, deadline=50.0),)))
     assert most_met(impossible) == 0.0
@@ -93,16 +94,16 @@ def test_the_bound_on_deadlines_holds_for_every_policy_and_is_reached_where_it_i
 
 
 def test_targets_are_reached_from_the_right_side():
-    assert Target("", lambda _: None, 26.0).reached(26.0)
-    assert not Target("", lambda _: None, 26.0).reached(25.9)
-    assert Target("", lambda _: None, 0.0, at_least=False).reached(0.0)
-    assert not Target("", lambda _: None, 0.0, at_least=False).reached(0.1)
+    assert Goal("", lambda _: None, 26.0).reached(26.0)
+    assert not Goal("", lambda _: None, 26.0).reached(25.9)
+    assert Goal("", lambda _: None, 0.0, at_least=False).reached(0.0)
+    assert not Goal("", lambda _: None, 0.0, at_least=False).reached(0.1)
 
 
 def test_a_cell_that_says_nothing_of_a_target_does_not_count():
     experiment = EXPERIMENTS["deadline-scarce"]
-    found = [measure(experiment, Cell("native meets 70 %", "balanced"), 1, Size(30, (1,)))]
-    told = result(experiment, found, Size(30, (1,)))
+    found = [measure(experiment, Cell("native meets 70 %", "balanced"), 1, RunSize(30, (1,)))]
+    told = result(experiment, found, RunSize(30, (1,)))
     assert told["targets"][0]["cells"] == 0
     assert told["targets"][0]["median"] is None
     assert not math.isnan(told["targets"][2]["median"])

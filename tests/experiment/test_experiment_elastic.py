@@ -6,12 +6,13 @@ import gzip
 
 import pytest
 
+from headway.compare.bounds import sizes
 from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
 from headway.experiment import elastic_published
-from headway.experiment.bound import elastic_floor, sizes
-from headway.experiment.case import Cell, Size
+from headway.experiment.bound import elastic_floor
+from headway.experiment.case import Cell, RunSize
 from headway.experiment.elastic import ELASTIC, MIXES, STOCK
 from headway.experiment.elastic_published import ELASTIC_PUBLISHED
 from headway.experiment.perform import measure, perform
@@ -19,12 +20,12 @@ from headway.sim.speed import Speed
 from headway.workload.trace import Trace
 from make import a_job, a_role, some_nodes
 
-SMALL = Size(14, (1,), quick=True)
+SMALL = RunSize(14, (1,), quick=True)
 
 
 @pytest.mark.parametrize("mix", MIXES)
 def test_the_load_is_what_the_cell_says(mix):
-    case = ELASTIC.make(Cell("load 1", mix), 5, Size(300, (5,)))
+    case = ELASTIC.make(Cell("load 1", mix), 5, RunSize(300, (5,)))
     cores = sum(dict(node.capacity)[CPU] for node in case.nodes)
     asked = sum(
         sum(role.replicas * role.amount(CPU) for role in job.roles) * (case.trace.work(job) or 0.0)

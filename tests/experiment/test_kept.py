@@ -13,13 +13,13 @@ import pytest
 
 from headway.experiment import kept as kept_module
 from headway.experiment import perform as perform_module
-from headway.experiment.case import Size
+from headway.experiment.case import RunSize
 from headway.experiment.gather import result, run
 from headway.experiment.kept import Kept, content, kept, key_of, source
 from headway.experiment.perform import measure
 from headway.experiment.registry import EXPERIMENTS
 
-TINY = Size(8, (1,), quick=True)
+TINY = RunSize(8, (1,), quick=True)
 COMBINED = EXPERIMENTS["combined"]
 CELL = COMBINED.cells[0]
 
@@ -52,7 +52,7 @@ def test_what_was_kept_is_not_run_again_and_tells_the_same(tmp_path, runs):
 
 
 def test_who_was_ended_in_the_middle_goes_on(tmp_path, runs):
-    def ended():
+    def ended(_):
         if len(runs) == 2:
             raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ from headway.core.job import JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.experiment.case import Cell, Size
+from headway.experiment.case import Cell, RunSize
 from headway.experiment.migration import MIGRATION
 from headway.experiment.perform import measure
 from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, parallel, queued, short_jobs
@@ -61,7 +61,7 @@ def test_even_sharing_and_the_bound_of_a_worked_example():
 
 
 def test_nobody_beats_the_bound_and_moves_are_counted():
-    found = measure(MIGRATION, MIGRATION.cells[0], 7, Size(16, (7,)))
+    found = measure(MIGRATION, MIGRATION.cells[0], 7, RunSize(16, (7,)))
     for figures in found.figures.values():
         assert figures["jct"] >= found.bound["jct"] - 1e-6
         assert figures["makespan"] >= found.bound["makespan"] - 1e-6
@@ -70,5 +70,5 @@ def test_nobody_beats_the_bound_and_moves_are_counted():
     assert found.figures["no migration"]["moves"] == 0.0
     assert found.figures["migration"]["moves"] > 0
     assert all(target.measure(found.figures) is not None for target in MIGRATION.targets)
-    other = measure(MIGRATION, MIGRATION.cells[1], 7, Size(8, (7,)))
+    other = measure(MIGRATION, MIGRATION.cells[1], 7, RunSize(8, (7,)))
     assert [target.measure(other.figures) is None for target in MIGRATION.targets[:3]] == [True] * 3

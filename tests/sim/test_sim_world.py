@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from headway.compare.world import world_of
+from headway.compare.scenario import described_world
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Layout
@@ -15,10 +15,11 @@ from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed
 from headway.workload.schema import FaultFields, OutageFields, SimulateFields, SpeedFields
+from headway.workload.trace import Trace
 
 
 def _world(**fields):
-    return world_of("file.yaml", SimulateFields(**fields), work=lambda job: job.seconds, samples=True, seed=4)
+    return described_world("file.yaml", Trace(name="t", jobs=(), simulate=SimulateFields(**fields)), 4)
 
 
 def test_nothing_asked_for_is_a_plain_world() -> None:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json as json_
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headway.cli.options import Cluster, Estimates, Format, Json, Queues, Report, World
+from headway.cli.live import Bars
+from headway.cli.options import Cluster, Estimates, Format, Json, Processes, Queues, Report, TraceFile, World
 from headway.cli.show import show_comparison
-from headway.cli.wiring import check_estimates, make_policy, queue_setting, writable
-from headway.compare.pool import perform_all
-from headway.compare.reach import needs_of
-from headway.compare.scenario import Task, read_scenario
+from headway.cli.wiring import check_estimates, command_line, make_policy, queue_setting, seeds_of, writable
+from headway.compare.bounds import needs_of
+from headway.compare.perform import Task, perform, perform_all
+from headway.compare.scenario import read_scenario
 from headway.compare.table import CLAIRVOYANT, Compared, compared
 from headway.core.errors import UserError
 from headway.policies.registry import POLICIES
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")],
+    file: TraceFile,
     policies: Annotated[str, typer.Option(help="Names with commas between them; mine.py:function too.")],
     baseline: Annotated[str, typer.Option(help="Whom the others are measured against; else the first.")] = "",
     seeds: Annotated[str, typer.Option(help="How many seeds, or a list such as 1,5,9.")] = "1",
@@ -35,7 +37,7 @@ def compare(
     world: World = None,
     bounds: Annotated[bool, typer.Option(help="Run clairvoyant srtf and srsf too, as a bound.")] = True,
     report: Report = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
+    jobs: Processes = 0,
     json: Json = False,
 ) -> None:
     """Compare policies on one trace: table with confidence intervals, ratios to two bounds, page with charts."""
@@ -43,25 +45,28 @@ def compare(
     writable(report, "--report")
     names = _names(policies)
     chosen = _settings(names, settings, queue_setting(queues))
-    numbers = _seeds(seeds)
+    numbers = seeds_of(seeds)
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is none of the compared policies ({', '.join(names)})")
-    scenario = read_scenario(file, format_, cluster, world)
+    scenario = read_scenario(file, format_, cluster, world, estimates)
     tasks = [
         Task(
-            policy=name, estimates=estimates, settings=chosen[name], seed=seed,
+            policy=name, make=partial(make_policy, name, chosen[name]), settings=chosen[name], seed=seed,
             picture=report is not None and seed == numbers[0],
         )
         for name in names for seed in numbers
     ]  # fmt: skip
-    extra = _clairvoyant(tasks, names, estimates) if bounds else []
-    outcomes = perform_all(scenario, [*tasks, *extra], jobs or len(os.sched_getaffinity(0)), quiet=json)
-    needs = needs_of(scenario, tasks[0]) if bounds else []
+    extra = _clairvoyant(names, estimates, numbers[0]) if bounds else []
+    every = [*tasks, *extra]
+    with Bars([f"{task.policy}, seed {task.seed}" if task.seed else task.policy for task in every], quiet=json) as bars:
+        outcomes = perform_all(perform, scenario, every, jobs or len(os.sched_getaffinity(0)), bars.set)
+    needs = needs_of(scenario, numbers[0]) if bounds else []
     found = compared(tasks, outcomes, baseline or names[0], needs, scenario)
     if report is not None:
-        from headway.compare.reporting import report_all
+        from headway.compare.report import write
+        from headway.compare.report_text import subject_of
 
-        report_all(report, scenario, found)
+        write(report, subject_of(scenario, found, command_line()))
     _print(found, report, as_json=json)
 
 
@@ -97,21 +102,9 @@ def _settings(names: list[str], settings: list[str], shared: list[str]) -> dict[
     return {name: tuple(values) for name, values in chosen.items()}
 
 
-def _seeds(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"--seeds {text}: give a number of seeds, or a list such as 1,5,9") from None
-    if "," not in text:
-        numbers = list(range(numbers[0]))
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
-    return numbers
-
-
-def _clairvoyant(tasks: list[Task], names: list[str], estimates: str) -> list[Task]:
+def _clairvoyant(names: list[str], estimates: str, seed: int) -> list[Task]:
     """The runs that the bound needs and that are not made anyway. Of the first seed only."""
     wanted = [name for name in CLAIRVOYANT if name in POLICIES]
     if estimates == "oracle":
         wanted = [name for name in wanted if name not in names]
-    return [Task(policy=name, estimates="oracle", seed=tasks[0].seed) for name in wanted]
+    return [Task(policy=name, make=partial(make_policy, name), estimates="oracle", seed=seed) for name in wanted]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json as json_
 import os
-import shlex
 import sys
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from headway.cli.options import Json, Report
-from headway.cli.progress import Bars
-from headway.cli.wiring import writable
+from headway.cli.live import Bars
+from headway.cli.options import Json, Processes, Report
+from headway.cli.show import plain_table
+from headway.cli.wiring import command_line, seeds_of, writable
 from headway.core.errors import UserError
 from headway.experiment.case import Experiment
 from headway.experiment.gather import result, run
@@ -30,7 +28,7 @@ def experiment(
     seeds: Annotated[str, typer.Option(help="Other seeds than the experiment's own: how many, or a list.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)] = 0,
+    jobs: Processes = 0,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not go on from what an earlier call has finished.")
     ] = False,
@@ -45,7 +43,7 @@ def experiment(
     writable(report, "--report")
     chosen = EXPERIMENTS[name]
     size = chosen.quick if quick else chosen.full
-    size = replace(size, seeds=_seeds(seeds)) if seeds else size
+    size = replace(size, seeds=seeds_of(seeds, first=1)) if seeds else size
     store = _kept(fresh=fresh)
     try:
         with Bars([name], quiet=json) as bars:
@@ -59,7 +57,7 @@ def experiment(
         raise
     told = result(chosen, found, size)
     if report is not None:
-        report.write_text(page(chosen, told, shlex.join(["headway", *sys.argv[1:]])), encoding="utf-8")
+        report.write_text(page(chosen, told, command_line()), encoding="utf-8")
     if json:
         print(json_.dumps(told))
         return
@@ -76,29 +74,17 @@ def _kept(*, fresh: bool) -> Kept | None:
         return None
 
 
-def _seeds(text: str) -> tuple[int, ...]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"--seeds {text}: give a number of seeds, or a list such as 1,5,9") from None
-    if "," not in text:
-        numbers = list(range(1, numbers[0] + 1))
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
-    return tuple(numbers)
-
-
 def _show(chosen: Experiment, told: dict[str, Any]) -> None:
     console = Console()
     for cell in told["cells"]:
-        table = _table(f"{cell['load']}, {cell['mix']}", ["policy", *(figure.title for figure in chosen.figures)])
+        table = plain_table(f"{cell['load']}, {cell['mix']}", ["policy", *(figure.title for figure in chosen.figures)])
         for label, figures in cell["policies"].items():
             table.add_row(label, *(value_of(figure, figures[figure.name])[0] for figure in chosen.figures))
         bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
                   for figure in chosen.figures]  # fmt: skip
         table.add_row("bound", *bounds, style="dim")
         console.print(table)
-    goals = _table(f"{told['title']}: what was to be reached", ["target", "to reach", "median", "cells", ""])
+    goals = plain_table(f"{told['title']}: what was to be reached", ["target", "to reach", "median", "cells", ""])
     for target in told["targets"]:
         goals.add_row(
             target["what"], ("≥ " if target["at_least"] else "≤ ") + amount(target, "reach"), amount(target, "median"),
@@ -107,10 +93,3 @@ def _show(chosen: Experiment, told: dict[str, Any]) -> None:
     console.print(goals)
     for line in told["analysis"]:
         console.print(line, highlight=False, style="dim")
-
-
-def _table(title: str, columns: list[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left")
-    return table

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+TraceFile = Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")]
 PolicyName = Annotated[str, typer.Option("--policy", help="A policy by name, or mine.py:function.")]
 Set = Annotated[list[str], typer.Option("--set", help="A policy's setting, name=value; may be given again.")]
 Queues = Annotated[
@@ -26,3 +27,4 @@ World = Annotated[
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a page with table and charts here: one file, no network.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Processes = Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from headway.cli.options import Json, Seed
+from headway.cli.show import plain_table
 from headway.core.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="How good the estimates of remaining time are.")
@@ -36,7 +36,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare estimates of remaining time with the truth and with plain extrapolation, by share of the job done."""
-    from headway.cli.progress import Bars
+    from headway.cli.live import Bars
     from headway.estimates.evaluate import WAYS, evaluate_targets
     from headway.estimates.models.coefficients import BUILT_IN
     from headway.experiment.predict_curves import made_up_ways, read_ways
@@ -101,12 +101,10 @@ def _show(result: Mapping[str, Any]) -> None:
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("done", justify="right")
     methods = [name for name in rows[0] if name != "done"]
-    for name in methods:
-        for column in (f"{name}\nmedian", "\np90", "\njobs"):
-            table.add_column(column, justify="right", no_wrap=True)
+    table = plain_table(title, ["done", *(text for name in methods for text in (f"{name}\nmedian", "\np90", "\njobs"))],
+                        wrap=False)  # fmt: skip
+    table.columns[0].justify = "right"
     for row in rows:
         cells = []
         for name in methods:

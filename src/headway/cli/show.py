@@ -40,7 +40,8 @@ def show_comparison(found: Compared) -> None:
 def times_table(found: Compared, *, wide: bool) -> Table:
     deadlines = any(row["deadlines"]["total"] for row in found.rows)
     columns = ["mean", *["95 % interval"] * wide, "p50", "p99", "wait", "makespan", "held", *["deadlines"] * deadlines]
-    table = _table(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns)
+    title = f"{found.rows[0]['jobs']:,} jobs, completion times in seconds"
+    table = plain_table(title, ["policy", *columns], wrap=False)
     for row in found.rows:
         jct, met = row["jct"], row["deadlines"]
         table.add_row(
@@ -54,7 +55,8 @@ def times_table(found: Compared, *, wide: bool) -> Table:
 def ratios_table(found: Compared) -> Table:
     columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
     unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
-    table = _table("Mean completion as a multiple", [*columns, *["not done"] * unfinished])
+    columns = ["policy", *columns, *["not done"] * unfinished]
+    table = plain_table("Mean completion as a multiple", columns, wrap=False)
     for row in found.rows:
         ratio = row["ratio"]
         table.add_row(
@@ -70,11 +72,11 @@ def _held(row: dict[str, Any]) -> str:
     return next((f"{shares[kind]:.1%}" for kind in ("gpu", "cpu") if kind in shares), "")
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
+def plain_table(title: str, columns: Sequence[str], *, wrap: bool = True) -> Table:
+    """The first column is text; numbers follow."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("policy", no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left", no_wrap=not wrap)
     return table
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from functools import partial
 
-import typer
-
-from headway.cli.options import Cluster, Estimates, Format, Json, Log, PolicyName, Queues, Report, Seed, Set, World
-from headway.cli.progress import Bars
+from headway.cli.live import Bars
+from headway.cli.options import (
+    Cluster,
+    Estimates,
+    Format,
+    Json,
+    Log,
+    PolicyName,
+    Queues,
+    Report,
+    Seed,
+    Set,
+    TraceFile,
+    World,
+)
 from headway.cli.show import show_result
-from headway.cli.wiring import check_estimates, make_book, make_policy, queue_setting, writable
-from headway.compare.scenario import Task, make_cluster, make_head, make_tally, read_scenario, watched
-from headway.cycle.loop import run
-from headway.cycle.resume import resume
-from headway.record.log import LogWriter
+from headway.cli.wiring import check_estimates, command_line, make_policy, queue_setting, writable
+from headway.compare.bounds import needs_of
+from headway.compare.perform import Task
+from headway.compare.perform import simulate as run_simulation
+from headway.compare.scenario import read_scenario
+from headway.compare.table import compared
 from headway.record.outcome import outcome
-from headway.record.resume import interrupted
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")],
+    file: TraceFile,
     policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
@@ -39,23 +49,21 @@ def simulate(
     """
     check_estimates(estimates)
     settings = [*settings, *queue_setting(queues)]
-    chosen = make_policy(policy, settings)
+    make = partial(make_policy, policy, tuple(settings))
+    make()  # a mistake in the settings is told before anything is read
     writable(report, "--report")
-    scenario = read_scenario(file, format_, cluster, world)
+    scenario = read_scenario(file, format_, cluster, world, estimates)
     task = Task(
-        policy=policy, estimates=estimates, settings=tuple(settings), seed=seed, picture=report is not None,
+        policy=policy, make=make, settings=tuple(settings), seed=seed, picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
     )  # fmt: skip
-    sim, head, tally = make_cluster(scenario, task), make_head(scenario, task), make_tally(scenario, task)
-    before = interrupted(log, head)
     with Bars([policy], quiet=json) as bars:
-        readers = watched(tally, scenario, lambda share: bars.set(0, share))
-        writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
-        book = make_book(estimates, sim.truth, sim.speed_at)
-        run(sim, resume(chosen, before.plans), book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
-        writer.end(sim.now, sim.board.unfinished)
+        tally = run_simulation(scenario, task, lambda share: bars.set(0, share), log)
     if report is not None:
-        from headway.compare.reporting import report_one
+        from headway.compare.report import write
+        from headway.compare.report_text import subject_of
 
-        report_one(report, scenario, task, outcome(tally, scenario.trace.jobs, name=policy, seed=seed))
+        done = outcome(tally, scenario.trace.jobs, name=policy, seed=seed)
+        found = compared([task], [done], policy, needs_of(scenario, seed), scenario)
+        write(report, subject_of(scenario, found, command_line()))
     show_result(tally, as_json=json)

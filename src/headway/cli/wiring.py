@@ -1,25 +1,26 @@
-"""From words on the command line to objects."""
+"""From words and files on the command line to objects."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from headway.cli.queues import read_queues
+from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
-from headway.core.estimates import Counts
-from headway.core.job import Job
+from headway.core.job import Amounts
 from headway.core.policy import Policy
+from headway.core.quantity import QuantityError, parse
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
-from headway.estimates.models.scaling import plain_speed
-from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, Truth
-from headway.estimates.progress import ProgressBook
+from headway.estimates.oracle import Progress
 from headway.policies.admit import with_queues
+from headway.policies.queues import Queue
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.rounds import in_rounds
 from headway.record.replay import snapshots
@@ -30,19 +31,20 @@ __all__ = [
     "ESTIMATES",
     "after",
     "check_estimates",
+    "command_line",
     "make_book",
     "make_policy",
     "parse_cluster",
     "queue_setting",
+    "read_queues",
+    "seeds_of",
     "writable",
 ]
 
-SpeedAt = Callable[[Job, Counts], float]
 QUEUES = "queues="
 ROUND = "round="
 MOST_LOG_BYTES = 64 << 20
 """A longer log is not read for what its jobs have shown: some twenty seconds are enough to wait for."""
-ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
@@ -119,23 +121,6 @@ def _own_policy(name: str, settings: Sequence[str]) -> Policy:
     return chosen
 
 
-def make_book(estimates: str, truth: Truth | None = None, speed: SpeedAt = plain_speed) -> Book:
-    match estimates:
-        case "oracle":
-            if truth is None:
-                raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return OracleBook(truth, speed)
-        case "declared":
-            return DeclaredBook()
-        case "progress":
-            return ProgressBook()
-        case "linear":
-            return LinearBook()
-        case "none":
-            return NoEstimates()
-    raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
-
-
 def after(book: Book, log: Path | None) -> Book:
     """The book with what jobs of an earlier run have shown, where that run left a log that is soon read."""
     if not isinstance(book, ProgressBook) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
@@ -153,3 +138,69 @@ def writable(path: Path | None, option: str) -> None:
     """Before anything is run: its result must have somewhere to go."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise UserError(f"{option} {path}: it cannot be written there")
+
+
+def command_line() -> str:
+    """The words that started this process, as a shell takes them."""
+    return shlex.join(["headway", *sys.argv[1:]])
+
+
+def seeds_of(text: str, first: int = 0) -> tuple[int, ...]:
+    """From a number of seeds, which count from `first`, or a list such as 1,5,9."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--seeds {text}: give a number of seeds, or a list such as 1,5,9") from None
+    if "," not in text:
+        numbers = list(range(first, numbers[0] + first))
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
+    return tuple(numbers)
+
+
+# ── the file of queues ──────────────────────────────────────────────────────────────────────────────────────
+
+Amount = str | int | float
+
+
+class QueueFields(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    quota: dict[str, Amount] = {}
+    borrow: dict[str, Amount] = {}
+    lend: dict[str, Amount] = {}
+    weight: float = 1.0
+
+
+class QueuesFields(msgspec.Struct, forbid_unknown_fields=True):
+    queues: list[QueueFields]
+
+
+def read_queues(path: Path) -> tuple[Queue, ...]:
+    fields = decode(path, QueuesFields).queues
+    names = [field.name for field in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{path}: queue {twice!r} is there twice")
+    return tuple(_queue(path, field) for field in fields)
+
+
+def _queue(path: Path, field: QueueFields) -> Queue:
+    if not field.weight > 0:
+        raise UserError(f"{path}: queue {field.name!r}: field weight must be above zero")
+    return Queue(
+        name=field.name, weight=field.weight,
+        **{name: _amounts(path, field, name) for name in ("quota", "borrow", "lend")},
+    )  # fmt: skip
+
+
+def _amounts(path: Path, field: QueueFields, name: str) -> Amounts:
+    found = []
+    for kind, value in sorted(getattr(field, name).items()):
+        try:
+            amount = parse(kind, value)
+        except QuantityError as error:
+            raise UserError(f"{path}: queue {field.name!r}: field {name}: {error}") from error
+        if amount < 0:
+            raise UserError(f"{path}: queue {field.name!r}: field {name}: {kind} must not be below zero")
+        found.append((kind, amount))
+    return tuple(found)

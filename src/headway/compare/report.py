@@ -1,41 +1,26 @@
-"""One self-contained page about one or several runs: tables by hand, charts drawn by the page itself. No network."""
+"""One self-contained page about one or several runs: tables as HTML, charts drawn by the page itself. No network."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headway.compare import report_tables as tables
-from headway.compare.report_data import chart_data
-from headway.compare.report_words import count, takeaways
+from headway.compare.report_text import Subject, colours, count, takeaways
 from headway.core.job import Job
+from headway.core.node import FloatArray
 from headway.record.outcome import Outcome
+from headway.record.timeline import Gantt
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What the page is about."""
-
-    title: str
-    subtitle: str
-    jobs: Sequence[Job]
-    kind: str
-    """The main resource."""
-    rows: Sequence[Mapping[str, Any]]
-    """One result per policy, with `ci`, `ratio` and `worse`."""
-    runs: Mapping[str, Sequence[Outcome]]
-    """By policy, the first with pictures."""
-    baseline: str
-    bounds: Mapping[str, Any]
-    facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    """Settings and where things came from: name and value."""
-    command: str = ""
-    version: str = ""
+POINTS = 240
+"""Of a curve: quantiles at equal steps."""
 
 
 def write(path: Path, subject: Subject) -> None:
@@ -178,3 +163,57 @@ def _fill(template: str, **parts: str) -> str:
         name, closed, rest = piece.partition("}}")
         pieces.append(f"{parts[name]}{rest}" if closed and name in parts else piece)
     return "".join(pieces)
+
+
+# ── what the charts are drawn from ──────────────────────────────────────────────────────────────────────────
+
+
+def chart_data(jobs: Sequence[Job], runs: Mapping[str, Sequence[Outcome]], baseline: str) -> dict[str, Any]:
+    before = runs[baseline][0].completion
+    curves: dict[str, dict[str, list[float]]] = {"completion": {}, "wait": {}, "slowdown": {}, "ratio": {}}
+    series, gantts = {}, {}
+    for name, found in runs.items():
+        first = found[0]
+        for figure in ("completion", "wait", "slowdown"):
+            curves[figure][name] = quantiles(np.concatenate([getattr(run, figure) for run in found]))
+        if name != baseline:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                curves["ratio"][name] = quantiles(np.where(before > 0, first.completion / before, np.nan))
+        if first.series is not None:
+            series[name] = asdict(first.series)
+        if first.gantt is not None:
+            gantts[name] = packed(first.gantt, first.serials, jobs)
+    return {
+        "policies": [{"name": name, "index": index} for name, index in colours(runs, baseline).items()],
+        "baseline": baseline,
+        "curves": curves,
+        "series": series,
+        "gantt": gantts,
+    }
+
+
+def quantiles(values: FloatArray) -> list[float]:
+    """At most so many points of the sorted values, the last one always among them."""
+    known = np.sort(values[~np.isnan(values)])
+    if not len(known):
+        return []
+    if len(known) > POINTS:
+        places = np.ceil(np.linspace(1, len(known), POINTS)).astype(np.intp) - 1
+        known = known[places]
+    return [float(f"{value:.5g}") for value in known]
+
+
+def packed(gantt: Gantt, serials: Mapping[int, int], jobs: Sequence[Job]) -> dict[str, Any]:
+    base = {"begin": gantt.begin, "end": max(gantt.end, gantt.begin + 1e-6), "rows": gantt.rows}
+    if not gantt.bars and gantt.shares:
+        return {**base, "shares": gantt.shares}
+    numbers: dict[int, int] = {}
+    bars = [
+        [
+            bar.row, bar.slot, bar.slots, round(bar.begin, 3), round(bar.end, 3),
+            numbers.setdefault(bar.serial, len(numbers)), int(bar.trains),
+        ]
+        for bar in gantt.bars
+    ]  # fmt: skip
+    names = [str(jobs[serials[serial]].id) for serial in numbers]
+    return {**base, "slots": gantt.slots, "bars": bars, "jobs": names}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headway.compare.report_data import indices
-from headway.compare.report_words import count, duration, in_one_unit, interval, percent, times
-from headway.compare.versus import Group, length_classes, named_groups, size_classes, worse
+import numpy as np
 
-if TYPE_CHECKING:
-    from headway.compare.report import Subject
+from headway.compare.report_text import Subject, colours, count, duration, in_one_unit, interval, percent, times
+from headway.compare.table import worse
+from headway.core.job import Job
+from headway.core.node import BoolArray
 
 Row = Mapping[str, Any]
 Column = tuple[str, str, Callable[[Row], str], Callable[[Row], str], Callable[[Row], float | None]]
@@ -46,7 +47,7 @@ def words(sentences: Sequence[str]) -> str:
 
 def summary(subject: Subject) -> str:
     columns = _columns(subject)
-    rows, colours = list(subject.rows), indices(subject.runs, subject.baseline)
+    rows, index = list(subject.rows), colours(subject.runs, subject.baseline)
     whole = max(row["finished"] for row in rows)
     best = {}
     for column in columns:
@@ -60,7 +61,7 @@ def summary(subject: Subject) -> str:
     body = ""
     for i, row in enumerate(rows):
         cells = "".join(_cell(cell(row), small(row), best=best.get(title) == i) for title, _, cell, small, _ in columns)
-        mark = f'<span data-sample="{colours[row["policy"]]}"></span>' if row["policy"] in colours else ""
+        mark = f'<span data-sample="{index[row["policy"]]}"></span>' if row["policy"] in index else ""
         base = "<small>baseline</small>" if row["policy"] == subject.baseline and len(rows) > 1 else ""
         body += f'<tr><th scope="row">{mark}{escape(row["policy"])}{base}</th>{cells}</tr>'
     return _table(f'<th scope="col">policy</th>{head}', body) + _second_table(subject)
@@ -199,3 +200,53 @@ def _table(head: str, body: str) -> str:
         '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+# ── classes of jobs ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A class of jobs, to tell apart who got worse."""
+
+    name: str
+    mask: BoolArray
+
+
+def size_classes(jobs: Sequence[Job], kind: str) -> list[Group]:
+    """By how much of the main resource was asked for: one, a few, many."""
+    asked = np.array([sum(role.replicas * role.amount(kind) for role in job.roles) for job in jobs])
+    unit = 1000 if kind == "cpu" else 1
+    title = {"cpu": "cpu", "gpu": "GPU"}.get(kind, kind)
+    steps = [
+        (0, 1, f"1 {title}"),
+        (1, 4, f"2 to 4 {title}s"),
+        (4, 8, f"5 to 8 {title}s"),
+        (8, np.inf, f"over 8 {title}s"),
+    ]
+    groups = [Group(name, (asked > low * unit) & (asked <= high * unit)) for low, high, name in steps]
+    groups.insert(0, Group(f"no {title}", asked == 0))
+    return [group for group in groups if group.mask.any()]
+
+
+def length_classes(jobs: Sequence[Job]) -> list[Group]:
+    """By training time alone, as declared."""
+    seconds = np.array([np.nan if job.seconds is None else job.seconds for job in jobs])
+    steps = [
+        (-1, 600, "under 10 minutes"), (600, 3600, "10 minutes to 1 hour"), (3600, 86400, "1 hour to 1 day"),
+        (86400, np.inf, "over 1 day"),
+    ]  # fmt: skip
+    groups = [Group(name, (seconds > low) & (seconds <= high)) for low, high, name in steps]
+    return [group for group in groups if group.mask.any()]
+
+
+def named_groups(each: Sequence[str], most: int = 12) -> list[Group]:
+    """By each job's user or queue: those with most jobs; the others together. Empty where all are the same."""
+    users = np.array(each)
+    names, counts = np.unique(users, return_counts=True)
+    if len(names) < 2:
+        return []
+    chosen = names[np.argsort(-counts, kind="stable")][:most]
+    groups = [Group(str(name) or "(no name)", users == name) for name in chosen]
+    others = ~np.isin(users, chosen)
+    return [*groups, Group(f"{len(names) - most} others", others)] if others.any() else groups

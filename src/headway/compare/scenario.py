@@ -1,143 +1,143 @@
-"""What is simulated: jobs, nodes and the world's behaviour, from the command line to one finished run."""
+"""What is simulated: the jobs, the nodes and the world, read from files once and shared by all runs."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from headway.cli.wiring import make_book, make_policy, parse_cluster
-from headway.compare.world import world_of
 from headway.core.errors import UserError
-from headway.core.job import Job
-from headway.core.node import Node, Nodes
-from headway.cycle.loop import run
-from headway.record.lines import Head
-from headway.record.log import LogWriter
-from headway.record.metrics import Tally
-from headway.record.outcome import Outcome, outcome
-from headway.sim.cluster import SimCluster
+from headway.core.node import Node
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.models.profiles import Profile
+from headway.jobspec.fields import Number
+from headway.sim.cluster import Costs, Reports, World
+from headway.sim.faults import NO_FAULTS, Faults, Outage
+from headway.sim.measured import load_profiles
+from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
-from headway.sim.world import World
+from headway.workload.cluster import open_cluster
 from headway.workload.jobsfile import decode
 from headway.workload.models import assign_models
 from headway.workload.open import open_workload
-from headway.workload.schema import JobFields, NodeFields, SimulateFields
+from headway.workload.schema import FaultFields, JobFields, NodeFields, SimulateFields, seconds
 from headway.workload.trace import Trace
 
-Progress = Callable[[float], None]
-"""Told now and then which share of the jobs is over."""
+MakeWorld = Callable[[Trace, int], World]
+"""From a trace and a seed to the world in which its jobs run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that the runs of one comparison share. It is sent to other processes."""
+    """Everything that the runs of one comparison share."""
 
     trace: Trace
     nodes: tuple[Node, ...]
-    source: str
-    world: str = ""
-    """The file that says how the world behaves, where it is not the trace itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One run to be made."""
-
-    policy: str
-    estimates: str
-    settings: tuple[str, ...] = ()
-    seed: int = 0
-    picture: bool = False
-    samples: bool = False
-    """Whether jobs report progress though no estimate needs it: for a log that somebody looks at."""
+    world: MakeWorld
+    estimates: str = "oracle"
+    """Where estimates come from, unless a task says otherwise."""
+    source: str = ""
+    """The name of the trace's file."""
+    world_file: str = ""
+    """The name of the file that describes the world, where it is not the trace itself."""
+    shuffles: bool = False
+    """Whether a seed other than 0 shuffles jobs that are submitted at the same moment."""
 
 
 class WorldFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A file that says how the simulated world behaves. A jobs or cluster file will do as well."""
+    """A file with a `simulate` section. A jobs file or a cluster file is one, too."""
 
     simulate: SimulateFields
     nodes: list[NodeFields] = []
     jobs: list[JobFields] = []
 
 
-def read_scenario(file: Path, format_: str, cluster: str, world: Path | None = None) -> Scenario:
+def read_scenario(
+    file: Path, format_: str = "", cluster: str = "", world: Path | None = None, estimates: str = "declared"
+) -> Scenario:
+    """Reads the trace, the nodes (`cluster` or the trace's own) and the world (`world` or the trace's own)."""
     trace = open_workload(file, format_)
     if world is not None:
         trace = replace(trace, simulate=decode(world, WorldFields).simulate)
     if trace.simulate.speed.profiles:
         trace = replace(trace, jobs=assign_models(trace.jobs))
-    nodes = parse_cluster(cluster) if cluster else list(trace.nodes)
+    nodes = open_cluster(cluster) if cluster else list(trace.nodes)
     if not trace.jobs:
         raise UserError(f"{file}: there is no job in it")
     if not nodes:
         raise UserError(f"{file}: it names no nodes; give --cluster such as 32x4 (nodes x GPUs) or a file of nodes")
-    return Scenario(trace, tuple(nodes), file.name, world.name if world else "")
+    return Scenario(
+        trace, tuple(nodes), partial(described_world, file.name), estimates, file.name,
+        world.name if world else "", shuffles=True,
+    )  # fmt: skip
 
 
-def make_world(scenario: Scenario, task: Task) -> World:
-    samples = task.estimates in ("progress", "linear") or task.samples
-    trace = scenario.trace
-    world = world_of(scenario.source, trace.simulate, work=trace.work, samples=samples, seed=task.seed)
+def described_world(source: str, trace: Trace, seed: int) -> World:
+    """The world that the trace's `simulate` section describes. A mistake is told with the name of its source."""
+    try:
+        world = _world(trace, seed)
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from error
     if not trace.seconds_on or not isinstance(world.speed, Speed):
         return world
     return replace(world, speed=replace(world.speed, seconds_on=trace.seconds_on))
 
 
-def seeded(trace: Trace, seed: int) -> tuple[Job, ...]:
-    """Seed 0 leaves the trace as it is; any other shuffles jobs that were submitted at the same moment."""
-    if not seed:
-        return trace.jobs
-    chance = random.Random(seed)  # noqa: S311  a simulation, not a secret
-    return tuple(sorted(trace.jobs, key=lambda job: (job.submit, chance.random())))
-
-
-def make_cluster(scenario: Scenario, task: Task) -> SimCluster:
-    return SimCluster(Nodes.of(scenario.nodes), seeded(scenario.trace, task.seed), make_world(scenario, task))
-
-
-def make_head(scenario: Scenario, task: Task) -> Head:
-    chosen: dict[str, Any] = {"set": list(task.settings)}
-    if (world := differing(scenario.trace.simulate, SimulateFields())) and scenario.world:
-        chosen["simulate"] = world
-    return Head("sim", task.policy, task.estimates, chosen, task.seed, 0.0, scenario.source)
-
-
 def differing(fields: msgspec.Struct, plain: msgspec.Struct) -> dict[str, Any]:
-    """What was said otherwise than the default."""
+    """The fields that differ from the default."""
     said, default = msgspec.to_builtins(fields), msgspec.to_builtins(plain)
     return {name: value for name, value in said.items() if value != default.get(name)}
 
 
-def make_tally(scenario: Scenario, task: Task) -> Tally:
-    return Tally(stays=task.picture, worth=scenario.trace.expectations)
+def _world(trace: Trace, seed: int) -> World:
+    fields = trace.simulate
+    speed = fields.speed
+    return World(
+        costs=Costs(**{name: _seconds(fields, name) for name in ("start", "save", "stop", "scale", "resize")}),
+        speed=Speed(
+            node_loss=speed.node_loss, domain_loss=speed.domain_loss, accelerators=dict(speed.accelerators),
+            profiles=_profiles(speed.profiles),
+        ),
+        sharing=Sharing(cpu=speed.share_cpu, neighbour_loss=speed.neighbour_loss),
+        faults=_faults(fields.faults),
+        checkpoint_seconds=_seconds(fields, "checkpoint"),
+        reports=Reports(seconds=_seconds(fields, "report"), noise=fields.noise),
+        work=trace.work, samples=False, seed=seed,
+    )  # fmt: skip
 
 
-def perform(scenario: Scenario, task: Task, progress: Progress | None = None) -> Outcome:
-    """One run from beginning to end, its log seen by the tally only."""
-    cluster, tally = make_cluster(scenario, task), make_tally(scenario, task)
-    writer = LogWriter(None, make_head(scenario, task), tally, *watched(tally, scenario, progress))
-    book = make_book(task.estimates, cluster.truth, cluster.speed_at)
-    policy = make_policy(task.policy, task.settings)
-    run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
-    writer.end(cluster.now, cluster.board.unfinished)
-    return outcome(tally, scenario.trace.jobs, name=task.policy, seed=task.seed)
+def _profiles(wanted: str) -> Mapping[str, Profile]:
+    if not wanted:
+        return {}
+    return BUILT_IN if wanted == "built-in" else load_profiles(Path(wanted))
 
 
-def watched(tally: Tally, scenario: Scenario, progress: Progress | None) -> list[Callable[[object], None]]:
-    """A reader of the log that reports progress, every few hundred lines."""
-    if progress is None:
-        return []
-    lines, jobs = 0, max(1, len(scenario.trace.jobs))
+def _faults(fields: FaultFields) -> Faults:
+    if fields == FaultFields():
+        return NO_FAULTS
+    between, repair = (_duration(f"faults.{name}", getattr(fields, name)) for name in ("between", "repair"))
+    if repair <= 0:
+        raise UserError("field simulate.faults.repair: must be above zero")
+    return Faults(
+        outages=tuple(
+            Outage(outage.node, _duration("faults.outages.at", outage.at), _duration("faults.outages", outage.seconds))
+            for outage in fields.outages
+        ),
+        mean_seconds_between=between, mean_repair_seconds=repair, refused_starts=fields.refused_starts,
+        stragglers=fields.stragglers, straggler_speed=fields.straggler_speed,
+    )  # fmt: skip
 
-    def watch(_: object) -> None:
-        nonlocal lines
-        lines += 1
-        if lines % 256 == 0:
-            progress(tally.over / jobs)
 
-    return [watch]
+def _seconds(fields: SimulateFields, name: str) -> float:
+    return _duration(name, getattr(fields, name))
+
+
+def _duration(name: str, value: Number) -> float:
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise UserError(f"field simulate.{name}: {error}") from error

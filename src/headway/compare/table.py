@@ -1,4 +1,10 @@
-"""Runs put side by side: means over seeds, intervals, ratios to both bounds, and who got worse."""
+"""Runs side by side: means over seeds, intervals, ratios to the baseline and to both bounds, and who got worse.
+
+Intervals are drawn by bootstrap: over seeds where these differ, over jobs where they do not. Completion times of
+neighbours in the queue depend on each other, so jobs are drawn in blocks of neighbours, and for a ratio the same blocks
+are drawn for both policies. An interval over jobs tells how much the figure depends on which jobs came; it does not
+tell what another trace would give.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +15,18 @@ from typing import Any
 import numpy as np
 
 from headway.compare.bounds import Floor, Need, floor, ratio, ratios
-from headway.compare.scenario import Scenario, Task
-from headway.compare.versus import averaged, intervals, worse
-from headway.core.node import Nodes
+from headway.compare.perform import Task
+from headway.compare.scenario import Scenario
+from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.record.outcome import Outcome
 
 CLAIRVOYANT = ("srtf", "srsf")
 """The best of these, with true remaining times, stands for what knowledge alone can do."""
+NOTICEABLE = 0.01
+"""A job got worse where it took longer by at least this share, and by at least a second."""
+LEVEL = 0.95
+PERCENTILES = [2.5, 97.5]
+DRAWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ def compared(
         runs.setdefault(task.policy, []).append(outcome)
     nodes = Nodes.of(scenario.nodes)
     knowing = [outcome for task, outcome in zip(tasks, outcomes, strict=False)
-               if task.estimates == "oracle" and task.policy in CLAIRVOYANT]  # fmt: skip
+               if (task.estimates or scenario.estimates) == "oracle" and task.policy in CLAIRVOYANT]  # fmt: skip
     best = best_of([*knowing, *outcomes[len(tasks) :]])
     ended = np.any([outcome.finished for outcome in outcomes], axis=0)
     possible = [need for need, once in zip(needs, ended, strict=True) if once] if needs else []
@@ -90,3 +101,120 @@ def _against(runs: Sequence[Outcome], baseline: Sequence[Outcome]) -> float | No
             found.append(ratio(float(run.completion[both].mean()), float(other.completion[both].mean())))
     known = [value for value in found if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def worse(completion: FloatArray, baseline: FloatArray, mask: BoolArray | None = None) -> dict[str, Any]:
+    """Of the jobs that finished under the baseline: the share that took longer or never ended, and how much longer."""
+    counted = ~np.isnan(baseline) if mask is None else mask & ~np.isnan(baseline)
+    now, before = completion[counted], baseline[counted]
+    lost = np.isnan(now)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(before > 0, now / before, 1.0)
+    harmed = (now - before >= 1.0) & (factor >= 1 + NOTICEABLE)
+    helped = (before - now >= 1.0) & (factor <= 1 - NOTICEABLE)
+    count = max(1, int(counted.sum()))
+    return {
+        "jobs": int(counted.sum()),
+        "share": float((harmed | lost).sum()) / count,
+        "better": float(helped.sum()) / count,
+        "lost": int(lost.sum()),
+        "seconds": _mean((now - before)[harmed]),
+        "factor": {"p50": _quantile(factor[harmed], 50), "p95": _quantile(factor[harmed], 95)},
+        "median_ratio": _quantile(factor[~lost], 50),
+    }
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _quantile(values: FloatArray, percent: float) -> float | None:
+    return float(np.percentile(values, percent)) if len(values) else None
+
+
+def averaged(results: Sequence[Any]) -> Any:
+    """Figures of several seeds, their mean; what is equal in all stays as it is."""
+    first = results[0]
+    if isinstance(first, dict):
+        names = dict.fromkeys(name for result in results for name in result)
+        return {name: averaged([result[name] for result in results if name in result]) for name in names}
+    if all(result == first for result in results):
+        return first
+    known = [result for result in results if isinstance(result, int | float)]
+    return float(np.mean(known)) if known else first
+
+
+# ── intervals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    low: float
+    high: float
+    over: str
+    """What was drawn: seeds or jobs."""
+
+    def as_list(self) -> list[float]:
+        return [self.low, self.high]
+
+
+def of_mean(runs: Sequence[FloatArray]) -> Interval | None:
+    """For the mean of one figure per job; one array per seed, not a number where a job has none."""
+    return of_ratio(runs, None)
+
+
+def of_ratio(runs: Sequence[FloatArray], baseline: Sequence[FloatArray] | None) -> Interval | None:
+    """For the ratio of two means over the jobs that have both; for the mean itself without a baseline."""
+    pairs = [_both(run, None if baseline is None else baseline[number]) for number, run in enumerate(runs)]
+    pairs = [pair for pair in pairs if pair.shape[1]]
+    if not pairs:
+        return None
+    each = np.array([_figure(pair.mean(axis=1)) for pair in pairs])
+    if np.isnan(each).any():
+        return None
+    over = "seeds" if len(each) > 1 and float(np.ptp(each)) > 1e-9 * float(np.abs(each).max()) else "jobs"
+    if over == "seeds":
+        low, high = drawn_interval(each)
+    else:
+        low, high = np.percentile(_draw_blocks(pairs[0], np.random.default_rng(0)), PERCENTILES)
+    return Interval(float(low), float(high), over)
+
+
+def drawn_interval(values: FloatArray) -> list[float]:
+    """The 95 % interval of the mean, by bootstrap over the values."""
+    drawn = values[np.random.default_rng(0).integers(len(values), size=(DRAWS, len(values)))].mean(axis=1)
+    return [float(edge) for edge in np.percentile(drawn, PERCENTILES)]
+
+
+def _both(run: FloatArray, other: FloatArray | None) -> FloatArray:
+    if other is None:
+        return np.stack([run, np.ones_like(run)])[:, ~np.isnan(run)]
+    return np.stack([run, other])[:, ~np.isnan(run) & ~np.isnan(other)]
+
+
+def _figure(means: FloatArray) -> Any:
+    return np.divide(means[0], means[1], out=np.full_like(means[0], np.nan), where=means[1] != 0)
+
+
+def _draw_blocks(pair: FloatArray, generator: np.random.Generator) -> FloatArray:
+    count = pair.shape[1]
+    size = max(1, round(count ** (1 / 3)))
+    edges = np.arange(0, count, size)
+    sums = np.add.reduceat(pair, edges, axis=1)
+    picks = generator.integers(len(edges), size=(DRAWS, len(edges)))
+    one, other = sums[0][picks].sum(axis=1), sums[1][picks].sum(axis=1)
+    figures: FloatArray = np.divide(one, other, out=np.zeros_like(one), where=other != 0)
+    return figures
+
+
+def intervals(runs: Sequence[Outcome], baseline: Sequence[Outcome]) -> dict[str, Any]:
+    found: dict[str, Any] = {"level": LEVEL}
+    for name in ("completion", "wait", "slowdown"):
+        interval = of_mean([getattr(run, name) for run in runs])
+        if interval is not None:
+            found["jct" if name == "completion" else name] = interval.as_list()
+            found["over"] = interval.over
+    against = of_ratio([run.completion for run in runs], [run.completion for run in baseline])
+    if against is not None:
+        found["baseline"] = against.as_list()
+    return found

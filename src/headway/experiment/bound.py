@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 
-from headway.compare.bounds import Need, floor
+from headway.compare.bounds import Need, floor, needs_by_size, sizes
+from headway.compare.scenario import Scenario
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
-from headway.experiment.case import Case
 from headway.sim.speed import Speed
 from headway.workload.trace import Trace
 
 
-def area_floor(case: Case) -> float:
+def area_floor(case: Scenario) -> float:
     """Seconds below which no policy's mean completion time can be."""
     return floor(_needs(case), Nodes.of(case.nodes)).completion
 
@@ -25,18 +25,17 @@ def area_floor(case: Case) -> float:
 def elastic_floor(trace: Trace, nodes: Nodes, speed: Speed) -> float:
     """The same where cpu may be cut too: the work takes at least `parallel_cpu` of the area of what can be used."""
     needs = []
-    for job in trace.jobs:
-        need = _need(job, trace.work(job) or 0.0, speed, nodes)
+    for job, need in zip(trace.jobs, needs_by_size(trace.jobs, trace.work, speed, nodes), strict=True):
         least = speed.parallel_cpu * min(1.0, speed.needs.get(job.id, 1.0))
         areas = tuple(area * least if kind == CPU else area for kind, area in zip(nodes.kinds, need.areas, strict=True))
-        needs.append(Need(need.submit, need.fastest, areas))
+        needs.append(replace(need, areas=areas))
     return floor(needs, nodes).completion
 
 
-def most_met(case: Case) -> float:
-    """Share of deadlines that no policy can exceed.
+def most_met(case: Scenario) -> float:
+    """The share of deadlines that no policy can exceed.
 
-    Each job must be able to end in time alone in its fastest size; and in order of deadlines, the work of those that
+    Each job must be able to end in time alone in its fastest size. And in order of deadlines, the work of the jobs that
     count must fit before each deadline on one machine that had all jobs from the first submission on.
     """
     capacity = Nodes.of(case.nodes).capacity.sum(axis=1, dtype=np.float64)
@@ -60,26 +59,8 @@ def fastest(job: Job, work: float, speed: Speed, nodes: Nodes) -> float:
     return work / max(speed.at_size(job, counts, nodes) for counts in sizes(job))
 
 
-def sizes(job: Job) -> list[tuple[int, ...]]:
-    """All sizes that it may have, the smallest first."""
-    every = product(*(range(role.least, role.most + 1) if role.most > role.least else (role.replicas,)
-                      for role in job.roles))  # fmt: skip
-    return sorted(every, key=lambda counts: (sum(counts), counts))
-
-
-def _needs(case: Case) -> list[Need]:
+def _needs(case: Scenario) -> list[Need]:
     """In the trace's order."""
-    nodes, world = Nodes.of(case.nodes), case.world(case.trace, 0)
+    world = case.world(case.trace, 0)
     speed = world.speed if isinstance(world.speed, Speed) else Speed()
-    return [_need(job, world.work(job) or 0.0, speed, nodes) for job in case.trace.jobs]
-
-
-def _need(job: Job, work: float, speed: Speed, nodes: Nodes) -> Need:
-    areas, quickest = [math.inf] * len(nodes.kinds), math.inf
-    for counts in sizes(job):
-        seconds = work / max(speed.at_size(job, counts, nodes), 1e-9)
-        quickest = min(quickest, seconds)
-        for kind, name in enumerate(nodes.kinds):
-            held = sum(role.amount(name) * count for role, count in zip(job.roles, counts, strict=True))
-            areas[kind] = min(areas[kind], held * seconds)
-    return Need(job.submit, quickest, tuple(areas))
+    return needs_by_size(case.trace.jobs, world.work, speed, Nodes.of(case.nodes))

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.core.node import Node
+from headway.compare.scenario import Scenario
 from headway.record.outcome import Outcome
-from headway.sim.world import World
-from headway.workload.trace import Trace
 
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RunSize:
     """How much is run."""
 
     jobs: int
@@ -33,16 +31,6 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.load}, {self.mix}"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A cell with a seed: who arrives when, where, and how the world behaves."""
-
-    trace: Trace
-    nodes: tuple[Node, ...]
-    world: Callable[[Trace, int], World]
-    estimates: str = "oracle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +56,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Goal:
     """Something to reach: a figure of one policy, or its distance from another's."""
 
     what: str
@@ -95,14 +83,14 @@ class Experiment:
     entries: Sequence[Entry]
     cells: Sequence[Cell]
     quick_cells: Sequence[Cell]
-    full: Size
-    quick: Size
-    make: Callable[[Cell, int, Size], Case]
-    measure: Callable[[Case, Outcome, Outcome], Figures]
+    full: RunSize
+    quick: RunSize
+    make: Callable[[Cell, int, RunSize], Scenario]
+    measure: Callable[[Scenario, Outcome, Outcome], Figures]
     """From a case, one policy's outcome and the baseline's."""
-    bound: Callable[[Case], Figures]
+    bound: Callable[[Scenario], Figures]
     """What no policy can beat, by the names of figures."""
     figures: Sequence[Figure]
-    targets: Sequence[Target]
+    targets: Sequence[Goal]
     analysis: Sequence[str] = ()
     """What is to be known when the figures are read."""

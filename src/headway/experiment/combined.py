@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headway.compare.versus import worse
+from headway.compare.scenario import Scenario
+from headway.compare.table import worse
 from headway.core.node import BoolArray
 from headway.core.quantity import GPU
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import area_floor
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.record.outcome import Outcome
 from headway.sim.cluster import Costs, World
 from headway.sim.speed import Speed
@@ -30,19 +31,19 @@ COSTS = Costs(save=60.0, stop=10.0)
 """Of who is stopped, and of nobody else."""
 
 
-def _make(cell: Cell, seed: int, size: Size) -> Case:
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
     settings = Settings(
         jobs=size.jobs, load=float(cell.load.split()[-1]), sizes=cell.mix, seed=seed, users=4, urgent=0.2, ps=0.5,
         spread=1.2,
     )  # fmt: skip
-    return Case(generate(settings, NODES), NODES, _world)
+    return Scenario(generate(settings, NODES), NODES, _world)
 
 
 def _world(trace: Trace, seed: int) -> World:
     return World(costs=COSTS, speed=Speed(profiles=BUILT_IN), work=trace.work, samples=False, seed=seed)
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     jobs, wait = case.trace.jobs, found.wait
     urgent = np.array([job.priority > 0 for job in jobs])
     preferred = np.array([job.user in PREFERRED for job in jobs])
@@ -132,20 +133,20 @@ COMBINED_PRIORITY = Experiment(
     ),
     cells=_cells((0.7, 0.9, 1.1), ("philly", "balanced", "wide")),
     quick_cells=_cells((0.7, 1.1), ("balanced", "wide")),
-    full=Size(150, (1, 2, 3, 4)), quick=Size(60, (1, 2), quick=True),
+    full=RunSize(150, (1, 2, 3, 4)), quick=RunSize(60, (1, 2), quick=True),
     make=_make, measure=_measure, bound=lambda case: {"jct": area_floor(case)}, figures=FIGURES,
     targets=(
-        Target("waiting of urgent jobs of preferred users, as a multiple of all jobs'",
+        Goal("waiting of urgent jobs of preferred users, as a multiple of all jobs'",
                lambda by: by["combined-priority"]["first"], 0.5, "{:.2f}", at_least=False),
-        Target("the same with stops", lambda by: by["with stops"]["first"], 0.5, "{:.2f}", at_least=False),
-        Target("waiting of urgent jobs of preferred users, as a multiple of what they wait under fifo",
+        Goal("the same with stops", lambda by: by["with stops"]["first"], 0.5, "{:.2f}", at_least=False),
+        Goal("waiting of urgent jobs of preferred users, as a multiple of what they wait under fifo",
                lambda by: _seconds("first", "fifo", by), 0.5, "{:.2f}", at_least=False),
-        Target("waiting of wide jobs, as a multiple of what they wait under volcano-like",
+        Goal("waiting of wide jobs, as a multiple of what they wait under volcano-like",
                lambda by: _seconds("wide", "volcano-like", by), 1.0, "{:.2f}", at_least=False),
-        Target("per cent of jobs never done", lambda by: 100.0 * by["combined-priority"]["stuck"], 0.0, at_least=False),
-        Target("per cent of held GPU-seconds held idle", lambda by: 100.0 * by["combined-priority"]["stalled"], 0.0,
+        Goal("per cent of jobs never done", lambda by: 100.0 * by["combined-priority"]["stuck"], 0.0, at_least=False),
+        Goal("per cent of held GPU-seconds held idle", lambda by: 100.0 * by["combined-priority"]["stalled"], 0.0,
                at_least=False),
-        Target("per cent faster training of ps jobs with affinity", _faster, 20.0),
+        Goal("per cent faster training of ps jobs with affinity", _faster, 20.0),
     ),
     analysis=(
         ("Nobody is stopped by default. An urgent job reserves when it arrives, and can do no better: a wide one waits "

@@ -9,10 +9,12 @@ from functools import cache
 
 import numpy as np
 
+from headway.compare.bounds import sizes
+from headway.compare.scenario import Scenario
 from headway.core.job import Job
 from headway.core.node import Nodes
-from headway.experiment.bound import fastest, most_met, sizes
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.bound import fastest, most_met
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.perform import perform
 from headway.record.outcome import Outcome
 from headway.sim.cluster import Costs, World
@@ -41,7 +43,7 @@ def _world(trace: Trace, seed: int) -> World:
     return World(costs=COSTS, speed=Speed(), work=trace.work, samples=False, seed=seed)
 
 
-def deadline_figures(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def deadline_figures(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     allowed = np.array([(job.deadline or np.inf) - job.submit for job in case.trace.jobs])
     met, before = found.completion <= allowed + 1e-6, baseline.completion <= allowed + 1e-6
     late = (found.completion - allowed)[~met & found.finished]
@@ -57,7 +59,7 @@ def deadline_figures(case: Case, found: Outcome, baseline: Outcome) -> Figures:
     }
 
 
-def _bound(case: Case) -> Figures:
+def _bound(case: Scenario) -> Figures:
     return {"met": most_met(case)}
 
 
@@ -82,7 +84,7 @@ def native_load(mix: str, share: float, jobs: int, seed: int) -> float:
     low, high = 0.05, 20.0
     for _ in range(9):
         middle = math.sqrt(low * high)
-        case = Case(_scarce_trace(mix, middle, seed, jobs), NODES, _world)
+        case = Scenario(_scarce_trace(mix, middle, seed, jobs), NODES, _world)
         found = perform(case, FIFO, seed)
         if deadline_figures(case, found, found)["met"] > share:
             low = middle
@@ -91,7 +93,7 @@ def native_load(mix: str, share: float, jobs: int, seed: int) -> float:
     return math.sqrt(low * high)
 
 
-def _scarce(cell: Cell, seed: int, size: Size) -> Case:
+def _scarce(cell: Cell, seed: int, size: RunSize) -> Scenario:
     share = float(cell.load.split()[-2]) / 100.0
     trace = _scarce_trace(cell.mix, native_load(cell.mix, share, size.jobs, seed), seed, size.jobs)
     if "wrong" in cell.mix:
@@ -99,8 +101,8 @@ def _scarce(cell: Cell, seed: int, size: Size) -> Case:
         truth = {job.id: job.seconds or 0.0 for job in trace.jobs}
         wrong = tuple(replace(job, seconds=(job.seconds or 0.0) * float(np.exp(0.2 * chance.standard_normal())))
                       for job in trace.jobs)  # fmt: skip
-        return Case(replace(trace, jobs=wrong, truth=truth), NODES, _world, "declared")
-    return Case(trace, NODES, _world)
+        return Scenario(replace(trace, jobs=wrong, truth=truth), NODES, _world, "declared")
+    return Scenario(trace, NODES, _world)
 
 
 def _points(share: float, by: Mapping[str, Figures]) -> float | None:
@@ -131,15 +133,15 @@ SCARCE = Experiment(
     main="deadline", baseline="fifo", entries=(*FIXED, *ELASTIC),
     cells=_scarce_cells(SHARES, MIXES),
     quick_cells=_scarce_cells(SHARES, ("balanced", "balanced, lengths alike")),
-    full=Size(100, (1, 2, 3, 4)), quick=Size(40, (1,), quick=True),
+    full=RunSize(100, (1, 2, 3, 4)), quick=RunSize(40, (1,), quick=True),
     make=_scarce, measure=deadline_figures, bound=_bound, figures=FIGURES,
     targets=(
-        Target("points more met than native order where that meets 30 %", lambda by: _points(0.3, by), 26.0),
-        Target("points more met than native order where that meets 50 %", lambda by: _points(0.5, by), 26.0),
-        Target("per cent more met than native order where that meets 70 %", _more, 26.0),
-        Target("points more met than elasticflow",
+        Goal("points more met than native order where that meets 30 %", lambda by: _points(0.3, by), 26.0),
+        Goal("points more met than native order where that meets 50 %", lambda by: _points(0.5, by), 26.0),
+        Goal("per cent more met than native order where that meets 70 %", _more, 26.0),
+        Goal("points more met than elasticflow",
                lambda by: 100.0 * (by["deadline"]["met"] - by["elasticflow"]["met"]), 0.0),
-        Target("points more met than edf", lambda by: 100.0 * (by["deadline"]["met"] - by["edf"]["met"]), 0.0),
+        Goal("points more met than edf", lambda by: 100.0 * (by["deadline"]["met"] - by["edf"]["met"]), 0.0),
     ),
     analysis=(
         "The bound lets every job start at the first submission and ignores nodes: a loose roof, never too low.",
@@ -153,7 +155,7 @@ SCARCE = Experiment(
 CORES = tuple(open_cluster("8x16cpu"))
 
 
-def _ample(cell: Cell, seed: int, size: Size) -> Case:
+def _ample(cell: Cell, seed: int, size: RunSize) -> Scenario:
     """Deadlines of at least 1.2 times the fastest time, and never more demand at once than the booked share."""
     booked = float(cell.load.split()[0]) / 100.0
     settings = Settings(jobs=size.jobs, load=3.0, sizes=cell.mix, seed=seed, elastic=1.0, spread=1.0)
@@ -169,7 +171,7 @@ def _ample(cell: Cell, seed: int, size: Size) -> Case:
         windows.append((submit + allowed, share))
         jobs.append(replace(job, submit=submit, deadline=submit + allowed))
     ordered = tuple(sorted(jobs, key=lambda job: job.submit))
-    return Case(replace(trace, jobs=ordered), CORES, _world)
+    return Scenario(replace(trace, jobs=ordered), CORES, _world)
 
 
 def _least(job: Job, allowed: float, nodes: Nodes) -> int:
@@ -205,11 +207,11 @@ AMPLE = Experiment(
     main="deadline", baseline="fifo", entries=(*FIXED, *ELASTIC),
     cells=_ample_cells((60, 80, 100), ("single", "balanced", "wide")),
     quick_cells=_ample_cells((60, 100), ("balanced", "wide")),
-    full=Size(100, (1, 2, 3, 4)), quick=Size(40, (1,), quick=True),
+    full=RunSize(100, (1, 2, 3, 4)), quick=RunSize(40, (1,), quick=True),
     make=_ample, measure=deadline_figures, bound=_bound, figures=FIGURES,
     targets=(
-        Target("per cent of deadlines met", lambda by: 100.0 * by["deadline"]["met"], 100.0),
-        Target("per cent use of what is allocated", lambda by: 100.0 * by["deadline"]["use"], 97.0),
+        Goal("per cent of deadlines met", lambda by: 100.0 * by["deadline"]["met"], 100.0),
+        Goal("per cent use of what is allocated", lambda by: 100.0 * by["deadline"]["use"], 97.0),
     ),
     analysis=(
         ("What is allocated and not used is the time in which gangs start and save; cores in which a gang trains count "

@@ -9,13 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from headway.compare.versus import worse
+from headway.compare.scenario import Scenario
+from headway.compare.table import worse
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.record.outcome import Outcome
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.speed import Speed
@@ -52,7 +53,7 @@ MIXES: Mapping[str, Mix] = {
 MOST_WORKERS, MOST_SERVERS = 16, 8
 
 
-def _make(cell: Cell, seed: int, size: Size) -> Case:
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
     """Lengths lognormal (sigma 1) at the asked-for size, Poisson arrivals at the rate that gives the load."""
     mix, dice = MIXES[cell.mix], np.random.default_rng([seed, 31])
     weights = np.array([weight for _, _, weight in mix.asks])
@@ -73,7 +74,7 @@ def _make(cell: Cell, seed: int, size: Size) -> Case:
     if mix.estimates == "progress":
         truth = {job.id: job.seconds or 0.0 for job in named}
         trace = replace(trace, jobs=tuple(replace(job, seconds=None) for job in named), truth=truth)
-    return Case(trace, NODES, partial(_world, needs=needs, samples=mix.estimates == "progress"), mix.estimates)
+    return Scenario(trace, NODES, partial(_world, needs=needs, samples=mix.estimates == "progress"), mix.estimates)
 
 
 def _world(trace: Trace, seed: int, *, needs: Mapping[str, float], samples: bool) -> World:
@@ -91,12 +92,12 @@ def _roles(asks: tuple[int, int, float], cores: int) -> tuple[Role, ...]:
     return (ps, replace(worker, near=("ps",), after=("ps",)))
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     """With the mixes that a target is about."""
     return elastic_figures(case, found, baseline) | {mix: _in(mix, case) for mix in ("samples", "modest")}
 
 
-def elastic_figures(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def elastic_figures(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     changed = sum(found.result["decisions"].get(kind, 0) for kind in ("scale", "resize"))
     done = found.completion[found.finished]
     return {
@@ -117,7 +118,7 @@ def less(figure: str, other: str, by: Mapping[str, Figures]) -> float | None:
     return 100.0 * (1.0 - by["elastic"][figure] / theirs) if theirs > 0 else None
 
 
-def _in(mix: str, case: Case) -> float:
+def _in(mix: str, case: Scenario) -> float:
     return float(f", {mix}/" in case.trace.name)
 
 
@@ -163,7 +164,7 @@ FIGURES = (
 )  # fmt: skip
 
 
-def _bound(case: Case) -> Figures:
+def _bound(case: Scenario) -> Figures:
     speed = case.world(case.trace, 0).speed
     assert isinstance(speed, Speed)
     return {"jct": elastic_floor(case.trace, Nodes.of(case.nodes), speed)}
@@ -192,19 +193,19 @@ ELASTIC = Experiment(
     "anything and every policy has what jobs report.",
     main="elastic", baseline=STOCK, entries=entries(60.0),
     cells=_cells(LOADS, tuple(MIXES)), quick_cells=_cells((0.25, 1.5), ("samples", "modest")),
-    full=Size(60, (1, 2, 3)), quick=Size(30, (1,), quick=True),
+    full=RunSize(60, (1, 2, 3)), quick=RunSize(30, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound, figures=FIGURES,
     targets=(
-        Target("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
+        Goal("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
                at_least=False),
-        Target("per cent lower mean completion than the stock operator, jobs as in the samples",
+        Goal("per cent lower mean completion than the stock operator, jobs as in the samples",
                _only("samples", partial(less, "jct", STOCK)), 84.0),
-        Target("per cent higher cpu use than the stock operator, modest requests", _only("modest", _more_use), 92.0),
-        Target("per cent lower mean completion than the stock operator", partial(less, "jct", STOCK), 0.0),
-        Target("per cent lower mean completion than dragon", partial(less, "jct", "dragon"), 0.0),
-        Target("per cent lower mean completion than optimus", partial(less, "jct", "optimus"), 0.0),
-        Target("per cent lower mean completion than affinity only", partial(less, "jct", "affinity only"), 0.0),
-        Target("per cent lower mean completion than scaling only", partial(less, "jct", "scaling only"), 0.0),
+        Goal("per cent higher cpu use than the stock operator, modest requests", _only("modest", _more_use), 92.0),
+        Goal("per cent lower mean completion than the stock operator", partial(less, "jct", STOCK), 0.0),
+        Goal("per cent lower mean completion than dragon", partial(less, "jct", "dragon"), 0.0),
+        Goal("per cent lower mean completion than optimus", partial(less, "jct", "optimus"), 0.0),
+        Goal("per cent lower mean completion than affinity only", partial(less, "jct", "affinity only"), 0.0),
+        Goal("per cent lower mean completion than scaling only", partial(less, "jct", "scaling only"), 0.0),
     ),
     analysis=(
         ("Both claims say up to, and not of the same run. Completion falls most where users ask for more than helps "

@@ -10,11 +10,12 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
@@ -53,22 +54,22 @@ def _trace(mix: str, seed: int) -> Trace:
     return elastic(replace(window, jobs=assign_models(window.jobs, seed)), MOST_GPUS)
 
 
-def _make(cell: Cell, seed: int, size: Size) -> Case:
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
     trace = _trace(cell.mix, seed)
-    return Case(head(trace, size.jobs) if size.jobs else trace, tuple(open_cluster(CLUSTERS[cell.mix])), _world)
+    return Scenario(head(trace, size.jobs) if size.jobs else trace, tuple(open_cluster(CLUSTERS[cell.mix])), _world)
 
 
 def _world(trace: Trace, seed: int) -> World:
     return World(costs=COSTS, speed=Speed(profiles=BUILT_IN), work=trace.work, samples=False, seed=seed)
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     figures = elastic_figures(case, found, baseline)
     figures["held"] = found.result["utilisation"].get("gpu", 0.0)
     return figures
 
 
-def _bound(case: Case) -> Figures:
+def _bound(case: Scenario) -> Figures:
     return {"jct": elastic_floor(case.trace, Nodes.of(case.nodes), Speed(profiles=BUILT_IN))}
 
 
@@ -84,7 +85,7 @@ ELASTIC_PUBLISHED = Experiment(
     "what was asked for. A seed is a workload's or window's number. kube-default, affinity only and srtf run what was "
     "asked for. A start or growth costs 30 s, a save 10 s. True estimates for all.",
     main="elastic", baseline=STOCK, entries=(*entries(600.0), Entry("srtf", "srtf", rigid=True)),
-    cells=CELLS, quick_cells=CELLS[:1], full=Size(0, (1, 2, 3)), quick=Size(60, (1,), quick=True),
+    cells=CELLS, quick_cells=CELLS[:1], full=RunSize(0, (1, 2, 3)), quick=RunSize(60, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound,
     figures=(
         Figure("jct", "mean completion", "{:,.0f} s"), Figure("p99", "99th percentile", "{:,.0f} s"),
@@ -94,9 +95,9 @@ ELASTIC_PUBLISHED = Experiment(
         Figure("worse", "worse off", "{:.1%}", about="Share of jobs that take longer than under the baseline."),
     ),
     targets=(
-        Target("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
+        Goal("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
                at_least=False),
-        *(Target(f"per cent lower mean completion than {label}", partial(less, "jct", label), 0.0)
+        *(Goal(f"per cent lower mean completion than {label}", partial(less, "jct", label), 0.0)
           for label in (STOCK, "dragon", "optimus", "affinity only", "scaling only", "srtf")),
     ),
     analysis=(

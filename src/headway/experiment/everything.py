@@ -9,11 +9,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headway.compare.versus import worse
+from headway.compare.scenario import Scenario
+from headway.compare.table import worse
 from headway.core.node import Nodes
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
-from headway.experiment.case import Case, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.case import Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.everything_cells import CELLS, make
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
@@ -37,7 +38,7 @@ ENTRIES = (
 QUICK = ("tiresias", "gavel", "pollux")
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     done = found.completion[found.finished]
     asked = [number for number, job in enumerate(case.trace.jobs) if job.deadline is not None]
     met = [found.finished[n] and case.trace.jobs[n].submit + found.completion[n] <= (case.trace.jobs[n].deadline or 0.0)
@@ -52,7 +53,7 @@ def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
     }
 
 
-def _bound(case: Case) -> Figures:
+def _bound(case: Scenario) -> Figures:
     return {"jct": elastic_floor(case.trace, Nodes.of(case.nodes), Speed(profiles=BUILT_IN))}
 
 
@@ -96,8 +97,8 @@ EVERYTHING = Experiment(
     "that choose sizes, and keep the asked-for size under the others. A start or growth costs 30 s, a save 10 s. "
     "All-knowing policies are told true times and pay the same costs. headway was tuned on other parts and workloads.",
     main=MAIN, baseline=FIRST_FIT, entries=ENTRIES, cells=CELLS,
-    quick_cells=tuple(cell for cell in CELLS if cell.mix in QUICK), full=Size(200, (1,)),
-    quick=Size(60, (1,), quick=True), make=make, measure=_measure, bound=_bound,
+    quick_cells=tuple(cell for cell in CELLS if cell.mix in QUICK), full=RunSize(200, (1,)),
+    quick=RunSize(60, (1,), quick=True), make=make, measure=_measure, bound=_bound,
     figures=(
         Figure("jct", "mean completion", "{:,.0f} s"), Figure("p99", "99th percentile", "{:,.0f} s"),
         Figure("median", "median", "{:,.0f} s"),
@@ -106,13 +107,13 @@ EVERYTHING = Experiment(
         Figure("worse", "worse off", "{:.1%}", about="Share of jobs that take longer than under first-fit."),
     ),
     targets=(
-        Target("mean completion as a multiple of the best all-knowing of srtf and srsf", to_clairvoyant, 1.15, "{:.3f}",
+        Goal("mean completion as a multiple of the best all-knowing of srtf and srsf", to_clairvoyant, 1.15, "{:.3f}",
                at_least=False),
-        Target("mean completion as a multiple of the best other with the same estimates", to_best, 1.0, "{:.3f}",
+        Goal("mean completion as a multiple of the best other with the same estimates", to_best, 1.0, "{:.3f}",
                at_least=False),
-        Target("the same among those whose 99th percentile is not above first-fit's", to_best_within_tail, 1.0,
+        Goal("the same among those whose 99th percentile is not above first-fit's", to_best_within_tail, 1.0,
                "{:.3f}", at_least=False),
-        Target("99th percentile as a multiple of first-fit's", to_first_fit, 1.0, "{:.3f}", at_least=False),
+        Goal("99th percentile as a multiple of first-fit's", to_first_fit, 1.0, "{:.3f}", at_least=False),
     ),
     analysis=(
         ("Shortest-first and a short tail pull against each other: what srtf and srsf gain on the mean they take from "

@@ -17,13 +17,14 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
+from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Node, Nodes
 from headway.core.quantity import GPU
 from headway.core.shape import shape_of
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.experiment.case import Case, Cell, Size
+from headway.experiment.case import Cell, RunSize
 from headway.experiment.elastic import COSTS
 from headway.sim.speed import Speed
 from headway.sim.world import Reports, World
@@ -75,11 +76,11 @@ SOURCES: dict[str, Source] = {
 CELLS = tuple(Cell("published", name) for name in SOURCES)
 
 
-def make(cell: Cell, seed: int, size: Size) -> Case:
+def make(cell: Cell, seed: int, size: RunSize) -> Scenario:
     return case_of(cell.mix, seed, size.jobs)
 
 
-def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Case:
+def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Scenario:
     """`tuning`: the first third of a large trace, or a workload that is not reported, instead."""
     source = SOURCES[name]
     whole = _read(source.file.format(seed + 3 if tuning else seed))
@@ -87,7 +88,7 @@ def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Case:
     nodes = _nodes(trace, source)
     table = Nodes.of(nodes)
     fitting = tuple(job for job in trace.jobs if _fits(job, table))
-    return Case(blind(rebase(replace(trace, jobs=fitting))), nodes, world, "progress")
+    return Scenario(blind(rebase(replace(trace, jobs=fitting))), nodes, world, "progress")
 
 
 def world(trace: Trace, seed: int) -> World:

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 import headway
+from headway.compare.scenario import Scenario
 from headway.core.node import FloatArray
-from headway.experiment.case import Case, Cell, Entry, Size
+from headway.experiment.case import Cell, Entry, RunSize
 from headway.record.outcome import Outcome
 
-PARTS = ("core", "cycle", "experiment", "policies", "predict", "record", "sim", "workload")
+PARTS = ("compare", "core", "cycle", "estimates", "experiment", "jobspec", "policies", "record", "sim", "workload")
 """Packages that a run depends on."""
 OLD = 30 * 86_400.0
 """Seconds after which the runs of another source are thrown away."""
@@ -78,7 +79,7 @@ def kept(*, fresh: bool = False) -> Kept:
     return found
 
 
-def key_of(of: tuple[str, Cell, Size], case: Case, entry: Entry, seed: int) -> str:
+def key_of(of: tuple[str, Cell, RunSize], case: Scenario, entry: Entry, seed: int) -> str:
     """`of`: the experiment's name, the cell and how much is run; which seeds besides this one is no matter."""
     name, cell, size = of
     told = (name, cell, size.jobs, size.quick, seed, entry.label, entry.policy, sorted(entry.settings.items()),
@@ -86,7 +87,7 @@ def key_of(of: tuple[str, Cell, Size], case: Case, entry: Entry, seed: int) -> s
     return sha256(repr(told).encode()).hexdigest()[:32]
 
 
-def content(case: Case) -> str:
+def content(case: Scenario) -> str:
     """A digest of who arrives, how long each takes, and where."""
     told = sha256(repr((case.estimates, case.nodes)).encode())
     for job in case.trace.jobs:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headway.compare.versus import worse
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.compare.scenario import Scenario
+from headway.compare.table import worse
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.short_jobs import MIXES, OWN, best_possible, even_sharing, queued, short_jobs
 from headway.record.outcome import Outcome
 
@@ -16,11 +17,11 @@ MAIN, NONE = "migration", "no migration"
 OTHERS = (NONE, "balanced", "flowcon-like")
 
 
-def _make(cell: Cell, seed: int, size: Size) -> Case:
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
     return short_jobs(cell, seed, size.jobs)
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     before, now = baseline.completion, found.completion
     best, third = best_possible(case), max(1, len(now) // 3)
     mean, last, before_last = float(now.mean()), _last(case, found), _last(case, baseline)
@@ -45,13 +46,13 @@ def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
     }
 
 
-def _last(case: Case, found: Outcome) -> float:
+def _last(case: Scenario, found: Outcome) -> float:
     """From the first submission to the last end."""
     submits = np.array([job.submit for job in case.trace.jobs])
     return float((submits + found.completion).max() - submits.min())
 
 
-def _bound(case: Case) -> Figures:
+def _bound(case: Scenario) -> Figures:
     best, (even, _) = best_possible(case), even_sharing(case)
     first = min(job.submit for job in case.trace.jobs)
     return {
@@ -113,16 +114,16 @@ MIGRATION = Experiment(
         Entry("moves only", "migration", {"crowd": 1e9}), Entry(MAIN, "migration"),
     ),
     cells=_cells(LOADS, MIXES), quick_cells=_cells((0.9,), ("alike", "mixed")),
-    full=Size(50, (1, 2, 3, 4, 5, 6)), quick=Size(50, (1, 2), quick=True),
+    full=RunSize(50, (1, 2, 3, 4, 5, 6)), quick=RunSize(50, (1, 2), quick=True),
     make=_make, measure=_measure, bound=_bound, figures=FIGURES,
     targets=(
-        Target("per cent that one job is sooner done, SpeCon's set-up", lambda by: _own("one", by), 41.5),
-        Target("per cent of mean completion time saved, SpeCon's set-up", lambda by: _own("saved", by), 14.8),
-        Target("per cent by which the last end is earlier, SpeCon's set-up", lambda by: _own("earlier", by), 24.7),
-        Target("per cent of mean completion time saved", lambda by: by[MAIN]["saved"], 14.8),
-        Target("per cent of what the bound would save", lambda by: 100.0 * by[MAIN]["bound"], 25.0),
-        Target("per cent below the best of the others", _better, 0.0),
-        Target("per cent of jobs slower than without", lambda by: 100.0 * by[MAIN]["worse"], 10.0, at_least=False),
+        Goal("per cent that one job is sooner done, SpeCon's set-up", lambda by: _own("one", by), 41.5),
+        Goal("per cent of mean completion time saved, SpeCon's set-up", lambda by: _own("saved", by), 14.8),
+        Goal("per cent by which the last end is earlier, SpeCon's set-up", lambda by: _own("earlier", by), 24.7),
+        Goal("per cent of mean completion time saved", lambda by: by[MAIN]["saved"], 14.8),
+        Goal("per cent of what the bound would save", lambda by: 100.0 * by[MAIN]["bound"], 25.0),
+        Goal("per cent below the best of the others", _better, 0.0),
+        Goal("per cent of jobs slower than without", lambda by: 100.0 * by[MAIN]["worse"], 10.0, at_least=False),
     ),
     analysis=(
         ("A node with a job on it is busy, however many share it. So moves save time only where a node stands idle: "

@@ -54,7 +54,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepErrors:
     """By share of the job done and method, in the order of SHARES and METHODS."""
 
     as_it_is: tuple[tuple[Error, ...], ...]
@@ -65,7 +65,7 @@ class Steps:
     resizes: int
 
 
-def evaluate_steps(profiles: Mapping[str, Profile], jobs: int, seed: int, told: Callable[[float], None]) -> Steps:
+def evaluate_steps(profiles: Mapping[str, Profile], jobs: int, seed: int, told: Callable[[float], None]) -> StepErrors:
     cluster, work = _cluster(profiles, jobs, seed)
     restless = Restless(random.Random(seed))  # noqa: S311  a simulation
     noise = Noise(random.Random(seed + 1))  # noqa: S311
@@ -83,7 +83,7 @@ def evaluate_steps(profiles: Mapping[str, Profile], jobs: int, seed: int, told: 
         told(len(ends) / jobs)
         cluster.apply(decide(restless, snapshot).plan)
     came = [replace(one, true=ends[one.job] - one.now) for one in seen if one.job in ends]
-    return Steps(_errors(seen), _errors(came), len(ends), restless.resizes)
+    return StepErrors(_errors(seen), _errors(came), len(ends), restless.resizes)
 
 
 def _cluster(profiles: Mapping[str, Profile], count: int, seed: int) -> tuple[SimCluster, dict[JobId, float]]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.estimates.models.profiles import Layout, Profile
 from headway.experiment.bound import most_met
-from headway.experiment.case import Case, Cell, Entry, Experiment, Figure, Figures, Size, Target
+from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.deadline import FIGURES, FIXED, deadline_figures
 from headway.record.outcome import Outcome
 from headway.sim.speed import Speed
@@ -43,7 +44,7 @@ TRACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class MeasuredSpeeds:
     """Iterations per second by number of workers, as measured: more may be slower.
 
     Between two measured numbers the smaller one counts. The published durations are the steps at these speeds.
@@ -72,11 +73,11 @@ def _profiles(table: Path) -> dict[str, Profile]:
             for row in csv.DictReader(file):
                 points = {int(count): float(speed) for count, speed in row.items() if count.isdigit() and speed}
                 known = {count: speed for count, speed in points.items() if speed > 0}
-                profiles[f"{path.stem}-{float(row['global_batch_size']):g}"] = Profile(form=Steps(known))
+                profiles[f"{path.stem}-{float(row['global_batch_size']):g}"] = Profile(form=MeasuredSpeeds(known))
     return profiles
 
 
-def _make(cell: Cell, seed: int, size: Size) -> Case:  # noqa: ARG001  a trace is as it is
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a trace is as it is
     one = TRACES[cell.mix]
     path, profiles = _folder() / one.file, _profiles(_folder() / one.table)
     with path.open(newline="") as file:
@@ -89,13 +90,13 @@ def _make(cell: Cell, seed: int, size: Size) -> Case:  # noqa: ARG001  a trace i
     def world(trace: Trace, seed: int) -> World:
         return World(speed=Speed(profiles=profiles), work=trace.work, samples=False, seed=seed)
 
-    return Case(replace(trace, jobs=jobs, name=cell.mix), tuple(open_cluster(one.cluster)), world)
+    return Scenario(replace(trace, jobs=jobs, name=cell.mix), tuple(open_cluster(one.cluster)), world)
 
 
 def _sized(job: Job, profiles: Mapping[str, Profile]) -> Job:
     """With the numbers of workers that were measured."""
     profile, role = profiles.get(job.model), job.roles[0]
-    if profile is None or not isinstance(profile.form, Steps):
+    if profile is None or not isinstance(profile.form, MeasuredSpeeds):
         raise UserError(f"job {job.id}: there is no throughput of {job.model} in the tables")
     counts = sorted(profile.form.points)
     asked = max(role.replicas, counts[0])
@@ -103,7 +104,7 @@ def _sized(job: Job, profiles: Mapping[str, Profile]) -> Job:
     return replace(job, roles=(bounds,))
 
 
-def _measure(case: Case, found: Outcome, baseline: Outcome) -> Figures:
+def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
     one, figures = TRACES[case.trace.name], deadline_figures(case, found, baseline)
     figures["jobs"] = figures["met"] * len(case.trace.jobs)
     figures["peer"] = figures["jobs"] - one.met
@@ -121,7 +122,7 @@ PEER = Experiment(
     "simulator. fifo, kube-default and edf run what was asked for.",
     main="deadline", baseline="fifo",
     entries=(*FIXED, Entry("elasticflow", "elasticflow"), Entry("deadline", "deadline", {"restart": 0.0})),
-    cells=CELLS, quick_cells=CELLS[:1], full=Size(0, (0,)), quick=Size(0, (0,), quick=True),
+    cells=CELLS, quick_cells=CELLS[:1], full=RunSize(0, (0,)), quick=RunSize(0, (0,), quick=True),
     make=_make, measure=_measure, bound=lambda case: {"met": most_met(case)},
     figures=(
         Figure("jobs", "in time", "{:.0f}", more_is_better=True),
@@ -130,7 +131,7 @@ PEER = Experiment(
         *FIGURES,
     ),
     targets=(
-        Target("jobs in time beyond ElasticFlow's own simulator", lambda by: by["deadline"]["peer"], 0.0, "{:+.0f}"),
+        Goal("jobs in time beyond ElasticFlow's own simulator", lambda by: by["deadline"]["peer"], 0.0, "{:+.0f}"),
     ),
     analysis=(
         "ElasticFlow turns jobs away that it cannot serve; here they run in the end, late, and count as missed.",

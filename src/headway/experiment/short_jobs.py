@@ -11,12 +11,13 @@ import heapq
 import numpy as np
 
 from headway.compare.bounds import Floor, Need, floor
+from headway.compare.scenario import Scenario
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU, MEMORY
 from headway.estimates.models.profiles import AllReduce, Curve, Profile
 from headway.estimates.models.sharing import Claim, level
-from headway.experiment.case import Case, Cell
+from headway.experiment.case import Cell
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
@@ -50,7 +51,7 @@ sublinear ones 8 cores are worth 4.5 times one, and nobody is told."""
 SUBLINEAR = 0.988
 
 
-def short_jobs(cell: Cell, seed: int, count: int) -> Case:
+def short_jobs(cell: Cell, seed: int, count: int) -> Scenario:
     chance = np.random.default_rng([seed, 17])
     submits, works = _own(chance, count) if cell.load == OWN else _drawn(cell, chance, count)
     limit = 3000 if cell.mix == "narrow" else 8000
@@ -62,7 +63,7 @@ def short_jobs(cell: Cell, seed: int, count: int) -> Case:
         job = Job(id=JobId(f"job-{number}"), roles=(role,), submit=float(submit), steps=STEPS, model=model)
         truth[job.id] = work * 1000.0 / REQUEST * alone
         jobs.append(job)
-    return Case(Trace(name=cell.name, jobs=tuple(jobs), truth=truth), NODES, _world, "progress")
+    return Scenario(Trace(name=cell.name, jobs=tuple(jobs), truth=truth), NODES, _world, "progress")
 
 
 def parallel(name: str) -> float:
@@ -97,7 +98,7 @@ def _world(trace: Trace, seed: int) -> World:
     )  # fmt: skip
 
 
-def best_possible(case: Case) -> Floor:
+def best_possible(case: Scenario) -> Floor:
     """No policy can beat it, not even one that could divide cpu as it likes, at no cost and knowing everything."""
     nodes = Nodes.of(case.nodes)
     needs = []
@@ -107,7 +108,7 @@ def best_possible(case: Case) -> Floor:
     return floor(needs, nodes)
 
 
-def even_sharing(case: Case) -> tuple[float, float]:
+def even_sharing(case: Scenario) -> tuple[float, float]:
     """Mean completion time and last end if all jobs shared all nodes as one, evenly and at no cost."""
     jobs, left, ends = _works(case), dict[int, float](), dict[int, float]()
     now, following, whole, gains = 0.0, 0, 1000.0 * CORES, parallel(case.trace.name)
@@ -131,7 +132,7 @@ def even_sharing(case: Case) -> tuple[float, float]:
     return float(np.mean([ends[number] - jobs[number][0].submit for number in range(len(jobs))])), now
 
 
-def queued(case: Case) -> float:
+def queued(case: Scenario) -> float:
     """Mean completion time if nobody shared: first come, first served, a node to a job, a start included."""
     free, total = [0.0] * len(case.nodes), 0.0
     for job, work, claim in _works(case):
@@ -142,7 +143,7 @@ def queued(case: Case) -> float:
     return total / len(case.trace.jobs)
 
 
-def _works(case: Case) -> list[tuple[Job, float, Claim]]:
+def _works(case: Scenario) -> list[tuple[Job, float, Claim]]:
     """In order of submission: the job, thousandths of a core times seconds, and what it can use at once."""
     return [
         (job, (case.trace.work(job) or 0.0) * REQUEST, Claim(REQUEST, dict(job.roles[0].limit)[CPU]))

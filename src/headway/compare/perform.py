@@ -1,0 +1,206 @@
+"""Runs of one scenario: a single one from beginning to end, or many on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import random
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headway.compare.scenario import Scenario, differing
+from headway.core.errors import UserError
+from headway.core.estimates import Counts
+from headway.core.job import Job
+from headway.core.node import Nodes
+from headway.core.policy import Policy
+from headway.cycle.loop import Book, run
+from headway.cycle.resume import resume
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
+from headway.record.lines import Head
+from headway.record.log import LogWriter
+from headway.record.metrics import Tally
+from headway.record.outcome import Outcome, outcome
+from headway.record.resume import interrupted
+from headway.sim.cluster import SimCluster
+from headway.workload.schema import SimulateFields
+from headway.workload.trace import rigid
+
+ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
+Tell = Callable[[float], None]
+"""Called from time to time with the share that is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One run that is to be made. It is sent to other processes."""
+
+    policy: str
+    """The name in tables and in the log."""
+    make: Callable[[], Policy]
+    estimates: str = ""
+    """Where estimates come from; empty means as the scenario says."""
+    settings: tuple[str, ...] = ()
+    """The policy's settings, as the log keeps them."""
+    seed: int = 0
+    rigid: bool = False
+    """Jobs keep the size that they ask for: for policies that know no other."""
+    picture: bool = False
+    samples: bool = False
+    """Jobs report progress even if no estimate needs it: for a log that people read."""
+
+
+# ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def perform(scenario: Scenario, task: Task, tell: Tell | None = None) -> Outcome:
+    """One run, with no log file."""
+    tally = simulate(scenario, task, tell)
+    return outcome(tally, scenario.trace.jobs, name=task.policy, seed=task.seed)
+
+
+def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path | None = None) -> Tally:
+    """One run from beginning to end. An unfinished log of the same run is continued: its plans are not made again."""
+    cluster, head = make_cluster(scenario, task), make_head(scenario, task)
+    tally = Tally(stays=task.picture, worth=scenario.trace.expectations)
+    before = interrupted(log, head)
+    readers = [] if tell is None else [_watcher(tally, scenario, tell)]
+    writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
+    book = make_book(head.estimates, cluster.truth, cluster.speed_at)
+    policy = resume(task.make(), before.plans)
+    run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
+    writer.end(cluster.now, cluster.board.unfinished)
+    return tally
+
+
+def make_cluster(scenario: Scenario, task: Task) -> SimCluster:
+    trace = rigid(scenario.trace) if task.rigid else scenario.trace
+    world = scenario.world(trace, task.seed)
+    if task.samples or (task.estimates or scenario.estimates) in ("progress", "linear"):
+        world = replace(world, samples=True)
+    jobs = shuffled(trace.jobs, task.seed) if scenario.shuffles else trace.jobs
+    return SimCluster(Nodes.of(scenario.nodes), jobs, world)
+
+
+def shuffled(jobs: Sequence[Job], seed: int) -> Sequence[Job]:
+    """Seed 0 changes nothing; any other shuffles the jobs that are submitted at the same moment."""
+    if not seed:
+        return jobs
+    chance = random.Random(seed)  # noqa: S311  a simulation, not a secret
+    return sorted(jobs, key=lambda job: (job.submit, chance.random()))
+
+
+def make_head(scenario: Scenario, task: Task) -> Head:
+    chosen: dict[str, Any] = {"set": list(task.settings)}
+    if (world := differing(scenario.trace.simulate, SimulateFields())) and scenario.world_file:
+        chosen["simulate"] = world
+    estimates = task.estimates or scenario.estimates
+    return Head("sim", task.policy, estimates, chosen, task.seed, 0.0, scenario.source)
+
+
+def make_book(estimates: str, truth: Truth | None = None, speed: Callable[[Job, Counts], float] = plain_speed) -> Book:
+    """The book of estimates by name. Only virtual time has a truth for the oracle."""
+    match estimates:
+        case "oracle":
+            if truth is None:
+                raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
+            return Oracle(truth, speed)
+        case "declared":
+            return Declared()
+        case "progress":
+            return Progress()
+        case "linear":
+            return Linear()
+        case "none":
+            return Nothing()
+    raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
+
+
+def _watcher(tally: Tally, scenario: Scenario, tell: Tell) -> Callable[[object], None]:
+    """A reader of the log that tells the share of jobs that are over, once in 256 lines."""
+    lines, jobs = 0, max(1, len(scenario.trace.jobs))
+
+    def watch(_: object) -> None:
+        nonlocal lines
+        lines += 1
+        if lines % 256 == 0:
+            tell(tally.over / jobs)
+
+    return watch
+
+
+# ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────
+
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Shared, Item, Tell], Result]
+"""From what all items share and one item to its result. A function of a module: other processes find it by name."""
+
+_here: dict[str, Any] = {}
+"""In a worker process: the work, what all items share, and the shares that are done."""
+
+
+def perform_all(
+    work: Work[Shared, Item, Result], shared: Shared, items: Sequence[Item], processes: int,
+    tell: Callable[[int, float], None],
+) -> list[Result]:  # fmt: skip
+    """The results, in the order of the items. `tell` gets an item's number and the share of it that is done."""
+    if min(processes, len(items)) > 1:
+        return _in_processes((work, shared), items, min(processes, len(items)), tell)
+    found = []
+    for number, item in enumerate(items):
+        found.append(work(shared, item, lambda share, number=number: tell(number, share)))  # type: ignore[misc]
+        tell(number, 1.0)
+    return found
+
+
+def _in_processes(
+    given: tuple[Work[Shared, Item, Result], Shared], items: Sequence[Item], processes: int,
+    tell: Callable[[int, float], None],
+) -> list[Result]:  # fmt: skip
+    context = multiprocessing.get_context("spawn")
+    shares = context.Array("d", len(items), lock=False)
+    with ProcessPoolExecutor(processes, context, _receive, (pickle.dumps(given), shares)) as pool:
+        futures: list[Future[Result]] = [pool.submit(_work, number, item) for number, item in enumerate(items)]
+        try:
+            _watch(futures, shares, tell)
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+
+
+def _watch(futures: Sequence[Future[Any]], shares: Any, tell: Callable[[int, float], None]) -> None:
+    running = set(futures)
+    while running:
+        done, running = wait(running, timeout=0.25)
+        for number, future in enumerate(futures):
+            if future in done:
+                future.result()
+                tell(number, 1.0)
+            elif shares[number] and future in running:
+                tell(number, shares[number])
+
+
+def _receive(pickled: bytes, shares: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    _here["given"], _here["shares"] = pickle.loads(pickled), shares  # noqa: S301  made by our own parent
+
+
+def _work(number: int, item: Any) -> Any:
+    def tell(share: float) -> None:
+        _here["shares"][number] = max(share, 1e-6)
+
+    work, shared = _here["given"]
+    try:
+        return work(shared, item, tell)
+    except UserError as error:
+        raise UserError(str(error)) from None  # subclasses may not survive the way between processes
