@@ -169,9 +169,10 @@ def test_areas_agree_with_what_was_truly_held(jobs: list[Job], policy: str, cost
         if course.ended is not None:
             assert -1e-6 <= course.up <= course.completion + 1e-6  # type: ignore[operator]
     if keep:
-        spans = np.frombuffer(tally.holdings.spans).reshape(-1, 5) if tally.holdings.spans else np.zeros((0, 5))
+        kept = tally.holdings.kept
+        assert kept is not None
+        spans, places = kept.span_table(), kept.place_table()
         assert float(((spans[:, 1] - spans[:, 0]) * spans[:, 3]).sum()) == pytest.approx(held, abs=1e-6)
-        places = np.frombuffer(tally.holdings.places).reshape(-1, 3) if tally.holdings.places else np.zeros((0, 3))
         seconds = spans[places[:, 0].astype(int), 1] - spans[places[:, 0].astype(int), 0]
         assert float((seconds * places[:, 2]).sum()) == pytest.approx(held, abs=1e-6)
 

@@ -20,11 +20,12 @@ def test_the_run_over_time_adds_up_to_its_utilisation() -> None:
     jobs = [a_job(f"j{i}", gpus=1 + i % 4, seconds=20.0 + i, submit=3.0 * i) for i in range(30)]
     tally, _ = simulated(jobs, some_nodes(2, gpus=4), "las", stays=True)
     result = tally.result()
-    found = series(tally.holdings, 0.0, tally.now, 8.0)
+    found = series(tally.holdings.kept, 0.0, tally.now, 8.0)
     assert np.mean(found.held) == pytest.approx(result["utilisation"]["gpu"], abs=1e-3)
     free = 1 - result["utilisation"]["gpu"]
     assert np.mean(found.split) == pytest.approx(result["fragmentation"]["split"] * free, abs=1e-3)
-    drawn = gantt(tally.holdings, some_nodes(2, gpus=4), 0.0, tally.now)
+    nodes = some_nodes(2, gpus=4)
+    drawn = gantt(tally.holdings.kept, nodes, nodes.capacity[0], (0.0, tally.now))
     area = sum((bar.end - bar.begin) * bar.slots for bar in drawn.bars)
     assert area == pytest.approx(result["held"]["gpu"])
     for one in drawn.bars:
@@ -37,7 +38,8 @@ def test_the_run_over_time_adds_up_to_its_utilisation() -> None:
 def test_many_stays_become_shares() -> None:
     jobs = [a_job(f"j{i}", seconds=5.0, submit=float(i)) for i in range(2600)]
     tally, _ = simulated(jobs, some_nodes(50, gpus=1), stays=True)
-    drawn = gantt(tally.holdings, some_nodes(50, gpus=1), 0.0, tally.now)
+    nodes = some_nodes(50, gpus=1)
+    drawn = gantt(tally.holdings.kept, nodes, nodes.capacity[0], (0.0, tally.now))
     assert not drawn.bars
     assert len(drawn.shares) == len(drawn.rows) == 40
     assert max(max(row) for row in drawn.shares) <= 1.0

@@ -26,7 +26,7 @@ from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
 from headway.compare.scenario import read_scenario
 from headway.compare.table import compared
-from headway.record.outcome import outcome
+from headway.record.results import outcome
 
 
 def simulate(

@@ -25,7 +25,7 @@ from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
-from headway.record.outcome import Outcome, outcome
+from headway.record.results import Outcome, outcome
 from headway.record.resume import interrupted
 from headway.sim.cluster import SimCluster
 from headway.workload.schema import SimulateFields

@@ -16,7 +16,7 @@ from headway.compare import report_tables as tables
 from headway.compare.report_text import Subject, colours, count, takeaways
 from headway.core.job import Job
 from headway.core.node import FloatArray
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.record.timeline import Gantt
 
 POINTS = 240

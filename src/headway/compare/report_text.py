@@ -14,7 +14,7 @@ from headway.compare.table import Compared
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, show
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.workload.schema import SimulateFields
 
 

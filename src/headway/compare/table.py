@@ -18,7 +18,7 @@ from headway.compare.bounds import Floor, Need, floor, ratio, ratios
 from headway.compare.perform import Task
 from headway.compare.scenario import Scenario
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 
 CLAIRVOYANT = ("srtf", "srsf")
 """The best of these, with true remaining times, stands for what knowledge alone can do."""

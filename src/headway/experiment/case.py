@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.compare.scenario import Scenario
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 
 Figures = dict[str, float]
 

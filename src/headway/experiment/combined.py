@@ -13,7 +13,7 @@ from headway.core.quantity import GPU
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import area_floor
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.sim.cluster import Costs, World
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster

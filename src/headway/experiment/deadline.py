@@ -16,7 +16,7 @@ from headway.core.node import Nodes
 from headway.experiment.bound import fastest, most_met
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.perform import perform
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.sim.cluster import Costs, World
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster

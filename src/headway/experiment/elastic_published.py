@@ -17,7 +17,7 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World
 from headway.workload.cluster import open_cluster

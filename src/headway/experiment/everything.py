@@ -16,7 +16,7 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.everything_cells import CELLS, make
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.sim.speed import Speed
 
 MAIN = "headway"

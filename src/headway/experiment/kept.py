@@ -25,7 +25,7 @@ import headway
 from headway.compare.scenario import Scenario
 from headway.core.node import FloatArray
 from headway.experiment.case import Cell, Entry, RunSize
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 
 PARTS = ("compare", "core", "cycle", "estimates", "experiment", "jobspec", "policies", "record", "sim", "workload")
 """Packages that a run depends on."""

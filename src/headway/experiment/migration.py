@@ -10,7 +10,7 @@ from headway.compare.scenario import Scenario
 from headway.compare.table import worse
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.short_jobs import MIXES, OWN, best_possible, even_sharing, queued, short_jobs
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 
 LOADS = (0.7, 0.9, 1.2)
 MAIN, NONE = "migration", "no migration"

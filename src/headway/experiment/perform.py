@@ -11,7 +11,7 @@ from headway.compare.scenario import Scenario
 from headway.experiment.case import Cell, Entry, Experiment, Figures, RunSize
 from headway.experiment.kept import Kept, key_of
 from headway.policies.registry import POLICIES
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 
 
 @dataclass(frozen=True, slots=True)

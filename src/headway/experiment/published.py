@@ -20,7 +20,7 @@ from headway.estimates.models.profiles import Layout, Profile
 from headway.experiment.bound import most_met
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.deadline import FIGURES, FIXED, deadline_figures
-from headway.record.outcome import Outcome
+from headway.record.results import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World
 from headway.workload.cluster import open_cluster

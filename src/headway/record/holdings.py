@@ -7,9 +7,9 @@ and how long it trained is in its attained seconds.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.job import Job
@@ -17,37 +17,34 @@ from headway.core.node import Nodes
 from headway.core.quantity import CPU, GPU
 from headway.core.states import TRAINING, State
 from headway.record.lines import MOST_ROLES, Change
+from headway.record.timeline import KeptStays
 
 Packed = list[Any]
 """A placement as the log has it: nodes per role and, after a resize, amounts per role."""
 Demand = dict[int, list[int]]
 """Node to amounts by kind."""
 
-WAITS, STALLS, TRAINS = 0, 1, 2
 _TRAINING = frozenset(int(state) for state in TRAINING)
 _ROUNDING = 1e-9
 
 
+@dataclass(slots=True, eq=False)
 class Stay:
     """What one job holds from a moment on."""
 
-    __slots__ = ("amounts", "area", "attained", "demand", "job", "placement", "requests", "runs", "short", "since",
-                 "up")  # fmt: skip
-
-    def __init__(self, job: Job, requests: list[list[int]], since: float) -> None:
-        self.job = job
-        self.requests = requests
-        self.since = since
-        self.attained = 0.0
-        self.runs = False
-        """Known to train; where it is not, its attained seconds tell later."""
-        self.short = False
-        """Below its gang's least: it holds, and does no work."""
-        self.placement: Packed | None = None
-        self.demand: Demand = {}
-        self.amounts: list[int] = []
-        self.up = 0.0
-        self.area = 0.0
+    job: Job
+    requests: list[list[int]]
+    since: float
+    attained: float = 0.0
+    runs: bool = False
+    """Known to train; where it is not, its attained seconds tell later."""
+    short: bool = False
+    """Below its gang's least: it holds, and does no work."""
+    placement: Packed | None = None
+    demand: Demand = field(default_factory=dict)
+    amounts: list[int] = field(default_factory=list)
+    up: float = 0.0
+    area: float = 0.0
 
 
 class Holdings:
@@ -64,13 +61,7 @@ class Holdings:
         self.free_area = self.split_area = self.idle_area = self.present_area = self.used_area = 0.0
         self.used_known = False
         self.stays: dict[int, Stay] = {}
-        self.keep = keep
-        self.spans = array("d")
-        """With `keep`, in fives: from, to, what (WAITS, STALLS, TRAINS), amount of the main kind, serial."""
-        self.places = array("d")
-        """With `keep`, in threes: number of the span, node, amount of the main kind there."""
-        self.splits = array("d")
-        """With `keep`, in threes: from, to, amount of the main kind that is free on partly used nodes."""
+        self.kept = KeptStays() if keep else None
         self._capacity: list[int] = []
         self._node_capacity: list[int] = []
         self._node_free: list[int] = []
@@ -115,8 +106,8 @@ class Holdings:
         self.present_area += present * seconds
         self.free_area += self._free * seconds
         self.split_area += self._split * seconds
-        if self.keep and self._split:
-            self.splits.extend((now - seconds, now, self._split))
+        if self.kept is not None and self._split:
+            self.kept.splits.extend((now - seconds, now, self._split))
         if present > self._holding:
             self.idle_area += self._free * seconds
         for kind, amount in enumerate(self._capacity):
@@ -223,8 +214,9 @@ class Holdings:
             stay.up += trained
             if stay.amounts:
                 self._book(stay, seconds, seconds - trained)
-            if self.keep:
-                self._keep(serial, stay, until, trained)
+            if self.kept is not None:
+                places = {node: amounts[self.main] for node, amounts in stay.demand.items()}
+                self.kept.add(serial, (stay.since, until - trained, until), places if stay.amounts else None)
             stay.attained += trained
             stay.since = until
         if attained is not None:
@@ -237,16 +229,6 @@ class Holdings:
             if idle:
                 stalled[kind] += amount * idle
         stay.area += stay.amounts[self.main] * seconds
-
-    def _keep(self, serial: int, stay: Stay, until: float, trained: float) -> None:
-        amount = stay.amounts[self.main] if stay.amounts else 0
-        turn = until - trained
-        for begun, ended, what in ((stay.since, turn, STALLS if stay.amounts else WAITS), (turn, until, TRAINS)):
-            if ended > begun:
-                number = len(self.spans) // 5
-                self.spans.extend((begun, ended, what, amount, serial))
-                for node, amounts in stay.demand.items():
-                    self.places.extend((number, node, amounts[self.main]))
 
     def _hold(self, stay: Stay, demand: Demand, placement: Packed | None) -> None:
         """From now on it holds this. The placement is kept where it alone explains what is held."""

@@ -16,7 +16,6 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
-from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -29,7 +28,7 @@ from headway.record.lines import (
     unpack_plan,
     unpack_sample,
 )
-from headway.record.log import LogError, read
+from headway.record.log import COLUMNS, UNTOLD, LogError, read, unpacked
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headway.core.job import Job
+from headway.core.node import FloatArray
 from headway.core.quantity import CPU, MEMORY
 from headway.core.states import OVER, State
 from headway.record.metrics import Course, Tally
+from headway.record.timeline import Gantt, Series, gantt, series
 
 SHORTEST = 10.0
 """Seconds below which a job's solo time counts as this much in slowdown: the usual guard against tiny jobs."""
@@ -154,3 +157,48 @@ def finish_time_fairness(course: Course, tally: Tally, capacity: float) -> float
 
 def asked_amount(job: Job, kind: str) -> int:
     return sum(role.replicas * role.amount(kind) for role in job.roles)
+
+
+# ── one run, ready to be compared ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    name: str
+    seed: int
+    result: dict[str, Any]
+    completion: FloatArray
+    """Seconds by job in the trace's order; not a number where it did not finish."""
+    wait: FloatArray
+    slowdown: FloatArray
+    serials: dict[int, int]
+    """Arrival number to place in the trace; only with pictures."""
+    series: Series | None = None
+    gantt: Gantt | None = None
+
+    @property
+    def finished(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return ~np.isnan(self.completion)
+
+
+def outcome(tally: Tally, jobs: Sequence[Job], *, name: str = "", seed: int = 0) -> Outcome:
+    result = tally.result()
+    place = {job.id: number for number, job in enumerate(jobs)}
+    columns = np.full((3, len(jobs)), np.nan)
+    serials = {}
+    for serial, course in tally.courses.items():
+        number = place[course.job.id]
+        serials[serial] = number
+        if course.state is State.FINISHED:
+            columns[:, number] = (course.completion, course.waited, slowdown(course))
+    drawn: tuple[Series | None, Gantt | None] = (None, None)
+    kept = tally.holdings.kept
+    if kept is not None and tally.nodes is not None:
+        first, nodes = min((job.submit for job in jobs), default=0.0), tally.nodes
+        capacity = nodes.capacity[tally.holdings.main] if nodes.kinds else np.zeros(len(nodes), np.int32)
+        drawn = (
+            series(kept, first, tally.now, main_capacity(tally)),
+            gantt(kept, nodes, capacity, (first, tally.now)),
+        )
+    known = {} if kept is None else serials
+    return Outcome(name or result["policy"], seed, result, columns[0], columns[1], columns[2], known, *drawn)

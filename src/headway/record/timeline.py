@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.node import FloatArray, Nodes
-from headway.record.holdings import STALLS, TRAINS, WAITS, Holdings
+from headway.core.node import FloatArray, IntArray, Nodes
 
+WAITS, STALLS, TRAINS = 0, 1, 2
 BINS = 240
 MOST_BARS = 2500
 MOST_ROWS = 40
 MOST_SLOTS = 16
+
+
+@dataclass(slots=True, eq=False)
+class KeptStays:
+    """Every stay of a run, in flat arrays: a long run has millions. Amounts are of the main resource."""
+
+    spans: array[float] = field(default_factory=lambda: array("d"))
+    """In fives: from, to, what (WAITS, STALLS, TRAINS), amount, arrival number of the job."""
+    places: array[float] = field(default_factory=lambda: array("d"))
+    """In threes: number of the span, node, amount there."""
+    splits: array[float] = field(default_factory=lambda: array("d"))
+    """In threes: from, to, amount that is free on partly used nodes."""
+
+    def add(self, serial: int, times: tuple[float, float, float], places: Mapping[int, int] | None) -> None:
+        """`times`: when the stay begins, from when on the job trains, and when it ends. No places: it holds nothing."""
+        begun, turn, ended = times
+        idle, held = (WAITS, {}) if places is None else (STALLS, places)
+        amount = sum(held.values())
+        for since, until, what in ((begun, turn, idle), (turn, ended, TRAINS)):
+            if until > since:
+                number = len(self.spans) // 5
+                self.spans.extend((since, until, what, amount, serial))
+                for node, there in held.items():
+                    self.places.extend((number, node, there))
+
+    def span_table(self) -> FloatArray:
+        return np.array(self.spans, np.float64).reshape(-1, 5)
+
+    def place_table(self) -> FloatArray:
+        return np.array(self.places, np.float64).reshape(-1, 3)
+
+    def split_table(self) -> FloatArray:
+        return np.array(self.splits, np.float64).reshape(-1, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +91,8 @@ class Gantt:
     shares: list[list[float]] = field(default_factory=list)
 
 
-def series(holdings: Holdings, begin: float, end: float, capacity: float, bins: int = BINS) -> Series:
-    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5) if holdings.spans else np.zeros((0, 5))
+def series(kept: KeptStays, begin: float, end: float, capacity: float, bins: int = BINS) -> Series:
+    spans = kept.span_table()
     edges = np.linspace(begin, max(end, begin + 1e-9), bins + 1)
     what, amount = spans[:, 2], spans[:, 3]
     parts = [
@@ -65,7 +100,7 @@ def series(holdings: Holdings, begin: float, end: float, capacity: float, bins: 
         (what == WAITS, np.ones(len(spans))), (what == TRAINS, np.ones(len(spans))),
     ]  # fmt: skip
     drawn = [binned(spans[mask, 0], spans[mask, 1], weight[mask], edges) for mask, weight in parts]
-    splits = np.frombuffer(holdings.splits, np.float64).reshape(-1, 3) if holdings.splits else np.zeros((0, 3))
+    splits = kept.split_table()
     drawn.append(binned(splits[:, 0], splits[:, 1], splits[:, 2] / max(capacity, 1e-9), edges))
     return Series(begin, end, *([round(float(value), 4) for value in column] for column in drawn))
 
@@ -83,22 +118,22 @@ def binned(begins: FloatArray, ends: FloatArray, weights: FloatArray, edges: Flo
     return means
 
 
-def gantt(holdings: Holdings, nodes: Nodes, begin: float, end: float) -> Gantt:
-    capacity = nodes.capacity[holdings.main] if nodes.kinds else np.zeros(len(nodes), np.int32)
+def gantt(kept: KeptStays, nodes: Nodes, capacity: IntArray, during: tuple[float, float]) -> Gantt:
+    """`capacity`: of the main resource, by node."""
     shown = np.flatnonzero(capacity)
-    places = np.frombuffer(holdings.places, np.float64).reshape(-1, 3) if holdings.places else np.zeros((0, 3))
+    places = kept.place_table()
     places = places[places[:, 2] > 0]
     if len(places) <= MOST_BARS and len(shown) <= MOST_ROWS:
         rows = [nodes.nodes[node].name for node in shown]
         slots = [min(int(capacity[node]), MOST_SLOTS) for node in shown]
-        return Gantt(begin, end, rows, slots, _bars(holdings, places, shown.tolist(), capacity.tolist()))
-    return _shares(holdings, places, nodes, (begin, end))
+        return Gantt(*during, rows, slots, _bars(kept.span_table(), places, shown.tolist(), capacity.tolist()))
+    names, shares = _shares(kept.span_table(), places, nodes, capacity, during)
+    return Gantt(*during, names, [1] * len(names), shares=shares)
 
 
-def _bars(holdings: Holdings, places: FloatArray, shown: list[int], capacity: list[int]) -> list[Bar]:
+def _bars(spans: FloatArray, places: FloatArray, shown: list[int], capacity: list[int]) -> list[Bar]:
     """Each stay takes the lowest free slots of its node; one that finds a gap is drawn in several pieces."""
     row_of = {node: row for row, node in enumerate(shown)}
-    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5)
     busy: dict[int, list[float]] = {node: [-np.inf] * min(capacity[node], MOST_SLOTS) for node in shown}
     bars = []
     for number, place, amount in sorted(places.tolist(), key=lambda p: (spans[int(p[0]), 0], p[0])):
@@ -124,12 +159,13 @@ def _runs(slots: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _shares(holdings: Holdings, places: FloatArray, nodes: Nodes, during: tuple[float, float]) -> Gantt:
-    capacity = nodes.capacity[holdings.main]
+def _shares(
+    spans: FloatArray, places: FloatArray, nodes: Nodes, capacity: IntArray, during: tuple[float, float]
+) -> tuple[list[str], list[list[float]]]:
+    """Groups of neighbouring nodes, and how full each was in each stretch of time."""
     shown = np.flatnonzero(capacity)
     groups = np.array_split(shown, min(len(shown), MOST_ROWS))
     edges = np.linspace(during[0], max(during[1], during[0] + 1e-9), BINS + 1)
-    spans = np.frombuffer(holdings.spans, np.float64).reshape(-1, 5)
     group_of = np.full(len(nodes), -1)
     for number, group in enumerate(groups):
         group_of[group] = number
@@ -140,8 +176,7 @@ def _shares(holdings: Holdings, places: FloatArray, nodes: Nodes, during: tuple[
         stays = spans[mine[:, 0].astype(np.intp)]
         filled = binned(stays[:, 0], stays[:, 1], mine[:, 2] / float(capacity[group].sum()), edges)
         shares.append([round(float(value), 2) for value in filled])
-    names = [_names(nodes, int(group[0]), int(group[-1])) for group in groups]
-    return Gantt(during[0], during[1], names, [1] * len(groups), shares=shares)
+    return [_names(nodes, int(group[0]), int(group[-1])) for group in groups], shares
 
 
 def _names(nodes: Nodes, first: int, last: int) -> str:
