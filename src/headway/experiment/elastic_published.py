@@ -5,18 +5,17 @@ The traces are not part of Headway. HEADWAY_TRACES names the folder that has `po
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 from headway.compare.scenario import Scenario
-from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
+from headway.experiment.published import folder_of
 from headway.record.results import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World
@@ -32,13 +31,6 @@ WINDOW, FIRST, APART = 400, 30_000, 8_000
 """Jobs of one window of Philly's log, where the first window begins, and rows from one window to the next."""
 MOST_GPUS = 16
 """What Philly's jobs may grow to; its own largest here are kept as they are."""
-
-
-def folder_of(name: str) -> Path:
-    root = os.environ.get("HEADWAY_TRACES", "")
-    if not root or not (Path(root) / name).is_dir():
-        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {name}/ in it")
-    return Path(root) / name
 
 
 @cache

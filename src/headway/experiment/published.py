@@ -57,11 +57,12 @@ class MeasuredSpeeds:
         return self.points.get(measured, 0.0)
 
 
-def _folder() -> Path:
-    folder = Path(os.environ.get("HEADWAY_TRACES", "")) / "elasticflow"
-    if not os.environ.get("HEADWAY_TRACES") or not folder.is_dir():
-        raise UserError("HEADWAY_TRACES: name a folder of published traces that has elasticflow/ in it")
-    return folder
+def folder_of(name: str) -> Path:
+    """A folder of published traces."""
+    root = os.environ.get("HEADWAY_TRACES", "")
+    if not root or not (Path(root) / name).is_dir():
+        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {name}/ in it")
+    return Path(root) / name
 
 
 @cache
@@ -79,7 +80,8 @@ def _profiles(table: Path) -> dict[str, Profile]:
 
 def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a trace is as it is
     one = TRACES[cell.mix]
-    path, profiles = _folder() / one.file, _profiles(_folder() / one.table)
+    folder = folder_of("elasticflow")
+    path, profiles = folder / one.file, _profiles(folder / one.table)
     with path.open(newline="") as file:
         batches = {row["job_id"]: float(row["batch_size"]) for row in csv.DictReader(file)}
     trace = read(path)
