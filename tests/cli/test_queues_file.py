@@ -40,7 +40,7 @@ def test_a_file_of_queues(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("queues: [{name: a}, {name: a}]", "there twice"),
+        ("queues: [{name: a}, {name: a}]", "is listed twice"),
         ("queues: [{name: a, quota: {gpu: many}}]", "field quota"),
         ("queues: [{name: a, lend: {gpu: -1}}]", "field lend"),
         ("queues: [{name: a, weight: 0}]", "field weight"),

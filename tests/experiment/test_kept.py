@@ -136,7 +136,7 @@ def test_what_was_finished_before_ctrl_c_is_kept(tmp_path, jobs):
     said = begun.communicate(timeout=60)[1]
     assert files
     assert begun.returncode != 0
-    assert "goes on from there" in said
+    assert "continues from there" in said
     assert "Traceback" not in said
     store = Kept(tmp_path / "headway/experiments")
     assert all(store.get(file.stem) is not None for file in files)

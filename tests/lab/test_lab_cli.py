@@ -31,7 +31,7 @@ def headway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         (["up", "--nodes", "3", "--racks", "0"], "at least one rack"),
         (["up", "--nodes", "3", "--shape", "banana"], "'banana' is neither"),
         (["up", "--with", "volcano"], "there is no operator 'volcano'"),
-        (["up", "--life", "--times-faster", "0"], "a factor above zero"),
+        (["up", "--life", "--times-faster", "0"], "must be above zero"),
         (["build", "banana"], "there is no program 'banana'"),
     ],
 )

@@ -99,7 +99,7 @@ def test_ctrl_c_leaves_nothing_and_can_be_gone_on_with(folder):
     os.kill(first.pid, signal.SIGINT)
     out, _ = first.communicate(timeout=120)
     assert first.returncode == 130
-    assert "goes on where it was" in out
+    assert "continues the run" in out
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
 
 
@@ -109,7 +109,7 @@ def test_two_runs_do_not_share_a_folder(folder):
         _wait_for(folder / ".headway/jobs/run.log", "cycle")
         second = subprocess.run(_command(folder), cwd=folder, capture_output=True, text=True, timeout=200, check=False)
         assert second.returncode == 2
-        assert "another headway is running there" in second.stderr
+        assert "another headway run uses this folder" in second.stderr
     finally:
         first.send_signal(signal.SIGINT)
         first.wait(timeout=120)

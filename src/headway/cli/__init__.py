@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train"}
-"""Packages that come with an extra, and which."""
+EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train", "sklearn": "predict"}
+"""Third-party package to the extra that installs it."""
 
 
 def main() -> None:
-    """A user's mistake ends in one sentence and exit code 2; a traceback is always a bug of ours."""
+    """Runs a command. A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
     from headway.cli.app import app_for
     from headway.core.errors import UserError
 

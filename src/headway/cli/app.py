@@ -1,4 +1,4 @@
-"""All commands in one place, each imported when it is called: nobody pays for an extra that he does not use."""
+"""All commands by name. Each is imported when it is called, so that a missing extra matters only to its command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HELP = "A scheduler for deep-learning training that knows how much headway each 
 
 
 def app_for(words: list[str]) -> typer.Typer:
-    """The whole command line; where the first word names a command, with that command alone."""
+    """The command line: only the command that the first word names, or all of them."""
     app = typer.Typer(
         name="headway", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP
     )

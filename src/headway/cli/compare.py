@@ -24,30 +24,30 @@ from headway.policies.registry import POLICIES
 
 def compare(
     file: TraceFile,
-    policies: Annotated[str, typer.Option(help="Names with commas between them; mine.py:function too.")],
-    baseline: Annotated[str, typer.Option(help="Whom the others are measured against; else the first.")] = "",
-    seeds: Annotated[str, typer.Option(help="How many seeds, or a list such as 1,5,9.")] = "1",
+    policies: Annotated[str, typer.Option(help="Compare these: names separated by commas, or mine.py:function.")],
+    baseline: Annotated[str, typer.Option(help="Measure the others against this policy. Default: the first.")] = "",
+    seeds: Annotated[str, typer.Option(help="Run this many seeds, or a list such as 1,5,9.")] = "1",
     settings: Annotated[
-        list[str], typer.Option("--set", help="A setting of one policy, policy.name=value; may be given again.")
+        list[str], typer.Option("--set", help="Set one policy's setting, policy.name=value. Repeatable.")
     ] = [],  # noqa: B006  typer copies it
     queues: Queues = None,
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
     world: World = None,
-    bounds: Annotated[bool, typer.Option(help="Run clairvoyant srtf and srsf too, as a bound.")] = True,
+    bounds: Annotated[bool, typer.Option(help="Also run clairvoyant srtf and srsf, as a bound.")] = True,
     report: Report = None,
     jobs: Processes = 0,
     json: Json = False,
 ) -> None:
-    """Compare policies on one trace: table with confidence intervals, ratios to two bounds, page with charts."""
+    """Compare policies on one trace: a table with confidence intervals and ratios to two bounds, a page with charts."""
     check_estimates(estimates)
     writable(report, "--report")
     names = _names(policies)
     chosen = _settings(names, settings, queue_setting(queues))
     numbers = seeds_of(seeds)
     if baseline and baseline not in names:
-        raise UserError(f"--baseline {baseline}: it is none of the compared policies ({', '.join(names)})")
+        raise UserError(f"--baseline {baseline}: it is not among the compared policies ({', '.join(names)})")
     scenario = read_scenario(file, format_, cluster, world, estimates)
     tasks = [
         Task(
@@ -82,7 +82,7 @@ def _print(found: Compared, report: Path | None, *, as_json: bool) -> None:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UserError("--policies: name at least one")
+        raise UserError("--policies: name at least one policy")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise UserError(f"--policies: {twice} is named twice")
@@ -90,7 +90,7 @@ def _names(text: str) -> list[str]:
 
 
 def _settings(names: list[str], settings: list[str], shared: list[str]) -> dict[str, tuple[str, ...]]:
-    """By policy. The policies are made once here, so that a mistake is told before anything runs."""
+    """By policy. Every policy is made once here, so that a mistake is told before anything runs."""
     chosen: dict[str, list[str]] = {name: list(shared) for name in names}
     for item in settings:
         owner = next((name for name in sorted(names, key=len, reverse=True) if item.startswith(f"{name}.")), None)
@@ -103,7 +103,7 @@ def _settings(names: list[str], settings: list[str], shared: list[str]) -> dict[
 
 
 def _clairvoyant(names: list[str], estimates: str, seed: int) -> list[Task]:
-    """The runs that the bound needs and that are not made anyway. Of the first seed only."""
+    """The runs that only the bound needs, with the first seed."""
     wanted = [name for name in CLAIRVOYANT if name in POLICIES]
     if estimates == "oracle":
         wanted = [name for name in wanted if name not in names]

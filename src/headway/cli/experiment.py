@@ -25,18 +25,16 @@ from headway.experiment.registry import EXPERIMENTS
 
 def experiment(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
-    seeds: Annotated[str, typer.Option(help="Other seeds than the experiment's own: how many, or a list.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, cells and seeds: about a minute.")] = False,
+    seeds: Annotated[str, typer.Option(help="Use other seeds: a number of seeds, or a list such as 1,5,9.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Run fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,
     jobs: Processes = 0,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Do not go on from what an earlier call has finished.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that an earlier call has finished.")] = False,
     json: Json = False,
 ) -> None:
-    """Reproduce a published claim: the whole grid with intervals, bounds, targets, and who got worse.
+    """Reproduce a published claim: the whole grid with intervals, bounds, targets, and which jobs got worse.
 
-    Each finished run is kept in the user's cache folder: after Ctrl-C or a kill the same command goes on from there.
+    Each finished run is kept in the user's cache folder. After Ctrl-C or a kill, the same command continues from there.
     """
     if name not in EXPERIMENTS:
         raise UserError(f"experiment {name}: there is no such experiment; choose one of {', '.join(EXPERIMENTS)}")
@@ -53,7 +51,7 @@ def experiment(
             )  # fmt: skip
     except KeyboardInterrupt:
         if store is not None:
-            print("finished runs are kept: the same command without --fresh goes on from there", file=sys.stderr)
+            print("finished runs are kept: the same command without --fresh continues from there", file=sys.stderr)
         raise
     told = result(chosen, found, size)
     if report is not None:
@@ -84,7 +82,7 @@ def _show(chosen: Experiment, told: dict[str, Any]) -> None:
                   for figure in chosen.figures]  # fmt: skip
         table.add_row("bound", *bounds, style="dim")
         console.print(table)
-    goals = plain_table(f"{told['title']}: what was to be reached", ["target", "to reach", "median", "cells", ""])
+    goals = plain_table(f"{told['title']}: targets", ["target", "to reach", "median", "cells", ""])
     for target in told["targets"]:
         goals.add_row(
             target["what"], ("≥ " if target["at_least"] else "≤ ") + amount(target, "reach"), amount(target, "median"),

@@ -1,4 +1,4 @@
-"""`headway generate`: a made-up workload with a stated load, as a file."""
+"""`headway generate`: write a synthetic workload with a given load."""
 
 from __future__ import annotations
 
@@ -20,26 +20,30 @@ from headway.workload.write import write_workload
 
 def generate(
     file: Annotated[
-        Path, typer.Argument(help="What to write: .yaml (with the nodes), .jsonl or .csv; .gz compresses.")
+        Path, typer.Argument(help="The file to write: .yaml (includes the nodes), .jsonl or .csv; .gz compresses.")
     ],
     cluster: Annotated[
-        str, typer.Option(help="For which nodes: 32x4 (nodes x GPUs), 8x4gpu,32cpu or a file.")
+        str, typer.Option(help="Set the nodes that the load is for: 32x4 (nodes x GPUs), 8x4gpu,32cpu or a file.")
     ] = "16x4",
-    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 200,
-    load: Annotated[float, typer.Option(help="Demand over capacity while jobs arrive; above 1 the queue grows.")] = 0.9,
-    arrivals: Annotated[str, typer.Option(help="poisson, bursty, diurnal or at-once.")] = "poisson",
-    sizes: Annotated[str, typer.Option(help="single, philly, itp, balanced, wide, or 1:0.5,4:0.3,8:0.2.")] = "balanced",
-    durations: Annotated[str, typer.Option(help="lognormal, pareto, bimodal or constant.")] = "lognormal",
+    jobs: Annotated[int, typer.Option(help="Set the number of jobs.")] = 200,
+    load: Annotated[
+        float, typer.Option(help="Set demand over capacity while jobs arrive. Above 1 the queue grows.")
+    ] = 0.9,
+    arrivals: Annotated[str, typer.Option(help="Choose poisson, bursty, diurnal or at-once.")] = "poisson",
+    sizes: Annotated[
+        str, typer.Option(help="Choose single, philly, itp, balanced, wide, or shares such as 1:0.5,4:0.3,8:0.2.")
+    ] = "balanced",
+    durations: Annotated[str, typer.Option(help="Choose lognormal, pareto, bimodal or constant.")] = "lognormal",
     settings: Annotated[
-        list[str], typer.Option("--set", help="Any other setting, name=value, such as elastic=0.3; may be given again.")
+        list[str], typer.Option("--set", help="Set any other setting, name=value, such as elastic=0.3. Repeatable.")
     ] = [],  # noqa: B006  typer copies it
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Write a workload: the same options give the same bytes. Simulate it with `headway simulate FILE`.
+    """Write a synthetic workload. The same options give the same bytes. Simulate it with `headway simulate FILE`.
 
-    Other settings: mean_seconds, spread, longest_seconds, burst, swing, users, urgent, deadlines, deadline_rule, ps,
-    ps_cpu, elastic, declared_error. docs/workloads.md says what each means.
+    Other settings (see docs/workloads.md): mean_seconds, spread, longest_seconds, burst, swing, users, urgent,
+    deadlines, deadline_rule, ps, ps_cpu, elastic, declared_error.
     """
     given = {
         "jobs": jobs, "load": load, "arrivals": arrivals, "sizes": sizes, "durations": durations, "seed": seed,

@@ -18,23 +18,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headway.cli.options import Json
 from headway.lab import Lab, LabError, LabStatus, ensure_debian_packages, node_groups
 
 app = typer.Typer(
     name="lab",
-    help="A real Kubernetes on this machine, with simulated and real nodes.",
+    help="Run a real Kubernetes on this machine, with simulated and real nodes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Option("--name", "-n", help="Which lab; several can be up side by side.")]
+Name = Annotated[str, typer.Option("--name", "-n", help="Name the lab. Several labs can run side by side.")]
 PartName = Annotated[str, typer.Argument(help="A part as `headway lab status` names it, or node-N.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Turn what the user can mend into a sentence and exit code 2."""
+    """Turns a user's mistake into one sentence and exit code 2."""
     try:
         yield
     except LabError as error:
@@ -45,27 +45,30 @@ def _one_sentence() -> Iterator[None]:
 @app.command()
 def up(
     name: Name = "default",
-    kubelets: Annotated[int, typer.Option(help="Real nodes, with real containers (needs root).")] = 0,
-    nodes: Annotated[int, typer.Option(help="Simulated nodes.")] = 0,
+    kubelets: Annotated[int, typer.Option(help="Start this many real nodes, with real containers (needs root).")] = 0,
+    nodes: Annotated[int, typer.Option(help="Add this many simulated nodes.")] = 0,
     shape: Annotated[
-        list[str] | None, typer.Option(help="What they are like, repeatable: [COUNT:]8xA100,96cpu,768Gi.")
+        list[str] | None, typer.Option(help="Set what simulated nodes have: [COUNT:]8xA100,96cpu,768Gi. Repeatable.")
     ] = None,
-    racks: Annotated[int, typer.Option(help="Over how many racks the simulated nodes are spread.")] = 1,
+    racks: Annotated[int, typer.Option(help="Spread the simulated nodes over this many racks.")] = 1,
     kubelet_cpus: Annotated[
-        float | None, typer.Option(help="Cores each real node offers; all of the machine's unless told.")
+        float | None, typer.Option(help="Let each real node offer this many cores. Default: all of the machine.")
     ] = None,
     with_: Annotated[
-        str, typer.Option("--with", help="Job operators: jobset, training-operator, kueue; comma between.")
+        str,
+        typer.Option("--with", help="Install job operators: jobset, training-operator, kueue, separated by commas."),
     ] = "",
-    life: Annotated[bool, typer.Option("--life", help="Pods end when their job's work is done.")] = False,
-    times_faster: Annotated[float, typer.Option(help="With --life: by how much time is compressed.")] = 1.0,
-    bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits.")] = False,
-    gangs: Annotated[bool, typer.Option("--gangs", help="Kubernetes' own gang scheduling (PodGroup).")] = False,
-    port: Annotated[int, typer.Option(help="The API server's port; a free one unless told.")] = 0,
+    life: Annotated[
+        bool, typer.Option("--life", help="End pods on simulated nodes when their job's work is done.")
+    ] = False,
+    times_faster: Annotated[float, typer.Option(help="With --life: compress time by this factor.")] = 1.0,
+    bench: Annotated[bool, typer.Option("--bench", help="Lift client and server rate limits, for benchmarks.")] = False,
+    gangs: Annotated[bool, typer.Option("--gangs", help="Turn on Kubernetes' own gang scheduling (PodGroup).")] = False,
+    port: Annotated[int, typer.Option(help="Set the API server's port. Default: a free one.")] = 0,
 ) -> None:
     """Start a lab and print how to use it."""
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends us gets the same tidying up as Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up as Ctrl-C does
     with _one_sentence():
         lab = Lab.up(
             name,
@@ -88,7 +91,7 @@ def up(
 
 def _life_command(name: str, times_faster: float) -> list[str]:
     if times_faster <= 0:
-        raise LabError(f"time can be compressed by a factor above zero, not by {times_faster}")
+        raise LabError(f"--times-faster {times_faster}: must be above zero")
     start = [sys.executable, "-c", "from headway.cli import main; main()"]
     return [*start, "lab", "live", "--name", name, "--times-faster", str(times_faster)]
 
@@ -96,12 +99,12 @@ def _life_command(name: str, times_faster: float) -> list[str]:
 @app.command()
 def live(
     name: Name = "default",
-    times_faster: Annotated[float, typer.Option(help="By how much time is compressed.")] = 1.0,
+    times_faster: Annotated[float, typer.Option(help="Compress time by this factor.")] = 1.0,
     neighbour_loss: Annotated[
-        float, typer.Option(help="Share of speed lost to jobs that hold the rest of a node.")
+        float, typer.Option(help="Set the share of speed that a job loses to others on its node.")
     ] = 0.1,
 ) -> None:
-    """Give pods on simulated nodes a life by the simulator's speed model; `up --life` starts this itself."""
+    """End pods on simulated nodes when the simulator's speed model says so. `up --life` starts this itself."""
     from headway.lab.life import Life
     from headway.sim.speed import Speed
 
@@ -111,7 +114,7 @@ def live(
 
 @app.command()
 def status(name: Annotated[str | None, typer.Option("--name", "-n")] = None, json: Json = False) -> None:
-    """Parts, versions, ports and memory of one lab, or of all."""
+    """Print parts, versions, ports and memory of one lab, or of all."""
     with _one_sentence():
         labs = [Lab.attach(name)] if name else Lab.all()
         found = [lab.status() for lab in labs]
@@ -144,7 +147,7 @@ def _print_status(one: LabStatus) -> None:
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def kubectl(
-    arguments: Annotated[list[str], typer.Argument(help="What kubectl is to do; put `--` before it.")],
+    arguments: Annotated[list[str], typer.Argument(help="The arguments for kubectl; put `--` before them.")],
     name: Name = "default",
 ) -> None:
     """Run kubectl of the lab's version against the lab."""
@@ -159,8 +162,8 @@ def kubectl(
 def logs(
     part: PartName,
     name: Name = "default",
-    lines: Annotated[int, typer.Option(help="How many of the last lines.")] = 200,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    lines: Annotated[int, typer.Option(help="Print this many of the last lines.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue as the log grows.")] = False,
 ) -> None:
     """Print the log of a part."""
     with _one_sentence():
@@ -182,14 +185,14 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
 
 @app.command()
 def kill(part: PartName, name: Name = "default") -> None:
-    """End a part at once, as a crash would; node-N takes a real node with all its containers."""
+    """Kill a part, as a crash would. node-N kills a real node with all its containers."""
     with _one_sentence():
         Lab.attach(name).kill(part)
 
 
 @app.command()
 def restart(part: PartName, name: Name = "default") -> None:
-    """End a part in order, start it again and wait until it works."""
+    """Stop a part in order, start it again and wait until it works."""
     with _one_sentence():
         Lab.attach(name).restart(part)
 
@@ -197,9 +200,9 @@ def restart(part: PartName, name: Name = "default") -> None:
 @app.command()
 def down(
     name: Name = "default",
-    every: Annotated[bool, typer.Option("--all", help="Every lab of this user.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Stop every lab of this user.")] = False,
 ) -> None:
-    """End all that a lab started, and only that."""
+    """Stop everything that a lab started, and nothing else."""
     with _one_sentence():
         for lab in Lab.all() if every else [Lab.attach(name)]:
             lab.down()
@@ -207,7 +210,9 @@ def down(
 
 
 @app.command()
-def build(names: Annotated[list[str] | None, typer.Argument(help="Which; all unless told.")] = None) -> None:
+def build(
+    names: Annotated[list[str] | None, typer.Argument(help="The programs to build. Default: all.")] = None,
+) -> None:
     """Build the lab's programs now instead of at the first `up`."""
     from headway.lab.build import ensure
     from headway.lab.programs import PROGRAMS, find
@@ -215,7 +220,7 @@ def build(names: Annotated[list[str] | None, typer.Argument(help="Which; all unl
     with _one_sentence():
         for name in names or ():
             if name not in PROGRAMS:
-                raise LabError(f"there is no program '{name}' to build; there are {', '.join(PROGRAMS)}")
+                raise LabError(f"there is no program '{name}'; choose from {', '.join(PROGRAMS)}")
         ensure(names or PROGRAMS)
         for name, program in PROGRAMS.items():
             if names and name not in names:
@@ -228,4 +233,4 @@ def deps() -> None:
     """Install the Debian packages that real nodes need."""
     with _one_sentence():
         ensure_debian_packages()
-    print("all that real nodes need from the system is installed")
+    print("all packages that real nodes need are installed")

@@ -22,7 +22,7 @@ from headway.cycle.loop import Decided
 
 
 class Bars:
-    """One bar per run, the finished ones folded into a total."""
+    """One bar per run. Shown only on a terminal."""
 
     def __init__(self, names: Sequence[str], *, quiet: bool = False) -> None:
         console = Console(stderr=True)

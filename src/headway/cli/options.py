@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they are spelled and explained once."""
+"""Options that several commands share: each is spelled and explained once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from typing import Annotated
 import typer
 
 TraceFile = Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")]
-PolicyName = Annotated[str, typer.Option("--policy", help="A policy by name, or mine.py:function.")]
-Set = Annotated[list[str], typer.Option("--set", help="A policy's setting, name=value; may be given again.")]
+PolicyName = Annotated[str, typer.Option("--policy", help="Choose a policy by name, or your own: mine.py:function.")]
+Set = Annotated[list[str], typer.Option("--set", help="Set a policy's setting, name=value. Repeatable.")]
 Queues = Annotated[
-    Path | None, typer.Option(help="A YAML file of queues: quota, what each may borrow and lends, weight.")
+    Path | None,
+    typer.Option(help="Put the policy behind queues. A YAML file has each queue's quota, borrow, lend and weight."),
 ]
 Cluster = Annotated[
     str,
-    typer.Option(help="Nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file of nodes; else the trace's own."),
+    typer.Option(help="Set the nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file. Default: those of TRACE."),
 ]
-Format = Annotated[str, typer.Option("--format", help="The trace's format; guessed where it can be.")]
-Estimates = Annotated[str, typer.Option(help="Source of remaining times: oracle, declared, progress, linear, none.")]
-Seed = Annotated[int, typer.Option(help="For whatever is random; also shuffles jobs submitted at the same moment.")]
-Log = Annotated[Path | None, typer.Option(help="Write the run's log here; with .gz it is compressed.")]
+Format = Annotated[str, typer.Option("--format", help="Name the trace's format, where it is not recognised.")]
+Estimates = Annotated[
+    str, typer.Option(help="Choose the source of remaining times: oracle, declared, progress, linear, none.")
+]
+Seed = Annotated[
+    int, typer.Option(help="Seed all that is random. Not 0: also shuffle jobs submitted at the same moment.")
+]
+Log = Annotated[Path | None, typer.Option(help="Write the run's log to this file. A name ending in .gz is compressed.")]
 World = Annotated[
     Path | None,
-    typer.Option(help="A YAML file whose `simulate` section says what things cost, how fast jobs are and what fails."),
+    typer.Option(help="Read costs, speeds and faults from the `simulate` section of this YAML file."),
 ]
-Report = Annotated[Path | None, typer.Option(help="Write a page with table and charts here: one file, no network.")]
+Report = Annotated[
+    Path | None, typer.Option(help="Write a page with tables and charts to this file. It needs no network.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Processes = Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 means as many as cores.", min=0)]
+Processes = Annotated[int, typer.Option("--jobs", "-j", help="Use this many processes. 0 means one per core.", min=0)]

@@ -16,7 +16,7 @@ from headway.cli.options import Json, Seed
 from headway.cli.show import plain_table
 from headway.core.errors import UserError
 
-app = typer.Typer(no_args_is_help=True, help="How good the estimates of remaining time are.")
+app = typer.Typer(no_args_is_help=True, help="Measure how good the estimates of remaining time are.")
 
 AIM = 0.10
 FROM = 0.1
@@ -25,13 +25,17 @@ FROM = 0.1
 
 @app.callback()
 def predict() -> None:
-    """How good the estimates of remaining time are."""
+    """Measure how good the estimates of remaining time are."""
 
 
 @app.command()
 def evaluate(
-    traces: Annotated[Path | None, typer.Option(help="A folder of published traces; made-up data without.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Simulated jobs, and at most a fifth as many curves a model.")] = 60,
+    traces: Annotated[
+        Path | None, typer.Option(help="Read published traces from this folder. Default: synthetic data.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Simulate this many jobs, and use at most a fifth as many curves per model.")
+    ] = 60,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -47,7 +51,7 @@ def evaluate(
         raise UserError(f"--traces {traces}: there is no such folder")
     ways = made_up_ways(seed) if traces is None else read_ways(traces)
     if not ways:
-        raise UserError(f"--traces {traces}: no curve that reaches a target is in mlperf or pollux/profiles")
+        raise UserError(f"--traces {traces}: there is no curve that reaches a target in mlperf or pollux/profiles")
     profiles = BUILT_IN if traces is None else load_profiles(traces)
     with Bars(["steps", "targets"], quiet=json) as bars:
         steps = evaluate_steps(profiles, jobs, seed, lambda share: bars.set(0, share))
@@ -90,8 +94,8 @@ def _show(result: Mapping[str, Any]) -> None:
     console, steps, targets = Console(), result["steps"], result["targets"]
     console.print(_table(
         f"1. The total of steps is known: {steps['jobs']} jobs, {steps['resizes']} resizes, neighbours come and go.\n"
-        "Error of remaining time, were everything to stay as it is", steps["as_it_is"]))  # fmt: skip
-    console.print(_table("Error of remaining time as it came, with all changes still to come", steps["as_it_came"]))
+        "Error of remaining time, if everything stays as it is", steps["as_it_is"]))  # fmt: skip
+    console.print(_table("Error of remaining time as it came, with all later changes", steps["as_it_came"]))
     console.print(_table(
         f"2. The job stops at a target: {targets['jobs']} jobs of {len(targets['models'])} models "
         f"({result['source']}).\nheadway: the model held out; like jobs: repeats of the same run are known",
@@ -119,7 +123,7 @@ def _percent(value: float | None) -> str:
 
 
 def verdicts(result: Mapping[str, Any]) -> list[str]:
-    """Where the aim is reached and where it is not."""
+    """One sentence per question: is the aim reached, and where is it not."""
     found = []
     questions = {
         "known steps, as it is": (result["steps"]["as_it_is"], "headway"),
@@ -132,7 +136,7 @@ def verdicts(result: Mapping[str, Any]) -> list[str]:
         missed = [f"{row['done']:.0%} ({row[method]['median']:.0%})" for row in late if row[method]["median"] > AIM]
         aim = f"median at most {AIM:.0%} from {FROM:.0%} on"
         if not late:
-            found.append(f"{name}: {aim}: nothing can be said")
+            found.append(f"{name}: {aim}: no data")
         else:
             found.append(f"{name}: {aim}: " + (f"not reached at {', '.join(missed)}" if missed else "reached"))
     return found

@@ -1,4 +1,4 @@
-"""`headway replay`: run a policy on a recorded log and show where it would have decided otherwise."""
+"""`headway replay`: run a policy on a recorded log and show where its plans differ."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headway.record.replay import ReplayCluster
 
 def replay(
     log: Annotated[Path, typer.Argument(help="A log written by simulate, run or schedule.")],
-    policy: Annotated[str, typer.Option("--policy", help="Another policy than the recorded one.")] = "",
+    policy: Annotated[str, typer.Option("--policy", help="Run this policy instead of the recorded one.")] = "",
     settings: Set = [],  # noqa: B006  typer copies it
     json: Json = False,
 ) -> None:
-    """Replay a log. With the recorded policy, the plans must be the same: exit code 1 where they are not."""
+    """Replay a log. With the recorded policy, exit with code 1 if any plan differs."""
     head = next((line for line in read(log) if isinstance(line, Head)), None)
     if head is None:
-        raise UserError(f"{log}: this is no headway log: it has no head line")
+        raise UserError(f"{log}: this is not a headway log: it has no head line")
     name = policy or head.policy
     chosen = make_policy(name, list(settings) or ([] if policy else head.settings.get("set", [])))
     cluster = ReplayCluster(log, plain_speed)

@@ -41,16 +41,16 @@ def run(
     cluster: Cluster = "",
     estimates: Estimates = "progress",
     state: Annotated[
-        Path | None, typer.Option(help="Where log, output and checkpoints are kept; default .headway/NAME.")
+        Path | None, typer.Option(help="Keep log, output and checkpoints in this folder. Default: .headway/NAME.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and begin anew.")] = False,
-    save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 30.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and start over.")] = False,
+    save_seconds: Annotated[float, typer.Option(help="Give a job this long to save a checkpoint when asked.")] = 30.0,
     cgroups: Annotated[
-        bool, typer.Option(help="Limit cpu and memory by cgroup where permitted; else cpu by affinity.")
+        bool, typer.Option(help="Limit cpu and memory by cgroup where permitted. Otherwise: cpu by affinity.")
     ] = True,
     json: Json = False,
 ) -> None:
-    """Train for real, here. Run the same command again after a crash or Ctrl-C: it goes on where it was."""
+    """Train jobs for real on this machine. After a crash or Ctrl-C, the same command continues the run."""
     workload, file = load_all(files), files[0]
     nodes = _nodes(file, workload, cluster)
     _check_programs(file, workload)
@@ -64,7 +64,7 @@ def run(
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
     setup = Setup(folder=folder, began=began, patience=Patience(save=save_seconds), cgroups=cgroups)
-    here = _gone_on(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
+    here = _continued(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
     writer = LogWriter(folder / "run.log", head, durable=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -73,7 +73,7 @@ def run(
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
         writer.close()
-        print(f"\ninterrupted; the same command goes on where it was ({_short(folder)})")
+        print(f"\ninterrupted; the same command continues the run ({_short(folder)})")
         raise typer.Exit(130) from None
     finally:
         here.close()
@@ -81,8 +81,8 @@ def run(
     _report(folder, as_json=json)
 
 
-def _gone_on(here: LocalCluster, left: Left) -> LocalCluster:
-    """Every job of an earlier run is where that left it."""
+def _continued(here: LocalCluster, left: Left) -> LocalCluster:
+    """Puts every job of an earlier run where that run left it."""
     for serial, job in left.jobs.items():
         if serial in left.last:
             change = left.last[serial]
@@ -91,7 +91,7 @@ def _gone_on(here: LocalCluster, left: Left) -> LocalCluster:
 
 
 def observing(writer: LogWriter, live: Live) -> Observer:
-    """The log first: what it tells must be on disk before the plan is carried out."""
+    """Writes the log first: it must be on disk before the plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
@@ -133,31 +133,33 @@ def _check_programs(file: Path, workload: JobsFile) -> None:
     for job in workload.jobs:
         for role in job.roles:
             if not role.command:
-                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: there is none to run")
+                raise UserError(
+                    f"{file}: job {job.id!r}, role {role.name!r}: field command: is empty; give the program to run"
+                )
             missing = missing_program(job, role)
             if missing:
-                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} is not there")
+                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} does not exist")
 
 
 def _lock(folder: Path) -> IO[bytes]:
-    """Two runs on one folder would end each other's processes."""
+    """Locks the folder: two runs in one folder would end each other's processes."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = (folder / "lock").open("wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise UserError(f"{folder}: another headway is running there; give another --state") from error
+        raise UserError(f"{folder}: another headway run uses this folder; give another --state") from error
     return lock
 
 
 def _earlier(folder: Path, source: str, *, fresh: bool) -> Left:
-    """An unfinished run of the same file is gone on with; a finished one is cleared away."""
+    """What an unfinished run of the same jobs left; a finished run is cleared away."""
     log = folder / "run.log"
     left = left_behind(log) if log.exists() and not fresh else Left()
     if left.head is not None and not left.complete:
         if left.head.source != source:
             raise UserError(
-                f"{log}: holds an unfinished run of other jobs ({left.head.source}); "
+                f"{log}: has an unfinished run of other jobs ({left.head.source}); "
                 f"discard it with --fresh, or give another --state"
             )
         return left

@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""Results as tables on the terminal."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def simulate(
     report: Report = None,
     json: Json = False,
 ) -> None:
-    """Run jobs in virtual time under one policy. The same jobs file runs for real with `headway run`.
+    """Run jobs in virtual time under one policy. `headway run` runs the same jobs file for real.
 
-    With --log, a simulation that was cut off goes on where it was: plans already in the log are taken from there.
+    With --log, an interrupted simulation continues from its log: recorded plans are not made again.
     """
     check_estimates(estimates)
     settings = [*settings, *queue_setting(queues)]

@@ -44,13 +44,13 @@ __all__ = [
 QUEUES = "queues="
 ROUND = "round="
 MOST_LOG_BYTES = 64 << 20
-"""A longer log is not read for what its jobs have shown: some twenty seconds are enough to wait for."""
+"""A longer log is not read for what its jobs have shown: reading this much takes about twenty seconds."""
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
-    """A policy by name, or a researcher's own as `file.py:function`.
+    """A policy by name, or a user's own as `file.py:function`.
 
-    Whichever it is, `queues=FILE` puts it behind queues, and `round=SECONDS` has it decide in rounds.
+    With any policy, the setting `queues=FILE` puts it behind queues, and `round=SECONDS` makes it decide in rounds.
     """
     files, rounds = ([item for item in settings if item.startswith(word)] for word in (QUEUES, ROUND))
     policy = _bare_policy(name, [item for item in settings if item not in (*files, *rounds)])
@@ -60,7 +60,7 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
 
 
 def queue_setting(file: Path | None) -> list[str]:
-    """The option as a setting, so that it is written into the log like every other."""
+    """The option as a setting, so that the log has it like every other setting."""
     return [] if file is None else [f"{QUEUES}{file}"]
 
 
@@ -92,12 +92,12 @@ def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> d
 
 
 def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
-    """Names and numbers: in a YAML file, or as they are, ann=8,bob=2."""
+    """From ann=8,bob=2, or from a YAML file of names and numbers."""
     if value.endswith((".yaml", ".yml")):
         return tuple(decode(Path(value), dict[str, float]).items())
     pairs = [part.rpartition("=") for part in value.split(",") if part]
     if not all(equals for _, equals, _ in pairs):
-        raise UserError(f"{value}: write a YAML file of names and numbers, or for example ann=8,bob=2")
+        raise UserError(f"{value}: give pairs such as ann=8,bob=2, or a YAML file of names and numbers")
     return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
 
 
@@ -109,7 +109,7 @@ def _own_policy(name: str, settings: Sequence[str]) -> Policy:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises is the user's to see, in one sentence
+    except Exception as error:  # the user sees in one sentence what their file raises
         raise UserError(f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
     policy = getattr(module, attribute, None)
     if not callable(policy):
@@ -122,22 +122,22 @@ def _own_policy(name: str, settings: Sequence[str]) -> Policy:
 
 
 def after(book: Book, log: Path | None) -> Book:
-    """The book with what jobs of an earlier run have shown, where that run left a log that is soon read."""
-    if not isinstance(book, ProgressBook) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
+    """The book with what jobs of an earlier run have shown, where that run left a log that is quick to read."""
+    if not isinstance(book, Progress) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
         return book
     return remembered(snapshots(log))
 
 
 def check_estimates(estimates: str) -> None:
-    """Before anything is read: a misspelt word should not cost a minute."""
+    """Checks the word before anything is read, so that a typing mistake costs no time."""
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
 
 
 def writable(path: Path | None, option: str) -> None:
-    """Before anything is run: its result must have somewhere to go."""
+    """Checks before anything is run that the result can be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise UserError(f"{option} {path}: it cannot be written there")
+        raise UserError(f"{option} {path}: cannot be written; name a file in a folder that exists")
 
 
 def command_line() -> str:
@@ -180,13 +180,13 @@ def read_queues(path: Path) -> tuple[Queue, ...]:
     names = [field.name for field in fields]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UserError(f"{path}: queue {twice!r} is there twice")
+        raise UserError(f"{path}: queue {twice!r} is listed twice; give every queue its own name")
     return tuple(_queue(path, field) for field in fields)
 
 
 def _queue(path: Path, field: QueueFields) -> Queue:
     if not field.weight > 0:
-        raise UserError(f"{path}: queue {field.name!r}: field weight must be above zero")
+        raise UserError(f"{path}: queue {field.name!r}: field weight: must be above zero, is {field.weight:g}")
     return Queue(
         name=field.name, weight=field.weight,
         **{name: _amounts(path, field, name) for name in ("quota", "borrow", "lend")},
@@ -201,6 +201,6 @@ def _amounts(path: Path, field: QueueFields, name: str) -> Amounts:
         except QuantityError as error:
             raise UserError(f"{path}: queue {field.name!r}: field {name}: {error}") from error
         if amount < 0:
-            raise UserError(f"{path}: queue {field.name!r}: field {name}: {kind} must not be below zero")
+            raise UserError(f"{path}: queue {field.name!r}: field {name}: {kind} must be 0 or more, is {value}")
         found.append((kind, amount))
     return tuple(found)
