@@ -100,7 +100,7 @@ def test_what_it_says(pages: dict[str, Path]) -> None:
     assert "headway compare" in text
     assert "&lt;b&gt;u1" in text
     assert "<b>u1" not in text, "a user's name is text, not markup"
-    assert "Who got worse" not in pages["one"].read_text()
+    assert "Which jobs got worse" not in pages["one"].read_text()
 
 
 def test_the_data_are_those_of_the_runs(pages: dict[str, Path]) -> None:

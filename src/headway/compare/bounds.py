@@ -1,15 +1,15 @@
 """What no policy can beat where decisions cost nothing: a floor under mean completion time and makespan.
 
-The cluster is taken as one divisible machine that any job may fill wholly, so that nodes, gangs and fragmentation do
-not matter. Per resource kind, a job needs at least the area of its least demanding configuration, and at least the time
-of its fastest one. Three floors under the mean completion time follow, and the highest is taken:
+The cluster counts as one divisible machine that any job may fill, so nodes, gangs and fragmentation do not matter. Per
+kind of resource, a job needs at least the area of its least demanding configuration, and at least the time of its
+fastest one. This gives three floors under the mean completion time; the highest counts:
 
-    alone   every job at its fastest, as if nobody else were there
+    alone   every job at its fastest, as if it were alone
     area    shortest remaining area first on the one machine: the optimum of the relaxed problem
-    busy    the least mean of mean busy times (smallest area first, preemptive: the optimum for that), plus half of
-            each job's fastest time, because a job's work lies at least that much before its end on average
+    busy    the min mean of mean busy times (smallest area first, preemptive: the optimum for that), plus half of each
+            job's fastest time, because on average a job's work lies at least that much before its end
 
-Under the makespan: the latest fastest end, and for every moment the area submitted from then on.
+The floor under the makespan: the latest fastest end, and for every moment the area submitted from then on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_SIZES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The least that one job takes, whatever is decided about it."""
+    """The least that one job takes under any policy."""
 
     submit: float
     fastest: float
@@ -50,7 +50,7 @@ class Floor:
     completion: float
     """Mean seconds from submission to end; no policy's mean is below it."""
     makespan: float
-    """Second at which the last job ends at the earliest."""
+    """The earliest second at which the last job can end."""
 
 
 def floor(needs: Sequence[Need], nodes: Nodes) -> Floor:
@@ -74,10 +74,10 @@ def floor(needs: Sequence[Need], nodes: Nodes) -> Floor:
 
 
 def one_machine(submit: FloatArray, seconds: FloatArray, *, remaining: bool) -> tuple[float, float]:
-    """Preemptive, in order of submission: mean flow time and mean (mean busy time less submission).
+    """Mean flow time and mean (mean busy time minus submission) of preemptive jobs, given in order of submission.
 
-    `remaining` prefers the least seconds left, which is optimal for flow; otherwise the least seconds in all, which is
-    optimal for mean busy times.
+    With `remaining`, the job with the fewest seconds left goes first, which is optimal for flow time. Otherwise the
+    job with the fewest seconds in all goes first, which is optimal for mean busy times.
     """
     ready: list[tuple[float, int]] = []
     left, flow, busy = seconds.tolist(), 0.0, 0.0
@@ -106,12 +106,12 @@ def one_machine(submit: FloatArray, seconds: FloatArray, *, remaining: bool) -> 
 
 
 def ratio(value: float | None, reference: float | None) -> float | None:
-    """How many times the reference; None where either is missing or the reference is zero."""
+    """The value over the reference; None if either is missing or the reference is zero."""
     return None if value is None or not reference else value / reference
 
 
 def ratios(result: Mapping[str, object], floor_: Floor | None, clairvoyant: float | None) -> dict[str, float | None]:
-    """A result's mean completion time against the best clairvoyant policy and against the floor."""
+    """A result over the best clairvoyant policy and over the floor."""
     jct = result["jct"]
     assert isinstance(jct, Mapping)
     makespan = result["makespan"]
@@ -219,7 +219,7 @@ def _placements(job: Job, counts: tuple[int, ...], nodes: Nodes) -> Iterator[Pla
 
 
 def _resized(role: Role, share: float, nodes: Nodes) -> tuple[int, ...]:
-    """Between hardly any cpu and the role's limit; memory may be taken away wholly."""
+    """Between almost no cpu and the role's limit, with almost no memory."""
     limit = max(dict(role.limit).get(CPU, 0), role.amount(CPU))
     other = {CPU: max(1, round(share * limit)), MEMORY: 1}
     return tuple(other.get(kind, role.amount(kind)) for kind in nodes.kinds)

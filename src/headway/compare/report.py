@@ -34,7 +34,7 @@ def page(subject: Subject) -> str:
         title=escape(subject.title),
         subtitle=escape(subject.subtitle),
         css=_asset("report.css"),
-        js=_asset("report.js"),
+        js=_asset("frame.js") + _asset("charts.js"),
         nav="".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         sections="\n".join(
             f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>\n{body}</section>'
@@ -52,9 +52,9 @@ def _sections(subject: Subject) -> list[tuple[str, str, str]]:
         ("completion", "How long jobs took", _curves()),
         ("time", "Over time", _time(subject)),
         ("nodes", "On the nodes", _nodes(subject)),
-        ("worse", f"Who got worse than under {escape(subject.baseline)}", _worse(subject) if several else ""),
+        ("worse", f"Which jobs got worse than under {escape(subject.baseline)}", _worse(subject) if several else ""),
         ("reproduce", "Settings, and how to reproduce", _reproduce(subject)),
-        ("terms", "What the words mean", tables.terms(several=several)),
+        ("terms", "Terms", tables.terms(several=several)),
     ]
 
 
@@ -96,7 +96,7 @@ def _time(subject: Subject) -> str:
     word = tables.kind_word(subject.kind)
     held = _figure(
         "held", f"{word} held", f"Share of all {word} that jobs hold. Hatched: held by gangs that do not run "
-        "(starting, saving, or below their least).", chart="strips", field="held",
+        "(starting, saving, or below their minimum).", chart="strips", field="held",
         label=f"Share of {word} held over time, one strip per policy",
     )  # fmt: skip
     queue = _figure(
@@ -105,7 +105,7 @@ def _time(subject: Subject) -> str:
     )  # fmt: skip
     split = _figure(
         "split", f"{word} free on partly used nodes", f"Share of all {word}. A gang that needs whole nodes cannot use "
-        "them: the higher, the more the cluster is fragmented.", chart="strips", field="split",
+        "them. The higher, the more fragmented the cluster is.", chart="strips", field="split",
         label=f"Share of {word} that is free on partly used nodes over time, one strip per policy",
     )  # fmt: skip
     return (held + queue + split).replace("{controls}", "")
@@ -117,9 +117,10 @@ def _nodes(subject: Subject) -> str:
         return ""
     few = any(run.bars for name in drawn if (run := subject.runs[name][0].gantt))
     note = (
-        "Each bar is one job on one node, as tall as its share of it; a gang shows on several. Hatched: not running."
+        "Each bar is one job on one node, as tall as its share of the node. A gang has a bar on each of its nodes. "
+        "Hatched: not running."
         if few
-        else "Too many stays to draw one by one: the darker, the fuller the nodes of a row were at that time."
+        else "There are too many jobs to draw one by one. The darker, the fuller the nodes of a row were at that time."
     )
     figure = _figure("gantt", "What ran where", note, chart="gantt", label="Use of nodes over time")
     return figure.replace("{controls}", _choice("gantt", [(name, name, "") for name in drawn]))
@@ -128,7 +129,7 @@ def _nodes(subject: Subject) -> str:
 def _worse(subject: Subject) -> str:
     figure = _figure(
         "ratio", f"Completion time as a multiple of {subject.baseline}'s, job by job",
-        "The share of jobs whose multiple is below the value; what lies right of 1 took longer.",
+        "The share of jobs whose multiple is below the value. Jobs right of 1 took longer.",
         chart="cdf", kind="ratio", x=f"completion time / completion time under {subject.baseline}",
         label="Cumulative distribution of each job's completion time relative to the baseline",
     )  # fmt: skip
@@ -147,7 +148,7 @@ def _reproduce(subject: Subject) -> str:
 
 
 def _embedded(data: object) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element around it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
@@ -157,7 +158,7 @@ def _asset(name: str) -> str:
 
 
 def _fill(template: str, **parts: str) -> str:
-    """Each mark is replaced once, in the template's own text only: parts may contain marks."""
+    """Replaces each mark of the template once. Marks inside of parts stay."""
     pieces = []
     for piece in template.split("{{"):
         name, closed, rest = piece.partition("}}")
@@ -193,7 +194,7 @@ def chart_data(jobs: Sequence[Job], runs: Mapping[str, Sequence[Outcome]], basel
 
 
 def quantiles(values: FloatArray) -> list[float]:
-    """At most so many points of the sorted values, the last one always among them."""
+    """At most POINTS of the sorted values, always with the last one."""
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
         return []

@@ -16,22 +16,22 @@ from headway.core.node import BoolArray
 
 Row = Mapping[str, Any]
 Column = tuple[str, str, Callable[[Row], str], Callable[[Row], str], Callable[[Row], float | None]]
-"""Title, its small print, cell, the cell's small print, and the value of which the least is best."""
+"""Title, its small print, cell, the cell's small print, and the value, of which the lowest is best."""
 
 TIMES = "\u00d7"
 _TERMS = {
     "completion time": "From submission to end, of jobs that finished.",
-    "waiting": "The part of a job's life in which its gang did not run: queued, starting, saving, or below its least.",
-    "slowdown": "Completion time over the time alone at the asked-for size (counted as 10 s at least); never below 1.",
+    "waiting": "The part of a job's life in which its gang did not run: queued, starting, saving, below its minimum.",
+    "slowdown": "Completion time over the time alone at the asked-for size (at least 10 s); never below 1.",
     "unfairly late": "Finish-time fairness: completion time over what an equal share of the cluster among all jobs "
-    "present would have given. Above 1, a job was served worse than equal shares would have.",
+    "present would have given. Above 1, a job was served worse than with equal shares.",
     "held": "Share of the main resource that jobs held, from the first submission to the end.",
-    "stalled": "The part of what was held by gangs that did not run.",
+    "stalled": "The part of held resources that belonged to gangs that did not run.",
     "split": "Of what was free, the part on nodes that were partly used: a measure of fragmentation.",
     "clairvoyant": "The better of srtf and srsf with true remaining times on the same cluster at the same costs. "
-    "Not a proven optimum, but what perfect knowledge gives two well-known rules.",
-    "area bound": "One divisible machine as large as the cluster: no policy's mean completion time or makespan can be "
-    "below it where decisions cost nothing.",
+    "Not a proven optimum: it is what two well-known rules reach with perfect knowledge.",
+    "area bound": "The cluster as one divisible machine. No policy's mean completion time or makespan can be below it "
+    "where decisions cost nothing.",
     "interval": "95 %, bootstrap over seeds; where seeds make no difference, over blocks of neighbouring jobs.",
     "worse": "At least 1 % and one second longer than under the baseline, or never finished.",
 }
@@ -207,14 +207,14 @@ def _table(head: str, body: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A class of jobs, to tell apart who got worse."""
+    """A class of jobs, to see which jobs got worse."""
 
     name: str
     mask: BoolArray
 
 
 def size_classes(jobs: Sequence[Job], kind: str) -> list[Group]:
-    """By how much of the main resource was asked for: one, a few, many."""
+    """By the asked-for amount of the main resource: one, a few, many."""
     asked = np.array([sum(role.replicas * role.amount(kind) for role in job.roles) for job in jobs])
     unit = 1000 if kind == "cpu" else 1
     title = {"cpu": "cpu", "gpu": "GPU"}.get(kind, kind)
@@ -230,7 +230,7 @@ def size_classes(jobs: Sequence[Job], kind: str) -> list[Group]:
 
 
 def length_classes(jobs: Sequence[Job]) -> list[Group]:
-    """By training time alone, as declared."""
+    """By declared training time alone."""
     seconds = np.array([np.nan if job.seconds is None else job.seconds for job in jobs])
     steps = [
         (-1, 600, "under 10 minutes"), (600, 3600, "10 minutes to 1 hour"), (3600, 86400, "1 hour to 1 day"),
@@ -241,7 +241,7 @@ def length_classes(jobs: Sequence[Job]) -> list[Group]:
 
 
 def named_groups(each: Sequence[str], most: int = 12) -> list[Group]:
-    """By each job's user or queue: those with most jobs; the others together. Empty where all are the same."""
+    """By user or queue: those with the most jobs, and all others together. Empty if all jobs have the same."""
     users = np.array(each)
     names, counts = np.unique(users, return_counts=True)
     if len(names) < 2:

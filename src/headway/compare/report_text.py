@@ -1,4 +1,4 @@
-"""What the page says: its subject, the facts about the runs, and the few sentences that a hurried reader takes home."""
+"""The page's text: its subject, the facts about the runs, and a summary in a few sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Subject:
     baseline: str
     bounds: Mapping[str, Any]
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    """Settings and where things came from: name and value."""
+    """Settings and sources: name and value."""
     command: str = ""
     version: str = ""
 
@@ -67,7 +67,7 @@ def subject_of(scenario: Scenario, found: Compared, command: str) -> Subject:
 
 
 def main_kind(nodes: tuple[Node, ...]) -> str:
-    """The kind that clusters are short of: accelerators, or cpu where there are none."""
+    """The main resource: accelerators, or cpu where there are none."""
     kinds = {kind for node in nodes for kind, amount in node.capacity if amount}
     return next((kind for kind in (GPU, CPU) if kind in kinds), min(kinds, default=CPU))
 
@@ -95,12 +95,12 @@ _UNITS = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172_800.0, "h", 3600.0), (f
 
 
 def duration(seconds: float | None) -> str:
-    """In the unit that a person would choose, three digits."""
+    """With three digits, in the unit that suits the value."""
     return in_one_unit([seconds])(seconds)
 
 
 def in_one_unit(values: Sequence[float | None]) -> Callable[[float | None], str]:
-    """Says durations in the unit that suits the middle one, so that a column can be compared by eye."""
+    """A formatter that uses the unit of the middle value for all, so that a column can be compared by eye."""
     known = sorted(abs(value) for value in values if value is not None) or [0.0]
     middle = known[len(known) // 2]
     _, unit, divisor = next(entry for entry in _UNITS if middle < entry[0])

@@ -1,4 +1,4 @@
-"""Runs side by side: means over seeds, intervals, ratios to the baseline and to both bounds, and who got worse.
+"""Runs side by side: means over seeds, intervals, ratios to the baseline and both bounds, and which jobs got worse.
 
 Intervals are drawn by bootstrap: over seeds where these differ, over jobs where they do not. Completion times of
 neighbours in the queue depend on each other, so jobs are drawn in blocks of neighbours, and for a ratio the same blocks
@@ -46,7 +46,7 @@ class Compared:
 def compared(
     tasks: Sequence[Task], outcomes: Sequence[Outcome], baseline: str, needs: Sequence[Need], scenario: Scenario
 ) -> Compared:
-    """`tasks` are the compared ones; outcomes beyond them are the clairvoyant ones that only the bound needs."""
+    """Outcomes beyond those of `tasks` are the clairvoyant runs that only the bound needs."""
     runs: dict[str, list[Outcome]] = {}
     for task, outcome in zip(tasks, outcomes, strict=False):
         runs.setdefault(task.policy, []).append(outcome)
@@ -66,7 +66,7 @@ def compared(
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The least mean completion time, of those under which most jobs finished."""
+    """The lowest mean completion time, among those under which the most jobs finished."""
     ended = [outcome for outcome in outcomes if outcome.finished.any()]
     return min(ended, key=lambda o: (-int(o.finished.sum()), o.result["jct"]["mean"]), default=None)
 
@@ -78,7 +78,7 @@ def _row(
     row: dict[str, Any] = averaged([run.result for run in runs])
     lowest, best = bounds
     done = runs[0].finished
-    if needs and done.any() and not done.all():  # under those that finished: leaving jobs out only lowers it
+    if needs and done.any() and not done.all():  # the floor under the finished jobs: leaving jobs out only lowers it
         lowest = floor([need for need, ended in zip(needs, done, strict=True) if ended], nodes)
     row["seeds"] = [{"seed": run.seed, "jct": run.result["jct"], "makespan": run.result["makespan"]} for run in runs]
     row["ci"] = intervals(runs, baseline)
@@ -93,7 +93,7 @@ def _row(
 
 
 def _against(runs: Sequence[Outcome], baseline: Sequence[Outcome]) -> float | None:
-    """The ratio of mean completion times over the jobs that finished under both, its mean over seeds."""
+    """The ratio of mean completion times of jobs that finished under both; the mean over seeds."""
     found = []
     for run, other in zip(runs, baseline, strict=True):
         both = run.finished & other.finished
@@ -104,7 +104,7 @@ def _against(runs: Sequence[Outcome], baseline: Sequence[Outcome]) -> float | No
 
 
 def worse(completion: FloatArray, baseline: FloatArray, mask: BoolArray | None = None) -> dict[str, Any]:
-    """Of the jobs that finished under the baseline: the share that took longer or never ended, and how much longer."""
+    """For jobs that finished under the baseline: the share that took longer or never ended, and how much longer."""
     counted = ~np.isnan(baseline) if mask is None else mask & ~np.isnan(baseline)
     now, before = completion[counted], baseline[counted]
     lost = np.isnan(now)
@@ -133,7 +133,7 @@ def _quantile(values: FloatArray, percent: float) -> float | None:
 
 
 def averaged(results: Sequence[Any]) -> Any:
-    """Figures of several seeds, their mean; what is equal in all stays as it is."""
+    """The mean of figures over seeds. What is equal in all stays as it is."""
     first = results[0]
     if isinstance(first, dict):
         names = dict.fromkeys(name for result in results for name in result)
@@ -159,12 +159,12 @@ class Interval:
 
 
 def of_mean(runs: Sequence[FloatArray]) -> Interval | None:
-    """For the mean of one figure per job; one array per seed, not a number where a job has none."""
+    """For the mean of one figure per job; one array per seed, NaN where a job has no figure."""
     return of_ratio(runs, None)
 
 
 def of_ratio(runs: Sequence[FloatArray], baseline: Sequence[FloatArray] | None) -> Interval | None:
-    """For the ratio of two means over the jobs that have both; for the mean itself without a baseline."""
+    """For the ratio of two means over the jobs that have both. Without a baseline: for the mean itself."""
     pairs = [_both(run, None if baseline is None else baseline[number]) for number, run in enumerate(runs)]
     pairs = [pair for pair in pairs if pair.shape[1]]
     if not pairs:

@@ -1,8 +1,8 @@
-"""Who holds what, when, and whether it trains: read from a log's plans and changes, exact to the log's own times.
+"""Which job holds what, when, and whether it trains: read from a log's plans and changes, exact to the log's times.
 
-A change tells the state that a job is in now, not those it passed through since the cycle before; a job that was
-started and finished between two cycles was never seen running. What it held meanwhile is in the plan that started it,
-and how long it trained is in its attained seconds.
+A change has the state of a job now, not the states that it passed through since the last cycle. A job that starts and
+finishes between two cycles is never seen running. What it held is in the plan that started it, and how long it trained
+is in its attained seconds.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Stay:
     since: float
     attained: float = 0.0
     runs: bool = False
-    """Known to train; where it is not, its attained seconds tell later."""
+    """Whether it is known to train. Where it is not, its attained seconds tell later."""
     short: bool = False
-    """Below its gang's least: it holds, and does no work."""
+    """Below its gang's minimum: it holds resources and does no work."""
     placement: Packed | None = None
     demand: Demand = field(default_factory=dict)
     amounts: list[int] = field(default_factory=list)
@@ -48,13 +48,13 @@ class Stay:
 
 
 class Holdings:
-    """Areas under what is held, by kind; with `keep`, every stay too, for pictures."""
+    """Amount times seconds held, by kind of resource. With `keep`, also every stay, for pictures."""
 
     def __init__(self, *, keep: bool = False) -> None:
         self.now = 0.0
         self.kinds: tuple[str, ...] = ()
         self.main = 0
-        """The kind that clusters are short of: accelerators, or cpu where there are none."""
+        """The main resource: accelerators, or cpu where there are none."""
         self.held: list[float] = []
         self.stalled: list[float] = []
         self.capacity_area: list[float] = []
@@ -69,7 +69,7 @@ class Holdings:
         self._used: dict[int, float] = {}
         self._used_total = 0.0
         self._requests: dict[int, tuple[object, list[list[int]]]] = {}
-        """By the identity of a job's roles, which are kept beside it: jobs of a trace share theirs."""
+        """By the identity of a job's roles, which are kept beside it: jobs of a trace share roles."""
         self._began = False
 
     @property
@@ -77,7 +77,7 @@ class Holdings:
         return self.kinds[self.main] if self.kinds else ""
 
     def set_nodes(self, nodes: Nodes) -> None:
-        """Nodes came, went or changed. What is held on them is counted anew."""
+        """Takes new nodes and counts again what is held on them."""
         self.kinds = nodes.kinds
         self._requests.clear()
         for column in (self.held, self.stalled, self.capacity_area):
@@ -115,10 +115,10 @@ class Holdings:
         if self._used_total:
             self.used_area += self._used_total * seconds
 
-    # ── what the log tells ──────────────────────────────────────────────────────────────────────────────
+    # ── what the log says ──────────────────────────────────────────────────────────────────────────────
 
     def decided(self, serial: int, packed: list[Any], now: float) -> None:
-        """A plan's decision begins at once; what came of it, a later change tells."""
+        """Takes a plan's decision, which begins at once. A later change tells its result."""
         stay = self.stays.get(serial)
         if stay is None:
             return
@@ -143,7 +143,7 @@ class Holdings:
         stay.runs = False
 
     def changed(self, change: Change, *, over: bool) -> Stay | None:
-        """Ends the job's stay and begins the next; returns what it was, None where it was over before."""
+        """Ends the job's stay and begins the next. Returns the stay, or None if the job was over before."""
         serial = change.serial
         stay = self.stays.get(serial)
         if stay is None:
@@ -163,7 +163,7 @@ class Holdings:
         self.stays[serial] = Stay(job, self._vectors(job), max(self.now, job.submit))
 
     def _vectors(self, job: Job) -> list[list[int]]:
-        """Per role: what one replica asks for, by kind. Kept, because jobs of a trace are alike."""
+        """Per role: what one replica asks for, by kind. Cached, because many jobs of a trace are alike."""
         known = self._requests.get(id(job.roles))
         if known is not None and known[0] is job.roles:
             return known[1]
@@ -180,7 +180,7 @@ class Holdings:
             self._used[serial] = cores
 
     def close(self, now: float) -> None:
-        """Ends what is still open, at the log's last moment."""
+        """Ends all open stays at the last moment of the log."""
         self.advance(now)
         for serial, stay in self.stays.items():
             self._end_stay(serial, stay, now)
@@ -204,7 +204,7 @@ class Holdings:
         stay.runs = state in _TRAINING and not stay.short
 
     def _end_stay(self, serial: int, stay: Stay, until: float, attained: float | None = None) -> None:
-        """Books what was held since the last moment. `attained` corrects what was not seen."""
+        """Adds up what was held since the last change. `attained` corrects what was not seen."""
         seconds = until - stay.since
         if seconds > 0:
             trained = seconds if stay.runs else 0.0
@@ -231,7 +231,7 @@ class Holdings:
         stay.area += stay.amounts[self.main] * seconds
 
     def _hold(self, stay: Stay, demand: Demand, placement: Packed | None) -> None:
-        """From now on it holds this. The placement is kept where it alone explains what is held."""
+        """The job holds this from now on. The placement is kept only if it alone explains what is held."""
         stay.placement = placement
         if demand is stay.demand:
             return
@@ -250,7 +250,7 @@ class Holdings:
         main, free, capacity = self.main, self._node_free, self._node_capacity
         for node, amounts in demand.items():
             amount, whole = amounts[main], capacity[node]
-            if not amount or not whole:  # nothing is free on a node that is not ready, whoever is still on it
+            if not amount or not whole:  # nothing is free on a node that is not ready, even if jobs are still on it
                 continue
             before = free[node]
             after = free[node] = before - sign * amount

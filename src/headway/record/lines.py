@@ -3,10 +3,10 @@
     head    what ran: cluster, policy, settings, estimates, seed          (a resumed run writes another)
     nodes   the node table, again whenever it changes
     job     a job as submitted, once
-    cycle   now, what changed since the cycle before, the samples, and the plan
+    cycle   the time, what changed since the last cycle, the samples, and the plan
     end     the run was completed
 
-A log keeps changes, not snapshots; every cycle's snapshot can be built again from it, exactly.
+A log keeps changes, not snapshots. The snapshot of every cycle can be built again from it, exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Head(msgspec.Struct, tag="head", tag_field="line"):
     settings: dict[str, Any] = {}
     seed: int = 0
     began: float = 0.0
-    """Seconds since 1970 at which the cluster's clock showed zero; 0 in virtual time."""
+    """Unix time at which the cluster's clock showed zero; 0 in virtual time."""
     source: str = ""
     version: int = VERSION
 
@@ -52,7 +52,7 @@ class JobLine(msgspec.Struct, tag="job", tag_field="line", omit_defaults=True):
 
 
 class Change(msgspec.Struct, array_like=True):
-    """One job's columns after the change. Null stands for what has not happened yet."""
+    """One job's columns after the change. Null means: has not happened yet."""
 
     serial: int
     state: int
@@ -72,10 +72,10 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     now: float
     changed: list[Change] = []
     beliefs: list[list[Any]] = []
-    """Serial, seconds left, as of, burning: of jobs whose beliefs were looked at and may have changed. Where the book
-    has more: also spread, growth, since when, basis."""
+    """Serial, seconds left, as of, burning: for jobs whose beliefs were read and may have changed. A book that has more
+    adds spread, growth, since when, basis."""
     speeds: list[list[Any]] = []
-    """Serial, counts, relative speed: what the policy asked and was not told the same before."""
+    """Serial, counts, relative speed: answers to the policy that are new or have changed."""
     samples: list[list[Any]] = []
     used_cpu: list[list[Any]] = []
     notes: list[list[str]] = []
@@ -166,11 +166,11 @@ _JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.nam
 _ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
 _job_values = attrgetter(*_JOB_DEFAULTS)
 _known_roles: dict[int, tuple[tuple[Role, ...], list[dict[str, Any]]]] = {}
-"""By identity, which holds as long as the roles are kept beside it: a trace has few different roles and many jobs."""
+"""By identity, which is valid while the roles are kept beside it: a trace has many jobs and few different roles."""
 
 
 class PackedJob(dict[str, Any]):
-    """A job as the log has it, that still knows the job: who reads along need not build it again."""
+    """A job as the log has it, with the job itself: readers in the same process need not build it again."""
 
     __slots__ = ("origin",)
 
@@ -180,7 +180,7 @@ class PackedJob(dict[str, Any]):
 
 
 def pack_job(job: Job) -> PackedJob:
-    """Only what differs from the defaults: a trace's job is a short line."""
+    """Only what differs from the defaults, so that lines are short."""
     differing = zip(_JOB_DEFAULTS.items(), _job_values(job), strict=True)
     packed = PackedJob({name: value for (name, default), value in differing if value != default}, job)
     packed["can"] = int(job.can)

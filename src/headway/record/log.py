@@ -1,4 +1,4 @@
-"""Writing a log as the run goes, and reading one back. One cut off by a crash is readable up to its last whole line."""
+"""Writes a log during the run, and reads one back. After a crash, a log is readable up to its last whole line."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 class LogError(UserError):
-    """A log that cannot be read; its message is a sentence for the user."""
+    """A log that cannot be read. The message is a sentence for the user."""
 
 
 class LogWriter:
-    """Appends lines, and shows each to the readers. `durable` writes each cycle through to the
-    file before the plan is applied; `fresh` begins the file anew, and `written` lines of the same
-    run are there already.
+    """Appends lines, and passes each to the readers.
+
+    `durable` writes each cycle to the file before the plan is applied. `fresh` starts an empty file. The first
+    `written` lines are already in the file and are not written again.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class LogWriter:
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
-        """Of every job whose beliefs may have changed since somebody last looked, if somebody looked now."""
+        """For every job whose beliefs may have changed since they were last read, if they were read in this cycle."""
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:
                 self._stale.add(snapshot.jobs.serial_of(snapshot.jobs.row_of[sample.job]))
@@ -192,7 +193,7 @@ def _open(path: Path, *, fresh: bool) -> IO[bytes]:
 
 
 def _drop_torn_line(path: Path) -> None:
-    """A run that was killed may have left half a line; appending to it would spoil the next."""
+    """Removes half a line that a killed run may have left: appending to it would spoil the next line."""
     if not path.exists():
         return
     with path.open("rb+") as file:
@@ -254,7 +255,7 @@ class WrittenBeliefs:
         self._table: FloatArray = np.empty((0, COLUMNS))
 
     def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[list[Any]]:
-        """Serial and columns of every job of which the log does not say the same already."""
+        """Serial and columns of every job whose beliefs differ from those in the log."""
         if not len(serials):
             return []
         self._make_room(int(serials[-1]) + 1)

@@ -1,6 +1,6 @@
-"""How well did a run go? Computed from the lines of its log and from nothing else: all clusters are judged alike.
+"""How well a run went, computed from the lines of its log only: all clusters are measured alike.
 
-What each figure means is told in docs/compare.md.
+docs/compare.md defines each figure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WAITING = int(State.WAITING)
 
 @dataclass(slots=True)
 class Course:
-    """One job's way through the run."""
+    """What happened to one job in the run."""
 
     job: Job
     state: State = State.WAITING
@@ -30,16 +30,16 @@ class Course:
     ended: float | None = None
     trained: float = 0.0
     up: float = 0.0
-    """Seconds in which its gang ran; unlike `trained`, work that was lost counts."""
+    """Seconds in which its gang ran. Unlike in `trained`, lost work counts."""
     area: float = 0.0
-    """Seconds times amount of the main resource that it held."""
+    """Seconds times the amount of the main resource that it held."""
     present: float = 0.0
-    """While it lives: the sum over time of jobs present before it came. Afterwards: the mean during its life."""
+    """While it lives: the sum over time of jobs present before it came. Afterwards: the mean number during its life."""
     stops: int = 0
     note: str = ""
-    """The last that the cluster had to say of it."""
+    """The last note of the cluster about it."""
     spans: list[tuple[float, float, State, tuple[tuple[int, ...], ...]]] = field(default_factory=list)
-    """From, to, state, nodes per role: for pictures."""
+    """From, to, state, nodes per role; for pictures."""
     losses: list[tuple[float, int, float]] = field(default_factory=list)
     """Time, step, loss as reported."""
 
@@ -60,7 +60,7 @@ class Course:
 
     @property
     def solo(self) -> float:
-        """Seconds it takes alone at the asked-for size: as declared, or else as it ran."""
+        """Seconds it takes alone at the asked-for size: as declared, otherwise as it ran."""
         return self.up if self.job.seconds is None else self.job.seconds
 
 
@@ -68,10 +68,10 @@ Worth = Mapping[JobId, tuple[tuple[float, float], ...]]
 
 
 class Tally:
-    """Reads lines as they are written, or again from a file.
+    """Reads log lines as they are written, or from a file.
 
-    `courses` keeps each job's states and losses, `stays` every stay on a node: for pictures and reports. `worth` tells
-    of jobs whose value falls in steps: seconds after submission, and what being done by then is worth.
+    `courses` keeps each job's states and losses, `stays` every stay on a node: for pictures and reports. `worth` is for
+    jobs whose value falls in steps: seconds after submission, and the value of being done by then.
     """
 
     def __init__(self, *, courses: bool = False, stays: bool = False, worth: Worth | None = None) -> None:
@@ -96,7 +96,7 @@ class Tally:
             case CycleLine():
                 self._cycle(line)
             case JobLine():
-                job = unpack_job(line.job)  # a resumed run tells of it again; a name may be used again
+                job = unpack_job(line.job)  # a resumed run writes it again; a name may be used again
                 self._serial_of[job.id] = line.serial
                 if line.serial not in self.courses:
                     self.courses[line.serial] = Course(job, present=-1.0)
@@ -135,7 +135,7 @@ class Tally:
             self._remarks(line)
 
     def _take_nodes(self) -> None:
-        """Nodes change at the moment of the cycle that follows their line, not before."""
+        """Nodes change at the time of the cycle that follows their line, not before."""
         assert self._fresh_nodes is not None
         self.nodes, self._fresh_nodes = self._fresh_nodes, None
         self.holdings.set_nodes(self.nodes)
@@ -180,7 +180,7 @@ class Tally:
             self._open[change.serial] = (change.since, state, nodes)
 
     def close(self) -> None:
-        """Ends the spans that are still open, at the log's last moment."""
+        """Ends all open spans at the last moment of the log."""
         for serial, (begun, state, nodes) in self._open.items():
             self.courses[serial].spans.append((begun, self.now, state, nodes))
         self._open = {}
@@ -189,7 +189,7 @@ class Tally:
             self.courses[serial].up, self.courses[serial].area = stay.up, stay.area
 
     def result(self) -> dict[str, Any]:
-        """The figures by their stable names; of an unfinished run, so far."""
+        """The figures by their stable names. For an unfinished run: the figures so far."""
         from headway.record.results import result
 
         self.close()

@@ -1,4 +1,4 @@
-"""A picture of a run: who ran when and where, and how each loss fell."""
+"""A picture of a run: which job ran when and where, and how each loss fell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHADES = {
 
 
 def draw(tally: Tally, path: Path) -> Path | None:
-    """Writes the picture; returns its path, or None where matplotlib is not installed."""
+    """Writes the picture. Returns its path, or None if matplotlib is not installed."""
     try:
         import matplotlib as mpl
     except ImportError:

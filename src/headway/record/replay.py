@@ -1,4 +1,4 @@
-"""A recorded run as a cluster: it yields the snapshots that were, and compares plans instead of applying them."""
+"""A recorded run as a cluster: it yields the recorded snapshots, and compares plans instead of applying them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Difference:
 class ReplayCluster:
     path: Path
     speed: Callable[[Job, tuple[int, ...]], float] = lambda _job, _counts: math.nan
-    """Answers a policy that asks for a speed which the recorded one did not ask for."""
+    """Answers a policy that asks for a speed that the recorded policy did not ask for."""
     heads: list[Head] = field(default_factory=list)
     cycles: int = 0
     complete: bool = False
@@ -53,7 +53,7 @@ class ReplayCluster:
     _rows: dict[int, int] = field(default_factory=dict)
     """Arrival number to row."""
     _beliefs: FloatArray = field(default_factory=lambda: np.zeros((64, COLUMNS)))
-    """By row, as `beliefs` packs them."""
+    """By row, as `packed` packs them."""
     _rich: bool = False
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _recorded: Plan = field(default_factory=Plan)
@@ -84,7 +84,7 @@ class ReplayCluster:
 
     @property
     def recorded(self) -> Plan:
-        """What was decided on the last snapshot."""
+        """The recorded plan for the last snapshot."""
         return self._recorded
 
     def apply(self, plan: Plan) -> None:
@@ -95,7 +95,7 @@ class ReplayCluster:
 
     def _need_board(self) -> Board:
         if self._board is None:
-            raise LogError(f"{self.path}: a job or cycle stands before the nodes")
+            raise LogError(f"{self.path}: a job or a cycle comes before the nodes; the log is damaged")
         return self._board
 
     def _add(self, line: JobLine) -> None:
@@ -128,7 +128,7 @@ class ReplayCluster:
         return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
-        """What the policy was told then."""
+        """The speed that the policy was given in the recorded run."""
         board = self._need_board()
         told = self._speeds.get((int(board.table.get("serial", row)), counts))
         return self.speed(board.job(row), counts) if told is None else told
@@ -139,7 +139,7 @@ class ReplayCluster:
 
 
 def snapshots(path: Path) -> Iterator[Snapshot]:
-    """What was seen, one after the other."""
+    """The recorded snapshots, one after the other."""
     past = ReplayCluster(path)
     while (snapshot := past.next_snapshot()) is not None:
         yield snapshot
@@ -147,7 +147,7 @@ def snapshots(path: Path) -> Iterator[Snapshot]:
 
 
 def restore(board: Board, row: int, change: Change) -> None:
-    """Puts a job where the log says it was."""
+    """Puts a job into the state that the log has."""
     flight = None
     if change.flight is not None:
         towards, since, until = change.flight

@@ -1,4 +1,4 @@
-"""From what a tally saw to the figures by their stable names. Times are seconds; definitions are in docs/compare.md."""
+"""From a tally to the figures by their stable names. Times are seconds; docs/compare.md has the definitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.record.metrics import Course, Tally
 from headway.record.timeline import Gantt, Series, gantt, series
 
 SHORTEST = 10.0
-"""Seconds below which a job's solo time counts as this much in slowdown: the usual guard against tiny jobs."""
+"""In slowdown, a shorter solo time counts as this many seconds: the usual guard against tiny jobs."""
 _UNIT = {CPU: 1000.0, MEMORY: 1024.0}
 """Amounts are reported in cores and GiB."""
 
@@ -51,7 +51,7 @@ def result(tally: Tally) -> dict[str, Any]:
 
 
 def group(courses: Sequence[Course]) -> dict[str, Any]:
-    """What is told of all jobs, and of every user's and queue's."""
+    """The figures of all jobs, or of one user's or queue's."""
     done = [course for course in courses if course.state is State.FINISHED]
     asked = [course for course in courses if course.job.deadline is not None]
     return {
@@ -65,7 +65,7 @@ def group(courses: Sequence[Course]) -> dict[str, Any]:
 
 
 def _worth(tally: Tally) -> dict[str, float]:
-    """What jobs whose value falls in steps were worth when they were done, and would have been at once."""
+    """For jobs whose value falls in steps: their value when they were done, and the most that it could be."""
     got = most = 0.0
     for course in tally.courses.values():
         steps = tally.worth.get(course.job.id, ())
@@ -76,7 +76,7 @@ def _worth(tally: Tally) -> dict[str, float]:
 
 
 def by_name(tally: Tally, name: Callable[[Job], str]) -> dict[str, Any]:
-    """Per user or queue; `held` is in seconds of the main resource. Empty where nobody has a name."""
+    """Per user or queue; `held` is in seconds of the main resource. Empty if no job names one."""
     groups: dict[str, list[Course]] = {}
     unit = _UNIT.get(tally.holdings.main_kind, 1.0)
     for course in tally.courses.values():
@@ -87,7 +87,7 @@ def by_name(tally: Tally, name: Callable[[Job], str]) -> dict[str, Any]:
 
 
 def slowdown(course: Course) -> float | None:
-    """Completion against the time alone, at least 1."""
+    """Completion time over the time alone, at least 1."""
     completion = course.completion
     return None if completion is None else max(1.0, completion / max(course.solo, SHORTEST))
 
@@ -110,7 +110,7 @@ def utilisation(tally: Tally) -> dict[str, float]:
 
 
 def _used(tally: Tally) -> dict[str, float]:
-    """Truly used, where it was measured; a share of capacity as `utilisation` is."""
+    """Measured use, as a share of capacity like `utilisation`. Empty where nothing was measured."""
     holdings = tally.holdings
     if not holdings.used_known or CPU not in holdings.kinds:
         return {}
@@ -149,7 +149,7 @@ def main_capacity(tally: Tally) -> float:
 
 
 def finish_time_fairness(course: Course, tally: Tally, capacity: float) -> float:
-    """Completion against what an equal share of the cluster, among all jobs present, would have given."""
+    """Completion time over what an equal share of the cluster among all jobs present would have given."""
     asked = asked_amount(course.job, tally.holdings.main_kind)
     contention = max(1.0, asked * course.present / capacity) if capacity else 1.0
     return (course.completion or 0.0) / max(course.solo * contention, 1e-9)
@@ -168,11 +168,11 @@ class Outcome:
     seed: int
     result: dict[str, Any]
     completion: FloatArray
-    """Seconds by job in the trace's order; not a number where it did not finish."""
+    """Seconds by job in the trace's order; NaN for a job that did not finish."""
     wait: FloatArray
     slowdown: FloatArray
     serials: dict[int, int]
-    """Arrival number to place in the trace; only with pictures."""
+    """Arrival number to position in the trace; only with pictures."""
     series: Series | None = None
     gantt: Gantt | None = None
 

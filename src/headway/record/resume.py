@@ -13,7 +13,7 @@ from headway.record.log import read
 
 @dataclass(slots=True)
 class Left:
-    """How a run on a real cluster stood when its log ended."""
+    """The state of a run on a real cluster when its log ended."""
 
     head: Head | None = None
     complete: bool = False
@@ -23,7 +23,7 @@ class Left:
 
 
 def left_behind(path: Path) -> Left:
-    """By arrival number: every job, and the last that the log says of it. A resumed run begins the count anew."""
+    """By arrival number: every job and its last change. A resumed run starts a new count."""
     left = Left()
     for line in read(path):
         match line:
@@ -42,14 +42,14 @@ def left_behind(path: Path) -> Left:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """How far an interrupted run came: nowhere, where there is none."""
+    """How far an interrupted run came. Empty if there is none."""
 
     plans: tuple[Plan, ...] = ()
     lines: int = 0
 
 
 def interrupted(path: Path | None, head: Head) -> Interrupted:
-    """What an unfinished log of the very same run holds; nothing where it is another run or was completed."""
+    """What an unfinished log of the same run has; nothing if the log is of another run or is complete."""
     if path is None or not path.exists():
         return Interrupted()
     plans: list[Plan] = []

@@ -1,4 +1,4 @@
-"""A run over time, small enough to draw: what was held, who waited, and where, from the stays that a tally kept."""
+"""A run over time, small enough to draw: what was held, which jobs waited, and where jobs ran."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Series:
     held: list[float]
     """Share of the main resource that is held."""
     stalled: list[float]
-    """Share that is held by gangs which do not run."""
+    """Share that is held by gangs that do not run."""
     waiting: list[float]
     """Jobs that wait."""
     running: list[float]
@@ -80,7 +80,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    """Nodes from top to bottom: bars where there are few, else how full each row was in each stretch of time."""
+    """Nodes from top to bottom: bars where there are few, otherwise how full each row was in each stretch of time."""
 
     begin: float
     end: float
@@ -106,7 +106,7 @@ def series(kept: KeptStays, begin: float, end: float, capacity: float, bins: int
 
 
 def binned(begins: FloatArray, ends: FloatArray, weights: FloatArray, edges: FloatArray) -> FloatArray:
-    """The mean, in each stretch between edges, of the sum of weights of what is there; exact."""
+    """The exact mean, between each two edges, of the sum of weights."""
     if not len(begins):
         return np.zeros(len(edges) - 1)
     times = np.concatenate([begins, ends])
@@ -132,7 +132,7 @@ def gantt(kept: KeptStays, nodes: Nodes, capacity: IntArray, during: tuple[float
 
 
 def _bars(spans: FloatArray, places: FloatArray, shown: list[int], capacity: list[int]) -> list[Bar]:
-    """Each stay takes the lowest free slots of its node; one that finds a gap is drawn in several pieces."""
+    """Each stay takes the lowest free slots of its node. Slots that are not neighbours become several bars."""
     row_of = {node: row for row, node in enumerate(shown)}
     busy: dict[int, list[float]] = {node: [-np.inf] * min(capacity[node], MOST_SLOTS) for node in shown}
     bars = []
@@ -149,7 +149,7 @@ def _bars(spans: FloatArray, places: FloatArray, shown: list[int], capacity: lis
 
 
 def _runs(slots: list[int]) -> list[tuple[int, int]]:
-    """Neighbouring slots together: first and number."""
+    """Neighbouring slots together: the first slot and the number of slots."""
     runs: list[tuple[int, int]] = []
     for slot in slots:
         if runs and slot == sum(runs[-1]):
