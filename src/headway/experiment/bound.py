@@ -23,7 +23,7 @@ def area_floor(case: Scenario) -> float:
 
 
 def elastic_floor(trace: Trace, nodes: Nodes, speed: Speed) -> float:
-    """The same where cpu may be cut too: the work takes at least `parallel_cpu` of the area of what can be used."""
+    """The same where cpu may also be cut: the work takes at least `parallel_cpu` of the area that the job can use."""
     needs = []
     for job, need in zip(trace.jobs, needs_by_size(trace.jobs, trace.work, speed, nodes), strict=True):
         least = speed.parallel_cpu * min(1.0, speed.needs.get(job.id, 1.0))

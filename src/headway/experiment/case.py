@@ -14,7 +14,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class RunSize:
-    """How much is run."""
+    """How much is run: jobs per run, and seeds."""
 
     jobs: int
     seeds: tuple[int, ...]
@@ -35,15 +35,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A policy that takes part."""
+    """A policy that takes part in an experiment."""
 
     label: str
     policy: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     rigid: bool = False
-    """Jobs keep the size that their users asked for: for policies that know no other."""
+    """Jobs keep the size that they ask for: for policies that do not choose sizes."""
     estimates: str = ""
-    """Where this policy's estimates come from; empty means as the case says."""
+    """Where this policy's estimates come from; empty means as the scenario says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Something to reach: a figure of one policy, or its distance from another's."""
+    """A target: a figure of one policy, or its distance from another policy's."""
 
     what: str
     measure: Callable[[Mapping[str, Figures]], float | None]
-    """From figures by policy in one cell; None where the cell says nothing of it."""
+    """From the figures by policy in one cell; None if the cell says nothing about the goal."""
     reach: float
     form: str = "{:.1f}"
     at_least: bool = True
@@ -75,7 +75,7 @@ class Experiment:
     name: str
     title: str
     about: str
-    """What was claimed, and by whom."""
+    """The claim and its authors."""
     setup: str
     main: str
     """Label of the policy that the claim is about."""
@@ -87,10 +87,10 @@ class Experiment:
     quick: RunSize
     make: Callable[[Cell, int, RunSize], Scenario]
     measure: Callable[[Scenario, Outcome, Outcome], Figures]
-    """From a case, one policy's outcome and the baseline's."""
+    """From a scenario, one policy's outcome and the baseline's."""
     bound: Callable[[Scenario], Figures]
     """What no policy can beat, by the names of figures."""
     figures: Sequence[Figure]
     targets: Sequence[Goal]
     analysis: Sequence[str] = ()
-    """What is to be known when the figures are read."""
+    """Notes for the reader of the figures."""

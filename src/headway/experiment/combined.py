@@ -1,4 +1,4 @@
-"""Combined priority: who comes first, who starves, what half gangs hold, and what affinity is worth."""
+"""Combined priority: which jobs come first, which starve, what half gangs hold, and what affinity is worth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PREFERRED = ("user-1", "user-3")
 COMBINED = {"user_priority": USERS, "longest_wait": LONGEST_WAIT}
 WIDE = 8
 COSTS = Costs(save=60.0, stop=10.0)
-"""Of who is stopped, and of nobody else."""
+"""Only a stopped job pays them."""
 
 
 def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
@@ -68,7 +68,7 @@ def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
 
 
 def _relative(wait: np.ndarray[tuple[int], np.dtype[np.float64]], mask: BoolArray) -> float:
-    """Mean waiting of a class as a multiple of all jobs'."""
+    """Mean waiting of a class as a multiple of the mean of all jobs."""
     known = ~np.isnan(wait)
     everybody = float(wait[known].mean()) if known.any() else 0.0
     chosen = wait[known & mask]
@@ -87,7 +87,7 @@ def _seconds(figure: str, other: str, by: Mapping[str, Figures]) -> float | None
 
 
 def _faster(by: Mapping[str, Figures]) -> float | None:
-    """Per cent by which servers' jobs train faster with affinity than without."""
+    """Per cent by which jobs with parameter servers train faster with affinity than without."""
     ratio = _ratio("ps", "no affinity", "combined-priority", by)
     return None if ratio is None else 100.0 * (ratio - 1.0)
 
@@ -120,7 +120,7 @@ COMBINED_PRIORITY = Experiment(
     "and waste, and that affinity of parameter servers and workers shortens their exchange. They give no figure.",
     setup="8 nodes of 4 GPUs and 16 cores, Poisson arrivals, four users of whom two have a high priority, one job in "
     "five urgent, every second job of several workers with parameter servers. Starting costs nothing, so that what "
-    "gangs hold without running is theirs alone; who is stopped saves for a minute and ends in ten seconds. A job "
+    "gangs hold without running is theirs alone; a stopped job saves for a minute and ends in ten seconds. A job "
     "reserves after 6 hours; Volcano's sla is the same. Speeds by fitted profiles, in which the exchange between "
     "server and worker takes half as long on one node.",
     main="combined-priority", baseline="fifo",
@@ -137,28 +137,28 @@ COMBINED_PRIORITY = Experiment(
     make=_make, measure=_measure, bound=lambda case: {"jct": area_floor(case)}, figures=FIGURES,
     targets=(
         Goal("waiting of urgent jobs of preferred users, as a multiple of all jobs'",
-               lambda by: by["combined-priority"]["first"], 0.5, "{:.2f}", at_least=False),
+             lambda by: by["combined-priority"]["first"], 0.5, "{:.2f}", at_least=False),
         Goal("the same with stops", lambda by: by["with stops"]["first"], 0.5, "{:.2f}", at_least=False),
         Goal("waiting of urgent jobs of preferred users, as a multiple of what they wait under fifo",
-               lambda by: _seconds("first", "fifo", by), 0.5, "{:.2f}", at_least=False),
+             lambda by: _seconds("first", "fifo", by), 0.5, "{:.2f}", at_least=False),
         Goal("waiting of wide jobs, as a multiple of what they wait under volcano-like",
-               lambda by: _seconds("wide", "volcano-like", by), 1.0, "{:.2f}", at_least=False),
+             lambda by: _seconds("wide", "volcano-like", by), 1.0, "{:.2f}", at_least=False),
         Goal("per cent of jobs never done", lambda by: 100.0 * by["combined-priority"]["stuck"], 0.0, at_least=False),
         Goal("per cent of held GPU-seconds held idle", lambda by: 100.0 * by["combined-priority"]["stalled"], 0.0,
-               at_least=False),
+             at_least=False),
         Goal("per cent faster training of ps jobs with affinity", _faster, 20.0),
     ),
     analysis=(
-        ("Nobody is stopped by default. An urgent job reserves when it arrives, and can do no better: a wide one waits "
-         "until enough of what runs has ended, while narrow jobs of no rank slip into gaps. Where jobs of clearly "
-         "lower standing are stopped for it (`with stops`), it waits for their saving and little else; GPU-seconds "
+        ("No job is stopped by default. An urgent job reserves when it arrives and can do no better: a wide one waits "
+         "until enough running jobs have ended, while narrow jobs of low priority use the gaps. Where jobs of clearly "
+         "lower priority are stopped for it (`with stops`), it waits for little more than their save. GPU-seconds "
          "held idle are then those in which they save."),
-        ("Nobody is stopped more than twice, nobody who has waited a day (four times the longest wait), and whoever "
-         "has waited a day comes before every urgent job: nothing starves."),
-        ("A job that is larger than a node must exchange over the network wherever it is put: affinity gains at most "
-         "what its links allow. In the fitted profiles the exchange is a part of the step; replicas on one node share "
-         "its link, as measured between two network namespaces."),
-        ("Without affinity roles are placed by best fit, which often puts them together by chance; the gain is "
-         "measured against that, not against the worst place."),
+        ("No job is stopped more than twice, and no job that has waited a day (four times the longest wait). A job "
+         "that has waited a day comes before every urgent job, so no job starves."),
+        ("A job that is larger than a node exchanges over the network in any place: affinity gains at most what its "
+         "links allow. In the fitted profiles the exchange is a part of the step, and replicas on one node share its "
+         "link, as measured between two network namespaces."),
+        ("Without affinity, roles are placed by best fit, which often puts them together by chance. The gain is "
+         "measured against that, not against the worst placement."),
     ),
 )  # fmt: skip

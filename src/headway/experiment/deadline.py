@@ -1,4 +1,4 @@
-"""Deadlines, when there is too little for all and when there is enough."""
+"""Deadlines, when resources are scarce and when they are ample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COSTS = Costs(start=10.0, scale=10.0, save=5.0)
 FIGURES = (
     Figure("met", "deadlines met", "{:.1%}", more_is_better=True, about="Of all submitted jobs."),
     Figure("gained", "gained", "{:+.1f}", more_is_better=True, about="Points more met than under the baseline."),
-    Figure("lost", "lost", "{:.1%}", about="Share of jobs that the baseline has in time and this policy has not."),
+    Figure("lost", "lost", "{:.1%}", about="Share of jobs that are in time under the baseline and late here."),
     Figure("jct", "mean completion", "{:,.0f} s", about="From submission to end, of all jobs, late ones too."),
     Figure("late", "mean lateness", "{:,.0f} s", about="Of the late ones: from deadline to end."),
     Figure("use", "allocated use", "{:.1%}", more_is_better=True,
@@ -63,7 +63,7 @@ def _bound(case: Scenario) -> Figures:
     return {"met": most_met(case)}
 
 
-# ── too little for all ──────────────────────────────────────────────────────────────────────────────────────
+# ── scarce resources ───────────────────────────────────────────────────────────────────────────────────────
 
 SHARES = (0.3, 0.5, 0.7)
 MIXES = ("philly", "balanced", "wide", "balanced, lengths alike", "balanced, times 20 % wrong")
@@ -80,7 +80,7 @@ def _scarce_trace(mix: str, load: float, seed: int, jobs: int) -> Trace:
 
 @cache
 def native_load(mix: str, share: float, jobs: int, seed: int) -> float:
-    """The load at which native order meets this share: halved again and again, always from the same bracket."""
+    """The load at which native order meets this share, by bisection from a fixed bracket."""
     low, high = 0.05, 20.0
     for _ in range(9):
         middle = math.sqrt(low * high)
@@ -140,17 +140,17 @@ SCARCE = Experiment(
         Goal("points more met than native order where that meets 50 %", lambda by: _points(0.5, by), 26.0),
         Goal("per cent more met than native order where that meets 70 %", _more, 26.0),
         Goal("points more met than elasticflow",
-               lambda by: 100.0 * (by["deadline"]["met"] - by["elasticflow"]["met"]), 0.0),
+             lambda by: 100.0 * (by["deadline"]["met"] - by["elasticflow"]["met"]), 0.0),
         Goal("points more met than edf", lambda by: 100.0 * (by["deadline"]["met"] - by["edf"]["met"]), 0.0),
     ),
     analysis=(
-        "The bound lets every job start at the first submission and ignores nodes: a loose roof, never too low.",
+        "The bound lets every job start at the first submission and ignores nodes. It is loose, and never too low.",
         ("edf is strong where jobs differ much in length: short jobs have early deadlines, so that earliest deadline "
-         "first is nearly shortest job first. What it cannot do is give a job more than it asked for, or give one up."),
+         "first is nearly shortest job first. It cannot give a job more than it asked for, or give a job up."),
     ),
 )  # fmt: skip
 
-# ── enough for all ──────────────────────────────────────────────────────────────────────────────────────────
+# ── ample resources ─────────────────────────────────────────────────────────────────────────────────────────
 
 CORES = tuple(open_cluster("8x16cpu"))
 
@@ -175,7 +175,7 @@ def _ample(cell: Cell, seed: int, size: RunSize) -> Scenario:
 
 
 def _least(job: Job, allowed: float, nodes: Nodes) -> int:
-    """The fewest workers that are in time alone, start included."""
+    """The min workers with which the job alone is in time, start included."""
     return next(
         sum(counts)
         for counts in sizes(job)
@@ -184,7 +184,7 @@ def _least(job: Job, allowed: float, nodes: Nodes) -> int:
 
 
 def _when_free(windows: list[tuple[float, float]], submit: float, share: float, booked: float) -> float:
-    """The first moment from then on at which the windows that are open leave this share."""
+    """The first moment from `submit` on at which the open windows leave this share."""
     for moment in [submit, *sorted(end for end, _ in windows if end > submit)]:
         if sum(other for end, other in windows if end > moment) + share <= booked + 1e-9:
             return moment
@@ -214,9 +214,9 @@ AMPLE = Experiment(
         Goal("per cent use of what is allocated", lambda by: 100.0 * by["deadline"]["use"], 97.0),
     ),
     analysis=(
-        ("What is allocated and not used is the time in which gangs start and save; cores in which a gang trains count "
-         "as used however well it scales."),
-        ("In its fastest size a job is about three times as fast as in the asked-for one, so that what users asked for "
-         "cannot be in time where the deadline is nearer than that."),
+        ("Allocated and not used is the time in which gangs start and save. Cores of a gang that trains count as used, "
+         "however well it scales."),
+        ("In its fastest size a job is about three times as fast as in the asked-for one. So the asked-for size cannot "
+         "be in time where the deadline is nearer than that."),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Elastic: what sizes that follow the load, and places that follow the exchange, are worth to parameter-server jobs."""
+"""Elastic: what it is worth to parameter-server jobs that sizes follow the load and placements follow the exchange."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MEAN_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How users ask: servers and workers with weights, and the cores of each."""
+    """What users ask for: servers and workers with weights, and the cores of each."""
 
     asks: tuple[tuple[int, int, float], ...]
     cores: int = 2
     needs: float = 1.0
-    """Share of the cpu asked for that workers can use."""
+    """Share of the asked-for cpu that workers can use."""
     estimates: str = "oracle"
 
 
@@ -93,7 +93,7 @@ def _roles(asks: tuple[int, int, float], cores: int) -> tuple[Role, ...]:
 
 
 def _measure(case: Scenario, found: Outcome, baseline: Outcome) -> Figures:
-    """With the mixes that a target is about."""
+    """With a mark for the mixes that a goal is about."""
     return elastic_figures(case, found, baseline) | {mix: _in(mix, case) for mix in ("samples", "modest")}
 
 
@@ -123,7 +123,7 @@ def _in(mix: str, case: Scenario) -> float:
 
 
 def _only(mix: str, value: Measure) -> Measure:
-    """What a target measures in the cells of one mix, and nothing elsewhere."""
+    """What a goal measures in the cells of one mix; None in other cells."""
     return lambda by: value(by) if by["elastic"][mix] else None
 
 
@@ -142,7 +142,7 @@ STOCK = "kube-default"
 
 
 def entries(interval: float) -> tuple[Entry, ...]:
-    """With so many seconds between two changes of a job by optimus: what suits it best differs."""
+    """`interval`: seconds between two changes of a job by optimus; what suits it best differs."""
     return (
         Entry(STOCK, "kube-default", rigid=True), Entry("dragon", "dragon"),
         Entry("optimus", "optimus", {"interval": interval}),
@@ -189,17 +189,17 @@ ELASTIC = Experiment(
     "`mixed` has seven sizes, one job in five without servers. Lengths are lognormal with mean 1,800 s and sigma 1 at "
     "the asked-for size; load is asked-for core-seconds over what the cluster has until the last arrival. A start or "
     "growth costs 30 s, a save 10 s, a resize 1 s. optimus changes a job once a minute, which "
-    "suits it better here than its ten minutes. True estimates, save in the last mix, where nobody declares "
-    "anything and every policy has what jobs report.",
+    "suits it better here than its ten minutes. True estimates, except in the last mix: there no job declares "
+    "its time, and every policy has what jobs report.",
     main="elastic", baseline=STOCK, entries=entries(60.0),
     cells=_cells(LOADS, tuple(MIXES)), quick_cells=_cells((0.25, 1.5), ("samples", "modest")),
     full=RunSize(60, (1, 2, 3)), quick=RunSize(30, (1,), quick=True),
     make=_make, measure=_measure, bound=_bound, figures=FIGURES,
     targets=(
         Goal("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
-               at_least=False),
+             at_least=False),
         Goal("per cent lower mean completion than the stock operator, jobs as in the samples",
-               _only("samples", partial(less, "jct", STOCK)), 84.0),
+             _only("samples", partial(less, "jct", STOCK)), 84.0),
         Goal("per cent higher cpu use than the stock operator, modest requests", _only("modest", _more_use), 92.0),
         Goal("per cent lower mean completion than the stock operator", partial(less, "jct", STOCK), 0.0),
         Goal("per cent lower mean completion than dragon", partial(less, "jct", "dragon"), 0.0),
@@ -211,10 +211,10 @@ ELASTIC = Experiment(
         ("Both claims say up to, and not of the same run. Completion falls most where users ask for more than helps "
          "them and a queue forms (samples, at load 1 and above); cpu use rises most where they ask for little and "
          "nodes lie idle (modest, at load 0.5 and below). Each is measured in the cells of its own mix."),
-        ("More cpu in use is not the aim: with as many workers again a job computes more for each step. Where users "
+        ("More cpu in use is not the aim: with twice as many workers a job computes more for each step. Where users "
          "ask for too much, elastic does the same work with fewer cores, and uses less."),
-        ("dragon adds workers without servers, and by the measured speeds six models of eight are slower with four "
-         "workers on one server than with one: which is why it is slower than the stock operator in most cells."),
+        ("dragon adds workers without servers. By the measured speeds, six models of eight are slower with four "
+         "workers on one server than with one. So it is slower than the stock operator in most cells."),
         "The bound has every job in its fastest size and place from its submission on, gangs of any size on one node.",
     ),
 )  # fmt: skip

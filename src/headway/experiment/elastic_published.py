@@ -28,9 +28,9 @@ POLLUX, REALISTIC, PHILLY = "pollux, tuned requests", "pollux, untuned requests"
 FOLDERS = {POLLUX: "workloads", REALISTIC: "workloads-realistic"}
 CLUSTERS = {POLLUX: "16x4", REALISTIC: "16x4", PHILLY: "32x4"}
 WINDOW, FIRST, APART = 400, 30_000, 8_000
-"""Jobs of one window of Philly's log, where the first window begins, and rows from one window to the next."""
+"""Jobs in one window of Philly's log, the first row of the first window, and rows from one window to the next."""
 MOST_GPUS = 16
-"""What Philly's jobs may grow to; its own largest here are kept as they are."""
+"""The max workers of Philly's jobs; larger ones keep what they ask for."""
 
 
 @cache
@@ -88,15 +88,15 @@ ELASTIC_PUBLISHED = Experiment(
     ),
     targets=(
         Goal("mean completion as a multiple of the best of all others", partial(best_other, "jct"), 1.0, "{:.3f}",
-               at_least=False),
+             at_least=False),
         *(Goal(f"per cent lower mean completion than {label}", partial(less, "jct", label), 0.0)
           for label in (STOCK, "dragon", "optimus", "affinity only", "scaling only", "srtf")),
     ),
     analysis=(
-        ("srtf knows all lengths and stops jobs, which elastic never does, and keeps to what was asked for: it stands "
-         "here for what order alone is worth."),
-        ("What is soon done is preferred, and long jobs give way: the 99th percentile of dragon, which starts by "
-         "arrival and lets nobody pass, is lower."),
+        ("srtf knows all lengths, stops jobs, which elastic never does, and keeps the asked-for size. It shows what "
+         "order alone is worth."),
+        ("elastic prefers jobs that are nearly done, at the cost of long jobs. The 99th percentile of dragon, which "
+         "starts jobs strictly by arrival, is lower."),
         "One run per workload and window: intervals are over these.",
     ),
 )  # fmt: skip

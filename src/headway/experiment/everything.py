@@ -63,7 +63,7 @@ def to_clairvoyant(by: Mapping[str, Figures]) -> float | None:
 
 
 def _others(by: Mapping[str, Figures]) -> list[Figures]:
-    """All that had the same estimates and left no more jobs undone."""
+    """All with the same estimates that left no more jobs unfinished."""
     others = [figures for label, figures in by.items() if label != MAIN and not label.endswith("all-knowing")]
     return [figures for figures in others if figures["stuck"] <= by[MAIN]["stuck"]]
 
@@ -73,7 +73,7 @@ def to_best(by: Mapping[str, Figures]) -> float | None:
 
 
 def to_best_within_tail(by: Mapping[str, Figures]) -> float | None:
-    """Of those, only such whose 99th percentile is not above first-fit's."""
+    """Among those, only policies whose 99th percentile is not above first-fit's."""
     most = by[FIRST_FIT]["p99"] * (1.0 + 1e-9)
     return _over(by[MAIN]["jct"], min(figures["jct"] for figures in _others(by) if figures["p99"] <= most))
 
@@ -90,12 +90,12 @@ EVERYTHING = Experiment(
     name="everything",
     title="headway against all baselines on all published traces",
     about="What a composition should show: lowest mean completion time of all policies that learn from progress, near "
-    "to the best that an all-knowing one reaches, and a tail no worse than that of serving whoever fits.",
+    "to the best that an all-knowing one reaches, and a tail no worse than that of first-fit.",
     setup="Seventeen cells from eleven published collections, by a rule that was fixed beforehand "
-    "(docs/experiments.md). Nobody declares a duration; a job reports at most once a minute, and not before its "
-    "training time has grown by a tenth. Jobs that may be scaled (itp, elasticflow, pollux, sia) are so for policies "
-    "that choose sizes, and keep the asked-for size under the others. A start or growth costs 30 s, a save 10 s. "
-    "All-knowing policies are told true times and pay the same costs. headway was tuned on other parts and workloads.",
+    "(docs/experiments.md). No job declares a duration; a job reports at most once a minute, and not before its "
+    "training time has grown by a tenth. Jobs that may be scaled (itp, elasticflow, pollux, sia) are scaled by "
+    "policies that choose sizes, and keep the asked-for size under the others. A start or growth costs 30 s, a save 10 s. "
+    "All-knowing policies have true times and pay the same costs. headway was tuned on other parts and workloads.",
     main=MAIN, baseline=FIRST_FIT, entries=ENTRIES, cells=CELLS,
     quick_cells=tuple(cell for cell in CELLS if cell.mix in QUICK), full=RunSize(200, (1,)),
     quick=RunSize(60, (1,), quick=True), make=make, measure=_measure, bound=_bound,
@@ -108,18 +108,18 @@ EVERYTHING = Experiment(
     ),
     targets=(
         Goal("mean completion as a multiple of the best all-knowing of srtf and srsf", to_clairvoyant, 1.15, "{:.3f}",
-               at_least=False),
+             at_least=False),
         Goal("mean completion as a multiple of the best other with the same estimates", to_best, 1.0, "{:.3f}",
-               at_least=False),
+             at_least=False),
         Goal("the same among those whose 99th percentile is not above first-fit's", to_best_within_tail, 1.0,
-               "{:.3f}", at_least=False),
+             "{:.3f}", at_least=False),
         Goal("99th percentile as a multiple of first-fit's", to_first_fit, 1.0, "{:.3f}", at_least=False),
     ),
     analysis=(
-        ("Shortest-first and a short tail pull against each other: what srtf and srsf gain on the mean they take from "
-         "the longest jobs. Where their 99th percentile is above first-fit's, the third target compares with those "
-         "that keep to it."),
-        ("headway, all-knowing, is the same policy told true times: what lies between the two is what learning lengths "
-         "from progress costs."),
+        ("Shortest-first and a short tail conflict: what srtf and srsf gain on the mean, they take from the longest "
+         "jobs. Where their 99th percentile is above first-fit's, the third target compares with policies that stay "
+         "below it."),
+        ("headway, all-knowing, is the same policy with true times. The difference between the two is the cost of "
+         "learning lengths from progress."),
     ),
 )  # fmt: skip

@@ -1,12 +1,14 @@
 """The cells of `everything`: which part of which published trace, on how many nodes.
 
-The rule, fixed beforehand. Of a trace of more than 1,000 jobs the first third is for tuning; reported is a window of
-200 consecutive jobs from the rest, seed n being the n-th of ten places at equal distances. Of smaller traces the first
-200 are taken. Where jobs can be scaled it is 100, because sizing takes long. Where no published cluster goes with a
-trace, it has nodes of 8 GPUs, so many that they hold the cell's share (a half or a quarter) of what the window's jobs
-would use at the busiest moment if nobody waited, and never fewer than its widest job needs. Nobody declares how long a
-job takes. A job reports its steps; where a trace has none, a millionth of the job is a step. Models and steps that a
-trace has are known from the start, as its users know them.
+The rule was fixed beforehand. In a trace of more than 1,000 jobs, the first third is for tuning. Reported is a window
+of 200 consecutive jobs from the rest; seed n is the n-th of ten places at equal distances. From smaller traces the
+first 200 jobs are taken. Where jobs can be scaled it is 100, because sizing takes long.
+
+A trace without a published cluster gets nodes of 8 GPUs. They hold the cell's share (a half or a quarter) of what the
+window's jobs would use at the busiest moment if no job waited, and never less than the widest job needs.
+
+No job declares how long it takes. A job reports its steps; where a trace has none, a millionth of the job is a step.
+Models and steps that a trace has are known from the start, as users know them.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ REPORTS = Reports(seconds=60.0, growth=0.1)
 @dataclass(frozen=True, slots=True)
 class Source:
     file: str
-    """{} stands for the seed, where a trace has several workloads."""
+    """{} is the seed, where a trace has several workloads."""
     share: float = 0.5
-    """Of what its jobs would use at the busiest moment."""
+    """The share of what its jobs would use at the busiest moment."""
     cluster: str = ""
     """As published; empty means by share."""
     own_nodes: bool = False
-    """So many of the trace's own nodes as that takes."""
+    """Take as many of the trace's own nodes as that needs."""
 
 
 SOURCES: dict[str, Source] = {
@@ -106,9 +108,7 @@ def window(trace: Trace, seed: int, jobs: int, *, tuning: bool = False) -> Trace
 
 
 def blind(trace: Trace) -> Trace:
-    """The same jobs, of which nobody has declared how long they take, and none comes before another by its rank: most
-    of the policies that are compared know no ranks.
-    """
+    """The same jobs without declared times and priorities: most of the compared policies know no priorities."""
     truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
     known = (job for job in trace.jobs if truth[job.id] > 0)
     jobs = tuple(replace(job, seconds=None, priority=0, steps=job.steps or PARTS) for job in known)
@@ -136,14 +136,14 @@ def _nodes(trace: Trace, source: Source) -> tuple[Node, ...]:
 
 
 def busiest(trace: Trace, kind: str) -> int:
-    """What all jobs together would hold at most if every one started at once."""
+    """The max that all jobs together would hold if each started on submission."""
     changes = [(job.submit, _asks(job, kind)) for job in trace.jobs]
     changes += [(job.submit + (trace.work(job) or 0.0), -_asks(job, kind)) for job in trace.jobs]
     return int(max(accumulate(amount for _, amount in sorted(changes))))
 
 
 def _first_nodes(nodes: tuple[Node, ...], wanted: float) -> tuple[Node, ...]:
-    """Nodes spread over the trace's list, so that their mix is the list's."""
+    """Nodes at equal distances in the trace's list, so that their mix is that of the list."""
     whole = sum(dict(node.capacity).get(GPU_MILLI, 0) for node in nodes)
     step = max(1, int(whole / max(wanted, 1.0)))
     return nodes[::step]
@@ -154,7 +154,7 @@ def _asks(job: Job, kind: str) -> int:
 
 
 def _fits(job: Job, nodes: Nodes) -> bool:
-    """Whether the empty cluster holds it at its asked-for size: others would wait for ever under every policy."""
+    """Whether the empty cluster holds the job at its asked-for size. Others would wait for ever under every policy."""
     shape = shape_of(job, nodes)
     if shape.missing:
         return False

@@ -19,8 +19,9 @@ from headway.experiment.registry import EXPERIMENTS
 def run(
     experiment: Experiment, cells: Sequence[Cell], size: RunSize, processes: int, tell: Tell, kept: Kept | None = None
 ) -> list[Measurement]:
-    """Every cell with every seed, in the order of cells; a process gets whole cells. `tell` gets the share of runs that
-    are done. Runs that were kept are not repeated, and what is done is kept at once.
+    """Runs every cell with every seed; results are in the order of cells. `tell` gets the share of runs that are done.
+
+    Runs that were kept are not repeated, and each finished run is kept at once.
     """
     wanted = [(cell, seed) for cell in cells for seed in size.seeds]
     return perform_all(_measure, (experiment.name, size, kept), wanted, processes, _total(len(wanted), tell))
@@ -32,7 +33,7 @@ def _measure(of: tuple[str, RunSize, Kept | None], wanted: tuple[Cell, int], tel
 
 
 def _total(count: int, tell: Tell) -> Callable[[int, float], None]:
-    """From the shares of single cells to that of all."""
+    """From the share of one cell to the share of all."""
     shares = [0.0] * count
 
     def told(number: int, share: float) -> None:
@@ -69,7 +70,7 @@ def _cell(experiment: Experiment, cell: Cell, found: Sequence[Measurement]) -> d
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean over seeds and its 95 % interval by bootstrap; None where nothing is known."""
+    """Mean over seeds and its 95 % interval by bootstrap; None where no value is known."""
     known = np.array([value for value in values if not math.isnan(value)])
     if not len(known):
         return {"mean": None, "ci": None}
@@ -77,7 +78,7 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _of_seeds(target: Goal, found: Sequence[Measurement]) -> float | None:
-    """What the target measures, from this cell's figures averaged over seeds."""
+    """The goal's value in this cell, from figures averaged over seeds."""
     labels = found[0].figures
     mean = {label: _mean([one.figures[label] for one in found]) for label in labels}
     value = target.measure(mean)
@@ -106,7 +107,7 @@ def _target(experiment: Experiment, target: Goal, cells: Sequence[Mapping[str, A
 
 
 def _headline(experiment: Experiment, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The cell in the middle by the first figure of the main policy."""
+    """The median cell by the first figure of the main policy."""
     first = experiment.figures[0].name
     known = [cell for cell in cells if cell["policies"][experiment.main][first]["mean"] is not None]
     ordered = sorted(known, key=lambda cell: cell["policies"][experiment.main][first]["mean"])

@@ -1,7 +1,7 @@
-"""Finished runs, kept in the user's cache folder: an experiment that was ended goes on where it was.
+"""Finished runs, kept in the user's cache folder: an interrupted experiment continues where it stopped.
 
-One file for each cell, seed and policy. Its name is a digest of all that the run depends on: Headway's own source, the
-jobs and nodes, the policy with its settings, the seed. Whatever changes, what was kept before is not taken for it.
+There is one file for each cell, seed and policy. Its name is a digest of everything that the run depends on: Headway's
+source, the jobs and nodes, the policy with its settings, the seed. After any change, the run is made again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headway.record.results import Outcome
 PARTS = ("compare", "core", "cycle", "estimates", "experiment", "jobspec", "policies", "record", "sim", "workload")
 """Packages that a run depends on."""
 OLD = 30 * 86_400.0
-"""Seconds after which the runs of another source are thrown away."""
+"""Seconds after which the runs of another version are deleted."""
 _COLUMNS = ("completion", "wait", "slowdown")
 
 
@@ -40,10 +40,10 @@ class Kept:
 
     folder: Path
     fresh: bool = False
-    """Nothing that was kept before is taken; what is done now is kept."""
+    """Earlier runs are not used; new runs are kept."""
 
     def get(self, key: str) -> Outcome | None:
-        """What was kept; None where there is nothing, or nothing that can be read."""
+        """The kept run; None if there is none that can be read."""
         if self.fresh:
             return None
         try:
@@ -54,7 +54,7 @@ class Kept:
             return None
 
     def put(self, key: str, found: Outcome) -> None:
-        """Whole or not at all, also when it is killed meanwhile; not at all where the folder takes no more."""
+        """Writes the whole run or nothing, even if the process is killed; nothing if the folder cannot be written."""
         said: dict[str, Any] = {"name": found.name, "seed": found.seed, "result": found.result}
         said |= {name: getattr(found, name).tolist() for name in _COLUMNS}
         file = self._file(key)
@@ -69,7 +69,7 @@ class Kept:
 
 
 def kept(*, fresh: bool = False) -> Kept:
-    """In the user's cache folder, from which what other versions kept long ago is thrown away."""
+    """The user's cache folder. Old runs of other versions are deleted from it."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     found = Kept(Path(base) / "headway" / "experiments", fresh)
     (found.folder / source()[:16]).mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def kept(*, fresh: bool = False) -> Kept:
 
 
 def key_of(of: tuple[str, Cell, RunSize], case: Scenario, entry: Entry, seed: int) -> str:
-    """`of`: the experiment's name, the cell and how much is run; which seeds besides this one is no matter."""
+    """`of`: the experiment's name, the cell and how much is run. Other seeds do not matter."""
     name, cell, size = of
     told = (name, cell, size.jobs, size.quick, seed, entry.label, entry.policy, sorted(entry.settings.items()),
             entry.rigid, entry.estimates, content(case))  # fmt: skip
@@ -88,7 +88,7 @@ def key_of(of: tuple[str, Cell, RunSize], case: Scenario, entry: Entry, seed: in
 
 
 def content(case: Scenario) -> str:
-    """A digest of who arrives, how long each takes, and where."""
+    """A digest of the jobs, how long each takes, and the nodes."""
     told = sha256(repr((case.estimates, case.nodes)).encode())
     for job in case.trace.jobs:
         told.update(repr((job, case.trace.work(job))).encode())
@@ -97,7 +97,7 @@ def content(case: Scenario) -> str:
 
 @cache
 def source() -> str:
-    """A digest of the code that runs depend on, and of what it runs on."""
+    """A digest of the code that runs depend on, and of the versions of Python and numpy."""
     told = sha256(repr((sys.version_info[:3], np.__version__)).encode())
     root = Path(headway.__file__).parent
     for file in sorted(file for part in PARTS for file in (root / part).rglob("*.py")):

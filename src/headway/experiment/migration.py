@@ -73,16 +73,16 @@ def _better(by: Mapping[str, Figures]) -> float:
 FIGURES = (
     Figure("jct", "mean completion", "{:,.0f} s"),
     Figure("saved", "sooner", "{:+.1f} %", more_is_better=True, about="Mean completion, against no migration."),
-    Figure("p95", "95 %", "{:,.0f} s", about="Completion time that 95 % of jobs keep."),
+    Figure("p95", "95 %", "{:,.0f} s", about="95th percentile of completion time."),
     Figure("makespan", "last end", "{:,.0f} s", about="From the first submission."),
     Figure("earlier", "earlier", "{:+.1f} %", more_is_better=True, about="Last end, against that without migration."),
-    Figure("one", "one job", "{:+.1f} %", more_is_better=True, about="What the job that gains most gains."),
+    Figure("one", "one job", "{:+.1f} %", more_is_better=True, about="The gain of the job that gains most."),
     Figure("bound", "of the bound", "{:.0%}", more_is_better=True,
            about="Mean time saved as a share of what the bound would save."),
     Figure("even", "to even sharing", "{:.2f}",
            about="Mean completion as a multiple of that if all jobs shared all nodes as one, evenly, at no cost."),
     Figure("queued", "to queueing", "{:.2f}",
-           about="The same of jobs that wait for a node each, first come, first served, instead of sharing."),
+           about="As a multiple of that if jobs waited for a node each, first come, first served, instead of sharing."),
     Figure("worse", "slower", "{:.1%}", about="Share of jobs that take longer than without migration."),
     Figure("pays", "by", "{:,.0f} s", about="How much longer these take, mean."),
     Figure("early", "of the first", "{:.0%}", about="Share slower of the third that came first."),
@@ -106,8 +106,8 @@ MIGRATION = Experiment(
     "that is known of them is learnt from that. A start takes 5 s and a save 5 s. As published: the first 7 arrivals "
     "to the second, later gaps drawn from theirs (27.8 s in the mean), 820 to 1,620 core-seconds each. Grid: Poisson "
     "arrivals, 1,000 core-seconds in the mean, of like lengths, mixed (1 to 7) or heavy-tailed (lognormal). Speed is "
-    "in proportion to cpu, save of sublinear jobs, of which 8 cores are worth 4.5 times one; nobody is told. Without "
-    "migration jobs are spread by number; moves only does the same and moves.",
+    "in proportion to cpu, except for sublinear jobs: to them 8 cores are worth 4.5 times one, and no policy is told. "
+    "Without migration jobs are spread by number; moves only does the same and moves.",
     main=MAIN, baseline=NONE,
     entries=(
         Entry(NONE, "spread"), Entry("balanced", "balanced"), Entry("flowcon-like", "flowcon"),
@@ -126,14 +126,14 @@ MIGRATION = Experiment(
         Goal("per cent of jobs slower than without", lambda by: 100.0 * by[MAIN]["worse"], 10.0, at_least=False),
     ),
     analysis=(
-        ("A node with a job on it is busy, however many share it. So moves save time only where a node stands idle: "
-         "the last end can be earlier by no more than the bound tells; where that is less than 24.7 %, no policy can "
+        ("A node with a job on it is busy, however many jobs share it. So moves save time only where a node is idle: "
+         "the last end can be earlier by no more than the bound says. Where that is less than 24.7 %, no policy can "
          "reach it on this cluster."),
-        ("What else moves can do is to choose who shares with whom. Balancing alone gains little, as even sharing of "
-         "the whole cluster at no cost shows. Most of the gain comes from sharing unevenly in time: newcomers crowd "
-         "one node, and jobs that have learnt most leave it for nodes where they are few and soon done."),
-        ("Much of that gain is had without moving anybody where jobs do not share but wait for a node each, as long as "
-         "they are of like lengths and can use a node; where lengths differ or jobs are narrow, queueing loses."),
+        ("Moves can also choose which jobs share a node. Balancing alone gains little, as even sharing of the whole "
+         "cluster at no cost shows. Most of the gain comes from sharing unevenly in time: new jobs crowd one node, and "
+         "jobs that have learnt most leave it for nodes with few jobs, where they are soon done."),
+        ("Queueing gives much of that gain without any move: jobs do not share but wait for a node each. This holds as "
+         "long as jobs are of like lengths and can use a node. Where lengths differ or jobs are narrow, it loses."),
         ("The bound lets any job use the whole cluster up to its limit, shortest first, at no cost: a loose floor."),
         "Loss curves of the models are assumed shapes.",
     ),

@@ -1,4 +1,4 @@
-"""An experiment as one self-contained page: what was claimed, what came of it, and the whole grid."""
+"""An experiment as one self-contained page: the claim, the result, and the whole grid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str
     seeds = f"{jobs}, seeds {', '.join(map(str, result['seeds']))}"
     parts = [
         f"<p>{escape(result['about'])}</p><p>{escape(result['setup'])}</p>",
-        "<h2>What was to be reached</h2>" + _targets(result),
+        "<h2>Targets</h2>" + _targets(result),
         "<h2>The whole grid</h2>" + "".join(_cell(experiment, cell) for cell in result["cells"]),
         "<h2>How to read it</h2>" + _notes(experiment, result),
         f"<h2>To reproduce</h2><pre><code>{escape(command)}</code></pre>" + _figures(result),
@@ -39,7 +39,7 @@ def page(experiment: Experiment, result: Mapping[str, Any], command: str) -> str
 
 
 def value_of(figure: Figure, spread: Mapping[str, Any]) -> tuple[str, str]:
-    """A figure and its interval, in words."""
+    """A figure and its interval, as text."""
     mean, ci = spread["mean"], spread["ci"]
     if mean is None:
         return "", ""
@@ -89,7 +89,10 @@ def _cell(experiment: Experiment, cell: Mapping[str, Any]) -> str:
 
 def _notes(experiment: Experiment, result: Mapping[str, Any]) -> str:
     told = [f"{figure.title}: {figure.about}" for figure in experiment.figures if figure.about]
-    told += [*result["analysis"], "Small print: 95 % interval, bootstrap over seeds. Median cell: of the targets'."]
+    told += [
+        *result["analysis"],
+        "Small print: 95 % interval, bootstrap over seeds. Median cell: the median over cells of a target's value.",
+    ]
     return "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in told) + "</ul>"
 
 

@@ -1,4 +1,4 @@
-"""Runs of one cell with one seed: every policy on the same jobs, and the bound. What was kept is not run again."""
+"""Runs of one cell with one seed: every policy on the same jobs, and the bound. Kept runs are not repeated."""
 
 from __future__ import annotations
 

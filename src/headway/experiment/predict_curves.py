@@ -19,7 +19,7 @@ TARGETS: Mapping[str, float] = {
 }  # fmt: skip
 """The quality at which a benchmark stops, by name; a later round may have another."""
 POLLUX_SHARE = 0.98
-"""Pollux's curves run for a number of epochs. Their target here: so much of the way from first value to best."""
+"""Pollux's curves run for a number of epochs. Their target here is this share of the way from first to best value."""
 
 
 def read_ways(folder: Path) -> list[Way]:
@@ -28,7 +28,7 @@ def read_ways(folder: Path) -> list[Way]:
 
 
 def made_up_ways(seed: int) -> list[Way]:
-    """Six models of different shape, twelve runs each, for where there are no traces."""
+    """Six synthetic models of different shape, twelve runs each, for use without traces."""
     chance = random.Random(seed)  # noqa: S311  a simulation, not a secret
     shapes: dict[str, Callable[[float], float]] = {
         "inverse": lambda u: 1.0 - 1.0 / (1.0 + 12.0 * u),
@@ -104,8 +104,8 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 def _number(path: Path, row: Mapping[str, str], field: str) -> float:
     text = row.get(field)
     if text is None:
-        raise UserError(f"{path}: field {field}: there is no such column")
+        raise UserError(f"{path}: field {field}: the column is missing")
     try:
         return float(text) if text else math.nan
     except ValueError as error:
-        raise UserError(f"{path}: field {field}: a number is needed, not {text!r}") from error
+        raise UserError(f"{path}: field {field}: must be a number, is {text!r}") from error

@@ -1,7 +1,7 @@
-"""How well remaining time is known of jobs that tell their total of steps, while they and their neighbours change size.
+"""How good estimates of remaining time are for jobs with known total steps, while jobs and neighbours change size.
 
-A cluster in virtual time whose truth no estimator sees: speeds as published or fitted, neighbours that slow each other
-down, a restless policy that resizes jobs at random, and reports that come late, get lost or lie off by some steps.
+The study runs a cluster in virtual time whose truth no estimator sees. Speeds are published or fitted, neighbours slow
+each other down, a restless policy resizes jobs at random, and reports are late, lost or off by some steps.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from headway.sim.world import Costs, Reports, World
 
 REPORT_SECONDS = 5.0
 RESIZE_CHANCE = 0.15
-"""That one running job is resized, whenever jobs report."""
+"""The chance that one running job is resized, whenever jobs report."""
 LATE = 0.15
 """Standard deviation of how late or early a report is, as a share of the time between two."""
 LOST = 0.05
 NEIGHBOUR_LOSS = 0.3
 METHODS = ("headway", "linear", "recent")
-"""Ours; a line from the first report to the newest; the speed of the last half minute (the book `linear`)."""
+"""Headway's; a line from the first report to the newest; the speed of the last half minute (the book `linear`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Seen:
     share: float
     now: float
     true: float
-    """Seconds left were everything to stay as it is."""
+    """Seconds left if everything stays as it is."""
     left: tuple[float, ...]
-    """By method; not a number where it has no answer."""
+    """By method; NaN where it has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class StepErrors:
     """By share of the job done and method, in the order of SHARES and METHODS."""
 
     as_it_is: tuple[tuple[Error, ...], ...]
-    """Against what would be left if nothing changed any more."""
+    """Against what is left if nothing changes any more."""
     as_it_came: tuple[tuple[Error, ...], ...]
-    """Against what was left in the end, with all resizes, neighbours and stops that were still to come."""
+    """Against what was left in the end, with all later resizes, neighbours and stops."""
     jobs: int
     resizes: int
 
@@ -121,7 +121,7 @@ _SERVED = ("resnet-50", "vgg-16", "resnext-110", "inception-bn", "seq2seq", "cnn
 def _look(
     cluster: SimCluster, snapshot: Snapshot, books: tuple[ProgressBook, LinearBook], next_share: dict[JobId, int]
 ) -> list[Seen]:
-    """Of every job that has just passed one of the shares: the truth and what each method says."""
+    """For every job that has just passed one of the shares: the truth and what each method says."""
     truth = cluster.truth(snapshot)
     total = cluster.work.total[: snapshot.jobs.count]
     done = 1.0 - np.array([cluster.work.left_at(row, snapshot.now) for row in range(snapshot.jobs.count)]) / total
@@ -169,7 +169,7 @@ def _errors(seen: list[Seen]) -> tuple[tuple[Error, ...], ...]:
 
 @dataclass(slots=True)
 class Restless:
-    """First that fits, and now and then one running job gains or loses a worker or two."""
+    """first-fit, but from time to time one running job gains or loses a worker or two."""
 
     chance: random.Random
     resizes: int = 0
@@ -203,7 +203,7 @@ def _room(snapshot: Snapshot, placement: Placement, number: int, row: int) -> li
 
 @dataclass(slots=True)
 class Noise:
-    """Makes reports what they are in life."""
+    """Makes reports late, lost and inexact, as real ones are."""
 
     chance: random.Random
     before: dict[JobId, Sample] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""ElasticFlow's own two traces, with its own measured throughputs, beside what its own simulator meets on them.
+"""ElasticFlow's two traces with its measured throughputs, next to what its own simulator meets on them.
 
 The traces are not part of Headway. HEADWAY_TRACES names the folder that has `elasticflow/` with the csv files and the
-tables `throughputs_T4` and `throughputs_A100`, as their authors published them.
+tables `throughputs_T4` and `throughputs_A100`, as published.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Published:
     cluster: str
     table: str
     met: int
-    """By ElasticFlow's simulator, as it prints it."""
+    """Deadlines met, as ElasticFlow's simulator prints it."""
 
 
 TRACES = {
@@ -45,9 +45,9 @@ TRACES = {
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSpeeds:
-    """Iterations per second by number of workers, as measured: more may be slower.
+    """Measured iterations per second by number of workers. More workers may be slower.
 
-    Between two measured numbers the smaller one counts. The published durations are the steps at these speeds.
+    Between two measured numbers, the smaller one counts. The published durations are the steps at these speeds.
     """
 
     points: Mapping[int, float]
@@ -67,7 +67,7 @@ def folder_of(name: str) -> Path:
 
 @cache
 def _profiles(table: Path) -> dict[str, Profile]:
-    """By model and batch, as jobs are named here."""
+    """By model and batch, as the jobs' models are named here."""
     profiles = {}
     for path in sorted(table.glob("*.csv")):
         with path.open(newline="") as file:
@@ -78,7 +78,7 @@ def _profiles(table: Path) -> dict[str, Profile]:
     return profiles
 
 
-def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a trace is as it is
+def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a trace has no seed
     one = TRACES[cell.mix]
     folder = folder_of("elasticflow")
     path, profiles = folder / one.file, _profiles(folder / one.table)
@@ -96,10 +96,10 @@ def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a 
 
 
 def _sized(job: Job, profiles: Mapping[str, Profile]) -> Job:
-    """With the numbers of workers that were measured."""
+    """The job with the numbers of workers that were measured."""
     profile, role = profiles.get(job.model), job.roles[0]
     if profile is None or not isinstance(profile.form, MeasuredSpeeds):
-        raise UserError(f"job {job.id}: there is no throughput of {job.model} in the tables")
+        raise UserError(f"job {job.id}: the tables have no throughput for {job.model}")
     counts = sorted(profile.form.points)
     asked = max(role.replicas, counts[0])
     bounds = replace(role, replicas=asked, least=min(counts[0], asked), most=max(counts[-1], asked))
@@ -136,7 +136,7 @@ PEER = Experiment(
         Goal("jobs in time beyond ElasticFlow's own simulator", lambda by: by["deadline"]["peer"], 0.0, "{:+.0f}"),
     ),
     analysis=(
-        "ElasticFlow turns jobs away that it cannot serve; here they run in the end, late, and count as missed.",
-        "One run per trace: there is nothing random in it, so that there is no interval.",
+        "ElasticFlow rejects jobs that it cannot serve. Here they run late in the end and count as missed.",
+        "One run per trace: nothing is random, so there is no interval.",
     ),
 )  # fmt: skip

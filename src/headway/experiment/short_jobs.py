@@ -1,4 +1,4 @@
-"""Short training jobs without cpu limits that share nodes, after SpeCon's set-up, and what nobody can beat.
+"""Short training jobs without cpu limits that share nodes, after SpeCon's set-up, and what no policy can beat.
 
 Published: 4 workers, short jobs, the first arrivals to the second, a mean completion time of 596 s under the native
 scheduler. Not published: how long each job takes alone. Works are drawn so that plain spreading gives about that mean.
@@ -28,26 +28,26 @@ NODES = tuple(open_cluster("4x8cpu,64Gi"))
 CORES = 32.0
 OWN = "as published"
 FIRST = (25.0, 43.0, 50.0, 65.0, 86.0, 142.0, 192.0)
-"""Seconds at which the first jobs of the published script arrive; further gaps are drawn from theirs."""
+"""Seconds at which the first jobs of the published script arrive; later gaps are drawn from these gaps."""
 OWN_WORK = (820.0, 1620.0)
 """Core-seconds."""
 MEAN_WORK = 1000.0
 REQUEST = 100
-"""Thousandths of a core: what the native scheduler counts where a pod asks for nothing."""
+"""Thousandths of a core: what the native scheduler counts for a pod that asks for nothing."""
 STEPS = 1000
 START = 5.0
-"""Seconds that a start takes; a save takes as long, so that a move takes twice that."""
+"""Seconds that a start takes. A save takes as long, so a move takes twice that."""
 CURVES = {
     "vae": (Curve(30.0, 1.0, 0.3), 512), "mnist": (Curve(60.0, 1.0, 0.1), 256),
     "lstm-cfc": (Curve(15.0, 1.0, 0.2), 1024), "lstm-crf": (Curve(9.0, 1.0, 0.2), 1024),
     "bi-rnn": (Curve(22.0, 1.0, 0.1), 768), "gru": (Curve(12.0, 1.0, 0.15), 768),
 }  # fmt: skip
-"""By model: its loss over the share of training done, and MiB that it asks for. Shapes are assumed: fast to slow."""
+"""By model: its loss over the share of training done, and the MiB it asks for. The shapes are assumed, fast to slow."""
 _FORM = AllReduce(compute=1.0, local=0.0, local_more=0.0, cross=0.0, cross_more=0.0)
 PROFILES = {model: Profile(form=_FORM, curve=curve) for model, (curve, _) in CURVES.items()}
 MIXES = ("alike", "mixed", "heavy-tailed", "narrow", "sublinear")
-"""How lengths are distributed. Narrow jobs use 3 of a node's 8 cores at most, all others whatever there is. Of
-sublinear ones 8 cores are worth 4.5 times one, and nobody is told."""
+"""How lengths are distributed. Narrow jobs use at most 3 of a node's 8 cores, all others all there are. To sublinear
+jobs 8 cores are worth 4.5 times one, which no policy is told."""
 SUBLINEAR = 0.988
 
 
@@ -67,7 +67,7 @@ def short_jobs(cell: Cell, seed: int, count: int) -> Scenario:
 
 
 def parallel(name: str) -> float:
-    """Share of the work that more cpu speeds up, by the name of a cell."""
+    """Share of the work that more cpu speeds up, by a cell's name."""
     return SUBLINEAR if name.endswith("sublinear") else 1.0
 
 
@@ -99,7 +99,7 @@ def _world(trace: Trace, seed: int) -> World:
 
 
 def best_possible(case: Scenario) -> Floor:
-    """No policy can beat it, not even one that could divide cpu as it likes, at no cost and knowing everything."""
+    """No policy can beat it, not even a clairvoyant one that divides cpu freely at no cost."""
     nodes = Nodes.of(case.nodes)
     needs = []
     for job, work, claim in _works(case):
@@ -133,7 +133,7 @@ def even_sharing(case: Scenario) -> tuple[float, float]:
 
 
 def queued(case: Scenario) -> float:
-    """Mean completion time if nobody shared: first come, first served, a node to a job, a start included."""
+    """Mean completion time without sharing: first come, first served, one node per job, start included."""
     free, total = [0.0] * len(case.nodes), 0.0
     for job, work, claim in _works(case):
         alone = claim.speed(claim.limit, parallel(case.trace.name))
@@ -144,7 +144,7 @@ def queued(case: Scenario) -> float:
 
 
 def _works(case: Scenario) -> list[tuple[Job, float, Claim]]:
-    """In order of submission: the job, thousandths of a core times seconds, and what it can use at once."""
+    """In order of submission: the job, its work in thousandths of a core times seconds, and what it can use at once."""
     return [
         (job, (case.trace.work(job) or 0.0) * REQUEST, Claim(REQUEST, dict(job.roles[0].limit)[CPU]))
         for job in case.trace.jobs
