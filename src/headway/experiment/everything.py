@@ -94,8 +94,9 @@ EVERYTHING = Experiment(
     setup="Seventeen cells from eleven published collections, by a rule that was fixed beforehand "
     "(docs/experiments.md). No job declares a duration; a job reports at most once a minute, and not before its "
     "training time has grown by a tenth. Jobs that may be scaled (itp, elasticflow, pollux, sia) are scaled by "
-    "policies that choose sizes, and keep the asked-for size under the others. A start or growth costs 30 s, a save 10 s. "
-    "All-knowing policies have true times and pay the same costs. headway was tuned on other parts and workloads.",
+    "policies that choose sizes, and keep the asked-for size under the others. A start or growth costs 30 s, a save "
+    "10 s. All-knowing policies have true times and pay the same costs. headway was tuned on other parts and "
+    "workloads.",
     main=MAIN, baseline=FIRST_FIT, entries=ENTRIES, cells=CELLS,
     quick_cells=tuple(cell for cell in CELLS if cell.mix in QUICK), full=RunSize(200, (1,)),
     quick=RunSize(60, (1,), quick=True), make=make, measure=_measure, bound=_bound,
