@@ -18,7 +18,7 @@ from headway.core.policy import Policy
 from headway.core.quantity import QuantityError, parse
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
-from headway.estimates.oracle import Progress
+from headway.estimates.progress import ProgressBook
 from headway.policies.admit import with_queues
 from headway.policies.queues import Queue
 from headway.policies.registry import POLICIES, settings_of
@@ -123,7 +123,7 @@ def _own_policy(name: str, settings: Sequence[str]) -> Policy:
 
 def after(book: Book, log: Path | None) -> Book:
     """The book with what jobs of an earlier run have shown, where that run left a log that is quick to read."""
-    if not isinstance(book, Progress) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
+    if not isinstance(book, ProgressBook) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
         return book
     return remembered(snapshots(log))
 

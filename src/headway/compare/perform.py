@@ -21,7 +21,8 @@ from headway.core.policy import Policy
 from headway.cycle.loop import Book, run
 from headway.cycle.resume import resume
 from headway.estimates.models.scaling import plain_speed
-from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
+from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, Truth
+from headway.estimates.progress import ProgressBook
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
@@ -109,15 +110,15 @@ def make_book(estimates: str, truth: Truth | None = None, speed: Callable[[Job, 
         case "oracle":
             if truth is None:
                 raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return Oracle(truth, speed)
+            return OracleBook(truth, speed)
         case "declared":
-            return Declared()
+            return DeclaredBook()
         case "progress":
-            return Progress()
+            return ProgressBook()
         case "linear":
-            return Linear()
+            return LinearBook()
         case "none":
-            return Nothing()
+            return NoEstimates()
     raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
 
 
