@@ -8,7 +8,7 @@ import time
 import pytest
 from scheduling import HERE, TRAINING, run_headway
 
-from headway.lab.api import ApiError
+from headway.lab.api import LabApiError
 from headway.record.lines import CycleLine
 from headway.record.log import read
 
@@ -224,5 +224,5 @@ def test_the_api_server_refuses_a_target_that_says_too_much_or_too_little(schedu
         "apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "bad"},
         "spec": {"roles": {"worker": {}}, "target": target},
     }  # fmt: skip
-    with pytest.raises(ApiError, match="target"):
+    with pytest.raises(LabApiError, match="target"):
         schedule.lab.api.post(TRAINING.format(schedule.namespace), job)

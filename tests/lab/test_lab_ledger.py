@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from headway.core.node import Node, Nodes
-from headway.lab.ledger import Ledger, Member, parse_gang
+from headway.lab.ledger import Member, WorkLedger, parse_gang
 
 NODES = Nodes.of([Node(name=f"n{number}", capacity=(("cpu", 8000), ("gpu", 4))) for number in range(3)])
 
 
-def a_ledger(loss: float = 0.0) -> Ledger:
+def a_ledger(loss: float = 0.0) -> WorkLedger:
     """Speed is the share of the asked-for replicas that run."""
 
     def speed(job, placement, nodes):
         return placement.width() / job.replicas
 
-    ledger = Ledger(NODES, speed, loss)
+    ledger = WorkLedger(NODES, speed, loss)
     ledger.advance(100.0)
     return ledger
 
 
-def join(ledger: Ledger, job: str, pod: str, node: int, gang: str = "worker=2", role: str = "worker") -> None:
+def join(ledger: WorkLedger, job: str, pod: str, node: int, gang: str = "worker=2", role: str = "worker") -> None:
     ledger.join(job, pod, Member(role, node, 1), seconds=10.0, roles=parse_gang(gang, role))
 
 

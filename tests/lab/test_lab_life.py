@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from headway.lab import Lab, LabError, Unavailable, packages, places, process, state
-from headway.lab.api import Api, ApiError
+from headway.lab.api import Api, LabApiError
 
 pytestmark = pytest.mark.lab
 
@@ -63,7 +63,7 @@ def bridges(one: state.LabState) -> list[str]:
 def test_the_api_answers_only_with_a_certificate(control_plane):
     assert control_plane.api.get("/version")["gitVersion"] == "v1.36.3"
     stranger = Api(control_plane.url, ssl.create_default_context(cafile=str(control_plane.ca)))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(LabApiError) as refused:
         stranger.get("/api/v1/nodes")
     assert refused.value.status == 403
     distrustful = Api(control_plane.url, ssl.create_default_context())

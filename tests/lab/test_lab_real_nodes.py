@@ -9,7 +9,7 @@ import time
 import pytest
 
 from headway.lab import Lab
-from headway.lab.api import STRATEGIC_PATCH, ApiError
+from headway.lab.api import STRATEGIC_PATCH, LabApiError
 
 pytestmark = pytest.mark.lab
 
@@ -157,7 +157,7 @@ def test_a_node_may_not_touch_another_nodes_object(lab):
     as_kubelet = Api(lab.url, context)
     patch = {"metadata": {"labels": {"tried": "it"}}}
     as_kubelet.patch("/api/v1/nodes/node-1", patch)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(LabApiError) as refused:
         as_kubelet.patch("/api/v1/nodes/node-2", patch)
     assert refused.value.status == 403
     as_kubelet.close()

@@ -22,7 +22,7 @@ KEPT_SECONDS = 10.0
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
-class ApiError(LabError):
+class LabApiError(LabError):
     """The API server answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -52,7 +52,7 @@ class Api:
         return self.request("DELETE", path, body)
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
-        """The decoded answer (text where it is not JSON); raises `ApiError`, or `OSError` if none comes."""
+        """The decoded answer (text where it is not JSON); raises `LabApiError`, or `OSError` if none comes."""
         data = None if body is None else json.dumps(body).encode()
         was_kept = "connection" in self._local.__dict__
         try:
@@ -67,7 +67,7 @@ class Api:
         answer = json.loads(text) if is_json else text
         if response.status >= 400:
             message = answer.get("message", text) if isinstance(answer, dict) else text
-            raise ApiError(response.status, message)
+            raise LabApiError(response.status, message)
         return answer
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class KeyPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CertificateSubject:
     """Who a certificate is for: Kubernetes reads the common name as the user and organisations as groups."""
 
     name: str
@@ -57,7 +57,7 @@ class Authority:
     def certificate(self) -> Path:
         return self.pair.certificate
 
-    def issue(self, stem: str, subject: Subject) -> KeyPair:
+    def issue(self, stem: str, subject: CertificateSubject) -> KeyPair:
         key = _elliptic()
         names = [x509.NameAttribute(NameOID.COMMON_NAME, subject.name)]
         names += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in subject.groups]

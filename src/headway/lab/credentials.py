@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.lab.api import write_kubeconfig
-from headway.lab.certificates import Authority, KeyPair, Subject, signing_key
+from headway.lab.certificates import Authority, CertificateSubject, KeyPair, signing_key
 from headway.lab.state import LOOPBACK, LabState
 
 API_NAMES = (
@@ -20,12 +20,12 @@ API_NAMES = (
     "kubernetes.default.svc.cluster.local",
 )
 COMPONENTS = {
-    "admin": Subject(name="headway-lab-admin", groups=("system:masters",)),
-    "kube-controller-manager": Subject(name="system:kube-controller-manager"),
-    "kube-scheduler": Subject(name="system:kube-scheduler"),
-    "coredns": Subject(name="headway-lab-coredns"),
-    "operators": Subject(name="headway-lab-operators", groups=("system:masters",)),
-    "kwok": Subject(name="kwok", groups=("system:masters",)),
+    "admin": CertificateSubject(name="headway-lab-admin", groups=("system:masters",)),
+    "kube-controller-manager": CertificateSubject(name="system:kube-controller-manager"),
+    "kube-scheduler": CertificateSubject(name="system:kube-scheduler"),
+    "coredns": CertificateSubject(name="headway-lab-coredns"),
+    "operators": CertificateSubject(name="headway-lab-operators", groups=("system:masters",)),
+    "kwok": CertificateSubject(name="kwok", groups=("system:masters",)),
 }
 
 
@@ -57,16 +57,16 @@ def of(state: LabState) -> Credentials:
 def make(state: LabState) -> Credentials:
     made = of(state)
     etcd = Authority(made.etcd, "headway-lab-etcd")
-    etcd.issue("server", Subject(name="etcd", hosts=(LOOPBACK, "localhost")))
-    etcd.issue("client", Subject(name="kube-apiserver"))
+    etcd.issue("server", CertificateSubject(name="etcd", hosts=(LOOPBACK, "localhost")))
+    etcd.issue("client", CertificateSubject(name="kube-apiserver"))
     authority = Authority(made.folder, "headway-lab")
     hosts = [LOOPBACK, *API_NAMES]
     if state.network is not None:
         hosts += [state.network.api_address, state.network.gateway(1)]
     else:
         hosts.append("10.255.0.1")
-    authority.issue("kube-apiserver", Subject(name="kube-apiserver", hosts=hosts))
-    authority.issue("apiserver-to-kubelet", Subject(name="kube-apiserver", groups=("system:masters",)))
+    authority.issue("kube-apiserver", CertificateSubject(name="kube-apiserver", hosts=hosts))
+    authority.issue("apiserver-to-kubelet", CertificateSubject(name="kube-apiserver", groups=("system:masters",)))
     signing_key(made.folder, "service-accounts")
     for stem, subject in COMPONENTS.items():
         pair = authority.issue(stem, subject)
@@ -81,7 +81,7 @@ def _make_kubelet(state: LabState, authority: Authority, number: int) -> None:
     assert state.network is not None
     node = f"node-{number}"
     user = f"system:node:{node}"
-    client = authority.issue(f"kubelet-{number}", Subject(name=user, groups=("system:nodes",)))
+    client = authority.issue(f"kubelet-{number}", CertificateSubject(name=user, groups=("system:nodes",)))
     write_kubeconfig(of(state).kubeconfig(f"kubelet-{number}"), state.url, authority.certificate, client)
     hosts = (state.network.gateway(number), node)
-    authority.issue(f"kubelet-{number}-serving", Subject(name=user, groups=("system:nodes",), hosts=hosts))
+    authority.issue(f"kubelet-{number}-serving", CertificateSubject(name=user, groups=("system:nodes",), hosts=hosts))

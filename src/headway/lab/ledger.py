@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
 
 @dataclass(slots=True)
-class Work:
+class SimulatedWork:
     job: Job
     left: float
     """Seconds at the asked-for size, alone."""
@@ -50,23 +50,23 @@ def parse_gang(text: str, default_role: str) -> tuple[Role, ...]:
     return tuple(roles)
 
 
-class Ledger:
+class WorkLedger:
     """Work is kept when a job's pods go away: it goes on from there when they come back, as from a checkpoint."""
 
     def __init__(self, nodes: Nodes, speed_of: SpeedOf, neighbour_loss: float = 0.0) -> None:
         self._nodes, self._speed_of, self._neighbour_loss = nodes, speed_of, neighbour_loss
-        self._works: dict[str, Work] = {}
+        self._works: dict[str, SimulatedWork] = {}
         self._on: dict[int, set[str]] = defaultdict(set)
         self._now = 0.0
 
-    def work(self, key: str) -> Work | None:
+    def work(self, key: str) -> SimulatedWork | None:
         return self._works.get(key)
 
     def join(self, key: str, pod: str, member: Member, *, seconds: float, roles: tuple[Role, ...]) -> None:
         """A pod of this job runs."""
         work = self._works.get(key)
         if work is None:
-            work = self._works[key] = Work(Job(id=JobId(key), roles=roles, seconds=seconds), seconds)
+            work = self._works[key] = SimulatedWork(Job(id=JobId(key), roles=roles, seconds=seconds), seconds)
         if work.left > 0 and work.members.get(pod) != member:
             work.members[pod] = member
             self._on[member.node].add(key)
@@ -104,7 +104,7 @@ class Ledger:
             work = self._works[key]
             work.rate = self._rate(key, work)
 
-    def _rate(self, key: str, work: Work) -> float:
+    def _rate(self, key: str, work: SimulatedWork) -> float:
         where: Mapping[str, list[int]] = defaultdict(list)
         for member in work.members.values():
             where[member.role].append(member.node)

@@ -17,9 +17,9 @@ from typing import Any
 
 from headway.core.node import Node, Nodes
 from headway.core.quantity import CPU, GPU, MEMORY, parse
-from headway.lab.api import ApiError
+from headway.lab.api import LabApiError
 from headway.lab.lab import Lab
-from headway.lab.ledger import Ledger, Member, SpeedOf, parse_gang
+from headway.lab.ledger import Member, SpeedOf, WorkLedger, parse_gang
 from headway.lab.simulated import ACCELERATOR, LABEL, RACK, RUN_FOR
 from headway.lab.simulated import GPU as GPU_RESOURCE
 
@@ -34,7 +34,7 @@ class Life:
     def __init__(self, lab: Lab, speed_of: SpeedOf, *, times_faster: float = 1.0, neighbour_loss: float = 0.0) -> None:
         self._lab, self._times_faster = lab, times_faster
         self._nodes = _read_nodes(lab)
-        self._ledger = Ledger(self._nodes, speed_of, neighbour_loss)
+        self._ledger = WorkLedger(self._nodes, speed_of, neighbour_loss)
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def run(self) -> None:
@@ -62,7 +62,7 @@ class Life:
     def _finish(self, path: str) -> None:
         try:
             self._lab.api.patch(path, {"metadata": {"annotations": {RUN_FOR: "0s"}}})
-        except ApiError as error:
+        except LabApiError as error:
             if error.status != http.HTTPStatus.NOT_FOUND:
                 raise
 
@@ -95,7 +95,7 @@ class Life:
             try:
                 for event in self._watched():
                     self._events.put(event)
-            except (OSError, http.client.HTTPException, ApiError) as error:
+            except (OSError, http.client.HTTPException, LabApiError) as error:
                 print(f"the watch ended and begins anew: {error}", flush=True)
                 time.sleep(1)
 

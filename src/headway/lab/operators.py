@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.lab import credentials
-from headway.lab.api import Api, ApiError
-from headway.lab.certificates import Authority, Subject
+from headway.lab.api import Api, LabApiError
+from headway.lab.certificates import Authority, CertificateSubject
 from headway.lab.errors import LabError
 from headway.lab.image import BASE_IMAGE
 from headway.lab.programs import PROGRAMS, find
@@ -166,7 +166,7 @@ def prepare(state: LabState) -> None:
     authority = Authority(_authority_folder(state), "headway-lab-webhooks", hosts=expected, use_rsa=True)
     for name in state.operators:
         host = OPERATORS[name].host
-        pair = authority.issue(name, Subject(name=host, hosts=(host, LOOPBACK, "localhost")))
+        pair = authority.issue(name, CertificateSubject(name=host, hosts=(host, LOOPBACK, "localhost")))
         folder = _certificates(state, name)
         folder.mkdir(parents=True)
         shutil.copy(pair.certificate, folder / "tls.crt")
@@ -244,7 +244,7 @@ def _wait_established(api: Api, name: str) -> None:
     while time.monotonic() < deadline:
         try:
             conditions = api.get(f"{DEFINITIONS}/{name}").get("status", {}).get("conditions") or ()
-        except ApiError:
+        except LabApiError:
             conditions = ()
         if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
             return

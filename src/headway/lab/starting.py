@@ -26,7 +26,7 @@ from headway.lab import (
     realnode,
 )
 from headway.lab import simulated as pretend
-from headway.lab.api import Api, ApiError, client_context
+from headway.lab.api import Api, LabApiError, client_context
 from headway.lab.errors import LabError
 from headway.lab.packages import SEARCH
 from headway.lab.state import LabState, Part, load_all
@@ -188,7 +188,7 @@ def _is_usable(node: dict[str, Any]) -> bool:
 def _answers(api: Api, path: str) -> bool:
     try:
         api.get(path)
-    except (ApiError, OSError, http.client.HTTPException):
+    except (LabApiError, OSError, http.client.HTTPException):
         return False
     return True
 

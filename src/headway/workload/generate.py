@@ -84,7 +84,7 @@ def generate(settings: Settings, nodes: Sequence[Node]) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridPoint:
     """One point of a grid."""
 
     load: float
@@ -98,11 +98,11 @@ def grid(
     loads: Iterable[float] = (0.5, 0.7, 0.9, 1.1),
     mixes: Iterable[str] = tuple(MIXES),
     seeds: Iterable[int] = (0,),
-) -> Iterator[tuple[Cell, Trace]]:
+) -> Iterator[tuple[GridPoint, Trace]]:
     """Every load with every mix and seed; one workload at a time is in memory."""
-    cells = [Cell(load, mix, seed) for load in loads for mix in mixes for seed in seeds]
-    for cell in cells:
-        yield cell, generate(replace(settings, load=cell.load, sizes=cell.sizes, seed=cell.seed), nodes)
+    points = [GridPoint(load, mix, seed) for load in loads for mix in mixes for seed in seeds]
+    for point in points:
+        yield point, generate(replace(settings, load=point.load, sizes=point.sizes, seed=point.seed), nodes)
 
 
 @cache

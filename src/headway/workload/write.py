@@ -22,8 +22,6 @@ from headway.workload.errors import WorkloadError
 from headway.workload.own import CSV_COLUMNS, csv_row
 from headway.workload.trace import Trace
 
-ENDINGS = (".yaml", ".yml", ".jsonl", ".csv")
-
 
 def write_workload(trace: Trace, path: Path) -> None:
     name = path.name.removesuffix(".gz")

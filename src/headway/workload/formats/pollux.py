@@ -23,7 +23,7 @@ MOST_GPUS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class PolluxFit:
     base_batch: int
     seconds: float
     """On one T4 at the base batch size, until the published target metric is reached."""
@@ -35,12 +35,12 @@ class Fit:
 
 
 FITS = {
-    "bert": Fit(12, 13_573, -0.874, 0.022, 14_774, -0.990),
-    "cifar10": Fit(128, 4_049, -0.619, -0.128, 39_062, -0.867),
-    "deepspeech2": Fit(20, 19_280, -0.550, -0.195, 28_536, -0.876),
-    "imagenet": Fit(200, 382_800, -0.869, 0.097, 576_525, -0.893),
-    "ncf": Fit(256, 1_443, 0.286, -0.779, 194_174, -0.996),
-    "yolov3": Fit(8, 33_738, -0.300, -0.221, 103_444, -0.850),
+    "bert": PolluxFit(12, 13_573, -0.874, 0.022, 14_774, -0.990),
+    "cifar10": PolluxFit(128, 4_049, -0.619, -0.128, 39_062, -0.867),
+    "deepspeech2": PolluxFit(20, 19_280, -0.550, -0.195, 28_536, -0.876),
+    "imagenet": PolluxFit(200, 382_800, -0.869, 0.097, 576_525, -0.893),
+    "ncf": PolluxFit(256, 1_443, 0.286, -0.779, 194_174, -0.996),
+    "yolov3": PolluxFit(8, 33_738, -0.300, -0.221, 103_444, -0.850),
 }
 
 
@@ -64,9 +64,9 @@ def read(path: Path) -> Trace:
     return jobs.trace("pollux", "durations and steps are power laws fitted to the T4 profiles of Pollux")
 
 
-def _seconds(fit: Fit, gpus: int, batch: int) -> float:
+def _seconds(fit: PolluxFit, gpus: int, batch: int) -> float:
     return round(fit.seconds * math.pow(gpus, fit.by_replicas) * math.pow(batch / fit.base_batch, fit.by_batch), 1)
 
 
-def _steps(fit: Fit, batch: int) -> int:
+def _steps(fit: PolluxFit, batch: int) -> int:
     return max(1, round(fit.steps * math.pow(batch / fit.base_batch, fit.steps_by_batch)))
