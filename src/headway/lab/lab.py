@@ -14,12 +14,12 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from headway.lab import build, cgroups, credentials, packages, places, pods, process, starting, teardown
-from headway.lab.api import Api, client_context
+from headway.lab import build, credentials, lifecycle, machine, paths, pods, process
+from headway.lab.api import Api
 from headway.lab.errors import LabError, Unavailable
-from headway.lab.programs import find
+from headway.lab.options import LabOptions, needed_programs, state_for
+from headway.lab.programs import check_real_nodes_possible, find
 from headway.lab.state import LabState, check_disk, check_name, load, load_all, read
-from headway.lab.wishes import Wishes, needed_programs, state_for
 
 DISK_BYTES = 500 * 10**6
 
@@ -50,25 +50,25 @@ class Lab:
         self._state = state
 
     @classmethod
-    def up(cls, name: str = "default", **wishes: Unpack[Wishes]) -> Self:
+    def up(cls, name: str = "default", **options: Unpack[LabOptions]) -> Self:
         check_name(name)
         if sys.platform != "linux":
             raise Unavailable(f"a lab runs on Linux, not on {sys.platform}")
-        state = state_for(name, wishes)
+        state = state_for(name, options)
         if state.kubelets:
-            packages.check_real_nodes_possible()
+            check_real_nodes_possible()
         build.ensure(needed_programs(state))
-        check_disk(places.labs(), DISK_BYTES)
-        with places.locked(places.labs() / f"{name}.lock"):
+        check_disk(paths.labs(), DISK_BYTES)
+        with paths.locked(paths.labs() / f"{name}.lock"):
             _make_room(name)
-            teardown.take_down_orphans()
+            lifecycle.take_down_orphans()
             try:
-                starting.prepare(state)
-                starting.start_all(state)
+                lifecycle.prepare(state)
+                lifecycle.start_all(state)
                 state.ready = True
                 state.save()
             except BaseException:
-                teardown.take_down(state)
+                lifecycle.take_down(state)
                 raise
         return cls(state)
 
@@ -143,7 +143,7 @@ class Lab:
 
     def ssl_context(self) -> ssl.SSLContext:
         """TLS as administrator, for aiohttp and the standard library alike."""
-        return client_context(self.ca, self._credentials.pair("admin"))
+        return credentials.client_context(self.ca, self._credentials.pair("admin"))
 
     def pod_template(
         self,
@@ -165,7 +165,7 @@ class Lab:
     def create_namespace(self, name: str) -> None:
         """Make a namespace and wait until pods can be made in it."""
         self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
-        starting.wait_for_account(self._state, self.api, name)
+        lifecycle.wait_for_account(self._state, self.api, name)
 
     def _reread(self) -> None:
         """Someone else, such as the command line, may have restarted parts meanwhile."""
@@ -206,7 +206,7 @@ class Lab:
                 process.send(target, signal.SIGKILL)
                 process.wait_gone([target], 10)
         if part in self.node_names:
-            cgroups.kill_node(self._state, int(part.removeprefix("node-")))
+            machine.kill_node(self._state, int(part.removeprefix("node-")))
 
     def restart(self, part: str) -> None:
         """End a part in order (the API server takes seconds), start it again, and wait until it works."""
@@ -216,19 +216,19 @@ class Lab:
             if running is not None:
                 process.end([running], grace_seconds=15)
         for name in self._members(part):
-            starting.start(self._state, self._state.part(name))
+            lifecycle.start(self._state, self._state.part(name))
         if part in {"etcd", "kube-apiserver"}:
-            starting.wait_for_api(self._state)
+            lifecycle.wait_for_api(self._state)
         if part.startswith(("node-", "kubelet-")):
-            starting.wait_for_node(self._state, int(part.rpartition("-")[2]))
+            lifecycle.wait_for_node(self._state, int(part.rpartition("-")[2]))
 
     def down(self) -> None:
         """End all that the lab started, and only that; remove its files."""
         if "api" in self.__dict__:
             self.api.close()
         self._reread()
-        with places.locked(Path(self._state.root) / f"{self.name}.lock"):
-            teardown.take_down(self._state)
+        with paths.locked(Path(self._state.root) / f"{self.name}.lock"):
+            lifecycle.take_down(self._state)
 
     @property
     def _credentials(self) -> credentials.Credentials:
@@ -245,8 +245,8 @@ def _make_room(name: str) -> None:
     """A lab that runs is an error; what is left of a dead one is taken away."""
     existing = load(name)
     if existing is None:
-        shutil.rmtree(places.labs() / name, ignore_errors=True)
+        shutil.rmtree(paths.labs() / name, ignore_errors=True)
     elif any(part.alive for part in existing.parts):
         raise LabError(f"lab '{name}' is already up at {existing.url}: end it with `headway lab down --name {name}`")
     else:
-        teardown.take_down(existing)
+        lifecycle.take_down(existing)

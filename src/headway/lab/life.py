@@ -19,9 +19,9 @@ from headway.core.node import Node, Nodes
 from headway.core.quantity import CPU, GPU, MEMORY, parse
 from headway.lab.api import LabApiError
 from headway.lab.lab import Lab
-from headway.lab.ledger import Member, SpeedOf, WorkLedger, parse_gang
-from headway.lab.simulated import ACCELERATOR, LABEL, RACK, RUN_FOR
-from headway.lab.simulated import GPU as GPU_RESOURCE
+from headway.lab.simulated_nodes import ACCELERATOR, LABEL, RACK, RUN_FOR
+from headway.lab.simulated_nodes import GPU as GPU_RESOURCE
+from headway.lab.work_ledger import Member, SpeedOf, WorkLedger, parse_gang
 
 WORK, GANG = "headway.dev/lab-work", "headway.dev/lab-gang"
 JOB, ROLE = "headway.dev/job", "headway.dev/role"

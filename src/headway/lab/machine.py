@@ -1,20 +1,25 @@
-"""What real nodes change on the machine outside their own folders, and putting it back.
+"""What real nodes change on the machine outside their own folders, and how to put it back.
 
 kubelet sets kernel parameters, containerd and the network plugins leave files in fixed places. Values are
-noted before the first lab with real nodes starts and restored when the last one ends.
+noted before the first lab with real nodes starts and restored when the last one ends. Every lab has one cgroup subtree,
+in every hierarchy (cgroup v1) or in the one there is (v2). Every process of every container of the lab is below it,
+which makes ending all of them certain.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
-from headway.lab import places
+from headway.lab import paths
 from headway.lab.errors import LabError
-from headway.lab.packages import required_program
+from headway.lab.programs import required_program
 from headway.lab.state import LabState
 
 PARAMETERS = (
@@ -67,13 +72,13 @@ def restore() -> None:
     for folder in before["absent"]:
         _remove_made(Path(folder))
     note.unlink()
-    if not any(places.RUN_ROOT.iterdir()):
-        places.RUN_ROOT.rmdir()
+    if not any(paths.RUN_ROOT.iterdir()):
+        paths.RUN_ROOT.rmdir()
 
 
 def is_last(state: LabState) -> bool:
     """Whether no other lab with real nodes is up on this machine, whoever's it is."""
-    return not any(path.is_dir() and path != state.run_folder for path in places.RUN_ROOT.glob("*"))
+    return not any(path.is_dir() and path != state.run_folder for path in paths.RUN_ROOT.glob("*"))
 
 
 def remove_leavings(state: LabState) -> None:
@@ -129,4 +134,94 @@ def _present() -> list[str]:
 
 
 def _note() -> Path:
-    return places.RUN_ROOT / "machine-before.json"
+    return paths.RUN_ROOT / "machine-before.json"
+
+
+# ── one cgroup subtree per lab ───────────────────────────────────────────────────────────────────────────
+
+MOUNT = Path("/sys/fs/cgroup")
+V2_CONTROLLERS = "+cpu +memory +pids +cpuset"
+
+
+def node_cgroup(state: LabState, node: int) -> str:
+    """What a kubelet calls its `cgroupRoot`."""
+    return f"/headway-lab-{state.identity}/node-{node}"
+
+
+def create_cgroups(state: LabState) -> None:
+    for hierarchy in _hierarchies():
+        try:
+            for node in range(1, state.kubelets + 1):
+                _create_cgroup(hierarchy, node_cgroup(state, node).strip("/"))
+        except OSError as error:
+            raise LabError(f"cgroups cannot be made below {hierarchy}: {error.strerror}") from error
+
+
+def remove_cgroups(state: LabState) -> None:
+    """Kill whatever runs in the lab's subtree, then remove the subtree."""
+    everywhere = {
+        *_hierarchies(),
+        MOUNT / "unified",
+    }  # runc makes one in the unified hierarchy of a mixed system
+    roots = [hierarchy / f"headway-lab-{state.identity}" for hierarchy in everywhere]
+    deadline = time.monotonic() + 10
+    while [root for root in roots if root.exists() and _try_remove_cgroups(root)]:
+        if time.monotonic() > deadline:
+            raise LabError(f"processes in the cgroup {roots[0]} cannot be ended")
+        time.sleep(0.02)
+
+
+def kill_node(state: LabState, node: int) -> None:
+    """Kill every process of every container of one node, as a power cut would."""
+    for hierarchy in _hierarchies():
+        for pid in _members(hierarchy / node_cgroup(state, node).strip("/")):
+            _kill(pid)
+
+
+def _try_remove_cgroups(root: Path) -> bool:
+    """One round; tells whether anything is left."""
+    for pid in _members(root):
+        _kill(pid)
+    for folder in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):
+        _remove_cgroup(folder)
+    _remove_cgroup(root)
+    return root.exists()
+
+
+def _members(root: Path) -> set[int]:
+    found: set[int] = set()
+    for listing in [root / "cgroup.procs", *root.rglob("cgroup.procs")]:
+        try:
+            found.update(int(line) for line in listing.read_text().split())
+        except OSError:  # the cgroup went away meanwhile
+            continue
+    return found - {0, os.getpid()}
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _remove_cgroup(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # still busy: the next round tries again
+        folder.rmdir()
+
+
+def _hierarchies() -> list[Path]:
+    if (MOUNT / "cgroup.controllers").exists():
+        return [MOUNT]
+    folders = [path for path in MOUNT.iterdir() if path.is_dir() and not path.is_symlink()]
+    return [path for path in folders if path.name != "unified"]
+
+
+def _create_cgroup(hierarchy: Path, relative: str) -> None:
+    folder = hierarchy
+    for step in Path(relative).parts:
+        if hierarchy == MOUNT:
+            (folder / "cgroup.subtree_control").write_text(V2_CONTROLLERS)
+        parent, folder = folder, folder / step
+        folder.mkdir(exist_ok=True)
+        for setting in ("cpuset.cpus", "cpuset.mems"):  # on v1 a new cpuset is empty and takes no process
+            if hierarchy != MOUNT and (parent / setting).exists():
+                (folder / setting).write_text((parent / setting).read_text())

@@ -1,6 +1,8 @@
-"""The bridges of real nodes. The host routes between them, so all pods reach each other and the host.
+"""The network of real nodes: a bridge for each, and CoreDNS for the names of pods and services.
 
-No kube-proxy runs: service addresses other than the API server's lead nowhere; headless services need none.
+The host routes between the bridges, so all pods reach each other and the host. No kube-proxy runs: service addresses
+other than the API server's lead nowhere; headless services need none. CoreDNS runs beside the cluster, not in it, as a
+user who may read what it answers from and nothing else.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import re
 import subprocess
 from collections.abc import Iterable
 
+from headway.lab import credentials
+from headway.lab.api import Api
 from headway.lab.errors import LabError
-from headway.lab.packages import required_program, system_program
-from headway.lab.state import LabState, Network
+from headway.lab.programs import PROGRAMS, find, required_program, system_program
+from headway.lab.state import LabState, Network, Part
 
 BLOCKS = range(96, 128)
 
@@ -85,3 +89,49 @@ def _run(program: str, *arguments: str) -> str:
     if done.returncode != 0:
         raise LabError(f"`{program} {' '.join(arguments)}` failed: {done.stderr.strip()}")
     return done.stdout
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+DNS_PORT = 53
+DNS_USER = "headway-lab-coredns"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def dns_part(state: LabState) -> Part:
+    corefile = state.folder / "Corefile"
+    corefile.write_text(
+        f""".:{DNS_PORT} {{
+  bind {dns_address(state)}
+  errors
+  kubernetes cluster.local in-addr.arpa {{
+    kubeconfig {credentials.of(state).kubeconfig("coredns")}
+    ttl 1
+  }}
+}}
+"""
+    )
+    argv = [str(find("coredns")), "-conf", str(corefile)]
+    return Part(name="coredns", argv=argv, version=PROGRAMS["coredns"].version, port=DNS_PORT)
+
+
+def dns_address(state: LabState) -> str:
+    assert state.network is not None
+    return state.network.gateway(1)
+
+
+def grant_dns(api: Api) -> None:
+    """Let CoreDNS read pods, services and where they are."""
+    read = ["list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "services", "namespaces"], "verbs": read},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": read},
+    ]
+    role = {"metadata": {"name": DNS_USER}, "rules": rules}
+    api.post(f"{RBAC}/clusterroles", role)
+    binding = {
+        "metadata": {"name": DNS_USER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": DNS_USER},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DNS_USER}],
+    }
+    api.post(f"{RBAC}/clusterrolebindings", binding)

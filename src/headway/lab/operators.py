@@ -19,9 +19,9 @@ from typing import Any
 
 from headway.lab import credentials
 from headway.lab.api import Api, LabApiError
-from headway.lab.certificates import Authority, CertificateSubject
+from headway.lab.credentials import Authority, CertificateSubject
 from headway.lab.errors import LabError
-from headway.lab.image import BASE_IMAGE
+from headway.lab.pods import BASE_IMAGE
 from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LOOPBACK, LabState, Part
 

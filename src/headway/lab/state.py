@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from headway.lab import places
+from headway.lab import paths
 from headway.lab.errors import LabError
+from headway.lab.node_shapes import NodeGroup
 from headway.lab.process import Process, is_alive
-from headway.lab.shapes import NodeGroup
 
 LOOPBACK = "127.0.0.1"
 
@@ -102,7 +102,7 @@ class LabState(msgspec.Struct, kw_only=True):
 
     @property
     def run_folder(self) -> Path:
-        return places.RUN_ROOT / self.identity
+        return paths.RUN_ROOT / self.identity
 
     @property
     def url(self) -> str:
@@ -133,7 +133,7 @@ def check_name(name: str) -> None:
 def load(name: str) -> LabState | None:
     """The state of a lab that is up or was left behind; None where there is none."""
     check_name(name)
-    return read(places.labs() / name / "lab.json")
+    return read(paths.labs() / name / "lab.json")
 
 
 def read(path: Path) -> LabState | None:
@@ -146,7 +146,7 @@ def read(path: Path) -> LabState | None:
 
 
 def load_all() -> list[LabState]:
-    root = places.labs()
+    root = paths.labs()
     names = sorted(path.parent.name for path in root.glob("*/lab.json")) if root.exists() else []
     return [state for name in names if (state := load(name)) is not None]
 

@@ -1,9 +1,14 @@
-"""Brings a lab up, in the order that is fastest: what does not need the API server starts first."""
+"""Brings a lab up, in the order that is fastest, and ends it.
+
+What does not need the API server starts first. A lab is thrown away, so its processes are killed, not asked: nothing
+they could still write is kept. Ending ends all that the lab started and only that, also when a crash left it half made.
+"""
 
 from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -14,21 +19,20 @@ from typing import Any
 from urllib.parse import quote
 
 from headway.lab import (
-    cgroups,
-    controlplane,
+    control_plane,
     credentials,
-    dns,
     machine,
     network,
     operators,
-    places,
+    paths,
     process,
-    realnode,
+    real_nodes,
+    simulated_nodes,
 )
-from headway.lab import simulated as pretend
-from headway.lab.api import Api, LabApiError, client_context
+from headway.lab.api import Api, LabApiError
+from headway.lab.credentials import client_context
 from headway.lab.errors import LabError
-from headway.lab.packages import SEARCH
+from headway.lab.programs import SEARCH
 from headway.lab.state import LabState, Part, load_all
 
 READY_SECONDS = 60.0
@@ -36,27 +40,27 @@ READY_SECONDS = 60.0
 
 def prepare(state: LabState) -> None:
     """Choose ports and addresses, and record them before anything is made."""
-    with places.locked(places.labs() / "lock"):
+    with paths.locked(paths.labs() / "lock"):
         others = [other for other in load_all() if other.name != state.name]
         ports = _reserve_ports(state, others)
         state.save()
     if state.kubelets:
-        with places.locked(places.machine_lock()):
+        with paths.locked(paths.machine_lock()):
             state.network = network.choose(other.network.block for other in others if other.network)
             state.address, state.port = state.network.api_address, 443
             state.save()
             state.run_folder.mkdir(parents=True, exist_ok=True)
             machine.remember()
             network.create(state)
-            cgroups.create(state)
+            machine.create_cgroups(state)
     credentials.make(state)
-    state.parts = controlplane.parts(state, ports)
+    state.parts = control_plane.parts(state, ports)
     for node in range(1, state.kubelets + 1):
-        state.parts += realnode.parts(state, node)
+        state.parts += real_nodes.parts(state, node)
     if state.kubelets:
-        state.parts.append(dns.part(state))
+        state.parts.append(network.dns_part(state))
     if state.simulated:
-        state.parts.append(pretend.part(state, state.reserved_ports[5]))
+        state.parts.append(simulated_nodes.part(state, state.reserved_ports[5]))
     if state.life:
         own = {"XDG_STATE_HOME": str(Path(state.root).parent.parent), "PYTHONUNBUFFERED": "1"}
         state.parts.append(Part(name="life", argv=state.life, version="", environment=own))
@@ -69,10 +73,10 @@ def _reserve_ports(state: LabState, others: list[LabState]) -> list[int]:
     """Four for the control plane, one for the API server (unused with real nodes), one for KWOK, two per operator."""
     taken = {port for other in others for port in other.reserved_ports}
     if state.port:
-        if not state.kubelets and (state.port in taken or not controlplane.is_free(state.address, state.port)):
+        if not state.kubelets and (state.port in taken or not control_plane.is_free(state.address, state.port)):
             raise LabError(f"port {state.port} is taken: choose another with --port, or leave it out")
         taken.add(state.port)
-    ports = controlplane.free_ports(6 + operators.PORTS_EACH * len(state.operators), taken)
+    ports = control_plane.free_ports(6 + operators.PORTS_EACH * len(state.operators), taken)
     state.port = state.port or ports[4]
     state.reserved_ports = ports
     return ports[:4]
@@ -84,7 +88,7 @@ def start_all(state: LabState) -> None:
     for node in nodes:
         start(state, state.part(f"containerd-{node}"))
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
-        images = [pool.submit(realnode.import_image, state, node) for node in nodes]
+        images = [pool.submit(real_nodes.import_image, state, node) for node in nodes]
         _wait(state, "etcd", lambda: is_open("127.0.0.1", state.part("etcd").port))
         start(state, state.part("kube-apiserver"))
         wait_for_api(state)
@@ -104,12 +108,12 @@ def _start_guests(state: LabState) -> None:
     """What is not part of Kubernetes itself: name service and simulated nodes."""
     with closing(api_of(state)) as api:
         if state.kubelets:
-            dns.grant(api)
+            network.grant_dns(api)
             start(state, state.part("coredns"))
-            _wait(state, "coredns", lambda: is_open(dns.address(state), dns.PORT))
+            _wait(state, "coredns", lambda: is_open(network.dns_address(state), network.DNS_PORT))
         if state.simulated:
             start(state, state.part("kwok"))
-            pretend.create_nodes(state, api)
+            simulated_nodes.create_nodes(state, api)
             expected = sum(group.count for group in state.simulated)
             _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
         if state.life:
@@ -164,9 +168,9 @@ def wait_for_node(state: LabState, node: int) -> None:
     path = f"/api/v1/nodes/node-{node}"
 
     def is_ready() -> bool:
-        if not part.alive and realnode.TOO_EARLY in last_words(state, part.name):
+        if not part.alive and real_nodes.TOO_EARLY in last_words(state, part.name):
             start(state, part)
-        return realnode.is_healthy(state, node) and _answers(api, path) and _is_usable(api.get(path))
+        return real_nodes.is_healthy(state, node) and _answers(api, path) and _is_usable(api.get(path))
 
     with closing(api_of(state)) as api:
         _wait(state, part.name, is_ready)
@@ -174,7 +178,7 @@ def wait_for_node(state: LabState, node: int) -> None:
 
 def _count_ready(api: Api) -> int:
     """Of the simulated nodes; from the API server's cache, which is cheap."""
-    query = f"labelSelector={quote(pretend.LABEL)}&resourceVersion=0"
+    query = f"labelSelector={quote(simulated_nodes.LABEL)}&resourceVersion=0"
     return sum(_is_usable(node) for node in api.get(f"/api/v1/nodes?{query}")["items"])
 
 
@@ -221,3 +225,44 @@ def last_words(state: LabState, name: str) -> str:
         lines = []
     complaints = [line for line in lines if line.startswith(("E", "F", "Error", "panic")) or '"error"' in line]
     return (complaints or lines or ["its log is empty"])[-1][:300]
+
+
+def take_down(state: LabState) -> None:
+    """Ends processes, then whatever they held; safe to repeat after it was interrupted."""
+    _end_processes(state)
+    if state.network is not None:
+        with paths.locked(paths.machine_lock()):
+            machine.remove_cgroups(state)
+            _end_processes(state)  # a shim may have started one more helper meanwhile
+            machine.remove_leavings(state)
+            network.remove(state)
+            if machine.is_last(state):
+                machine.restore()
+    if "training-operator" in state.operators and not _another_has(state, "training-operator"):
+        operators.remove_fixed_certificates()
+    shutil.rmtree(state.folder, ignore_errors=True)
+    if state.folder.exists():
+        raise LabError(f"{state.folder} cannot be removed: remove it by hand")
+
+
+def take_down_orphans() -> None:
+    """End labs whose test run died without ending them."""
+    for state in load_all():
+        if state.owner is not None and not process.is_alive(state.owner):
+            take_down(state)
+
+
+def _another_has(state: LabState, operator: str) -> bool:
+    return any(operator in other.operators for other in load_all() if other.name != state.name)
+
+
+def _end_processes(state: LabState) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        recorded = [part.process for part in state.parts if part.process and part.alive]
+        ours = {*recorded, *process.marked(state.mark)}
+        if not ours:
+            return
+        if time.monotonic() > deadline:
+            raise LabError(f"process {min(one.pid for one in ours)} of lab '{state.name}' cannot be ended")
+        process.end(ours, grace_seconds=0)

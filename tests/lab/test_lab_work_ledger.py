@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.core.node import Node, Nodes
-from headway.lab.ledger import Member, WorkLedger, parse_gang
+from headway.lab.work_ledger import Member, WorkLedger, parse_gang
 
 NODES = Nodes.of([Node(name=f"n{number}", capacity=(("cpu", 8000), ("gpu", 4))) for number in range(3)])
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from headway.lab import credentials
 from headway.lab.api import Api
+from headway.lab.node_shapes import NodeGroup
 from headway.lab.programs import PROGRAMS, find
-from headway.lab.shapes import NodeGroup
 from headway.lab.state import LOOPBACK, LabState, Part
 
 MARK = "kwok.x-k8s.io/node"

@@ -15,7 +15,7 @@ LINK_SECONDS = 8.0
 """Linking comes after the last package and names none; counted into the estimate."""
 
 
-class Meter:
+class BuildProgress:
     """Progress over several programs, each with a known number of packages to compile."""
 
     def __init__(self, *, total: int) -> None:

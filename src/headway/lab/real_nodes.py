@@ -13,11 +13,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from headway.lab import cgroups, credentials, network
+from headway.lab import credentials, network
 from headway.lab.errors import LabError
-from headway.lab.image import BASE_IMAGE, write_archive
-from headway.lab.packages import cni_folder, required_program
-from headway.lab.programs import PROGRAMS, find, reported_version
+from headway.lab.machine import node_cgroup
+from headway.lab.pods import BASE_IMAGE, write_archive
+from headway.lab.programs import PROGRAMS, cni_folder, find, reported_version, required_program
 from headway.lab.state import LabState, Part
 
 KUBELET_PORT, HEALTH_PORT = 10250, 10248
@@ -152,7 +152,7 @@ def _kubelet_config(state: LabState, node: int) -> dict[str, object]:
         "authorization": {"mode": "Webhook"},
         "containerRuntimeEndpoint": f"unix://{socket_path(state, node)}",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": cgroups.node_root(state, node),
+        "cgroupRoot": node_cgroup(state, node),
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": [],

@@ -7,17 +7,17 @@ import time
 from collections.abc import Sequence
 from typing import TypedDict
 
-from headway.lab import places, process
+from headway.lab import paths, process
 from headway.lab.errors import LabError
+from headway.lab.node_shapes import NodeGroup
 from headway.lab.operators import check_names
 from headway.lab.programs import CONTROL_PLANE
-from headway.lab.shapes import NodeGroup
 from headway.lab.state import LabState
 
 MAX_KUBELETS = 16
 
 
-class Wishes(TypedDict, total=False):
+class LabOptions(TypedDict, total=False):
     """What a lab is to be like; every field may be left out."""
 
     kubelets: int
@@ -48,8 +48,8 @@ def needed_programs(state: LabState) -> list[str]:
     return [*CONTROL_PLANE, *real, *pretended, *state.operators]
 
 
-def state_for(name: str, wishes: Wishes) -> LabState:
-    kubelets, port, racks = wishes.get("kubelets", 0), wishes.get("port", 0), wishes.get("racks", 1)
+def state_for(name: str, options: LabOptions) -> LabState:
+    kubelets, port, racks = options.get("kubelets", 0), options.get("port", 0), options.get("racks", 1)
     if not 0 <= kubelets <= MAX_KUBELETS:
         raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
     if racks < 1:
@@ -58,16 +58,16 @@ def state_for(name: str, wishes: Wishes) -> LabState:
         raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
     return LabState(
         name=name,
-        root=str(places.labs()),
+        root=str(paths.labs()),
         created=time.time(),
-        owner=process.current(os.getpid()) if wishes.get("owned") else None,
+        owner=process.current(os.getpid()) if options.get("owned") else None,
         port=port,
-        bench=wishes.get("bench", False),
-        gangs=wishes.get("gangs", False),
+        bench=options.get("bench", False),
+        gangs=options.get("gangs", False),
         kubelets=kubelets,
-        simulated=list(wishes.get("simulated", ())),
+        simulated=list(options.get("simulated", ())),
         racks=racks,
-        life=list(wishes.get("life", ())),
-        operators=check_names(wishes.get("operators", ())),
-        kubelet_cpus=wishes.get("kubelet_cpus"),
+        life=list(options.get("life", ())),
+        operators=check_names(options.get("operators", ())),
+        kubelet_cpus=options.get("kubelet_cpus"),
     )
