@@ -14,8 +14,7 @@ from headway.estimates.models.profiles import Layout
 from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed
-from headway.workload.schema import FaultFields, OutageFields, SimulateFields, SpeedFields
-from headway.workload.trace import Trace
+from headway.workload.jobsfile import FaultFields, OutageFields, SimulateFields, SpeedFields
 
 
 def _world(**fields):

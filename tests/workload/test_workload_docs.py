@@ -7,8 +7,7 @@ from pathlib import Path
 
 from headway.workload.cluster import open_cluster
 from headway.workload.models import WEIGHTS
-from headway.workload.open import FORMATS, open_workload
-from headway.workload.own import CSV_COLUMNS
+from headway.workload.open import CSV_COLUMNS, FORMATS, open_workload
 from headway.workload.settings import NAMES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from headway.core.errors import UserError
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node
+from headway.workload.json_schema import schemas
 from headway.workload.open import open_workload
-from headway.workload.published import schemas
 from headway.workload.trace import Trace
 from headway.workload.write import write_workload
 
@@ -148,4 +148,4 @@ def test_a_workload_cannot_be_written_just_anywhere(tmp_path):
 @pytest.mark.parametrize("name", schemas())
 def test_the_published_schema_is_that_of_the_code(name):
     published = (ROOT / "docs" / "schema" / name).read_bytes()
-    assert published == schemas()[name], "run python -m headway.workload.published docs/schema"
+    assert published == schemas()[name], "run python -m headway.workload.json_schema docs/schema"

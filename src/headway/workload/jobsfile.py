@@ -1,4 +1,8 @@
-"""Our own jobs file: YAML that says who wants to train what. The same file goes to all three clusters."""
+"""Our own jobs file: YAML that says who wants to train what. The same file goes to all three clusters.
+
+First its fields, as users write them; then how they become jobs and nodes. Unknown fields are errors, never silently
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,109 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import yaml
 
+from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
-from headway.jobspec.fields import RoleFields, amounts_of
-from headway.jobspec.job import NAME, Wrong, amounts, can_of, check_roles, role_of, success_of, target_of
+from headway.jobspec import NAME, Number, RoleFields, TargetFields, Wrong, seconds
 from headway.workload.errors import WorkloadError
-from headway.workload.schema import FileFields, JobFields, NodeFields, SimulateFields, seconds
+
+
+class JobFields(RoleFields, forbid_unknown_fields=True):
+    """A job. One with a single role may give the role's fields on the job itself."""
+
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    priority: int = 0
+    submit: Number = 0
+    deadline: Number | None = None
+    steps: int | None = None
+    target: TargetFields | None = None
+    seconds: Number | None = None
+    can: list[str] | None = None
+    checkpoints: bool = True
+    model: str = ""
+    roles: dict[str, RoleFields] = {}  # noqa: RUF012  msgspec copies it
+
+
+class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
+    name: str = ""
+    count: int = 1
+    cpu: Number | None = None
+    memory: Number | None = None
+    gpu: Number | None = None
+    resources: dict[str, Number] = {}
+    labels: dict[str, str] = {}
+    taints: list[str] = []
+    domain: str = ""
+    accelerator: str = ""
+
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class OutageFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A node that fails at a known moment, for so long."""
+
+    node: str
+    at: Number
+    seconds: Number
+
+
+class FaultFields(msgspec.Struct, forbid_unknown_fields=True):
+    """What goes wrong in virtual time; nothing does unless it is asked for."""
+
+    between: Number = 0
+    """Mean time of one node from repair to failure; 0 means never."""
+    repair: Number = "1h"
+    """Mean time that a repair takes."""
+    outages: list[OutageFields] = []
+    refused_starts: Share = 0.0
+    stragglers: Share = 0.0
+    straggler_speed: Share = 0.5
+
+
+class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
+    """How speed depends on place and company."""
+
+    profiles: str = ""
+    """`built-in`, or a folder of published measurements; empty takes durations as they are, wherever a job runs."""
+    accelerators: dict[str, float] = {}
+    """Relative speed by type."""
+    node_loss: Share = 0.0
+    domain_loss: Share = 0.0
+    neighbour_loss: Share = 0.0
+    share_cpu: bool = False
+
+
+class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
+    """What things cost in virtual time, and how its world behaves."""
+
+    start: Number = 0
+    save: Number = 0
+    stop: Number = 0
+    scale: Number = 0
+    resize: Number = 0
+    checkpoint: Number = 0
+    """Jobs save after every so much training; 0 means only when they are told to."""
+    report: Number = 0
+    """At most one progress report of a job in this time."""
+    noise: Share = 0.0
+    """Standard deviation of a reported loss, as a share of it."""
+    faults: FaultFields = msgspec.field(default_factory=FaultFields)
+    speed: SpeedFields = msgspec.field(default_factory=SpeedFields)
+
+
+class FileFields(msgspec.Struct, forbid_unknown_fields=True):
+    jobs: list[JobFields]
+    nodes: list[NodeFields] = []
+    simulate: SimulateFields = msgspec.field(default_factory=SimulateFields)
+
 
 T = TypeVar("T")
 
@@ -34,7 +130,7 @@ class JobsFile:
 
 
 def load(path: Path) -> JobsFile:
-    fields = _decode(path)
+    fields = decode(path, FileFields)
     if not fields.jobs:
         raise WorkloadError(f"{path}: field jobs: there must be at least one job")
     jobs = [_job(path, number, job) for number, job in enumerate(fields.jobs)]
@@ -70,10 +166,6 @@ def load_all(paths: Sequence[Path]) -> JobsFile:
     jobs = sorted((job for file in files for job in file.jobs), key=lambda job: job.submit)
     nodes = next((file.nodes for file in files if file.nodes), ())
     return JobsFile(files[0].path, tuple(jobs), nodes, files[0].simulate)
-
-
-def _decode(path: Path) -> FileFields:
-    return decode(path, FileFields)
 
 
 def decode(path: Path, kind: type[T]) -> T:
@@ -136,7 +228,7 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
     if fields.steps is not None and fields.steps < 1:
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
     with _told(where):
-        can, target, success = can_of(fields.can), target_of(fields.target), success_of(fields.success, roles)
+        can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
         submit=submit, deadline=deadline, steps=fields.steps, target=target,
@@ -150,9 +242,9 @@ def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
     roles = []
     for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items():
         with _told(f"{where}, role {name!r}"):
-            roles.append(role_of(name, role, fields.command or (), fields.env))
+            roles.append(jobspec.role_of(name, role, fields.command or (), fields.env))
     with _told(where):
-        check_roles(roles)
+        jobspec.check_roles(roles)
     return tuple(roles)
 
 
@@ -167,7 +259,7 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
     if fields.count < 1:
         raise WorkloadError(f"{where}: field count: must be at least 1, not {fields.count}")
     with _told(where):
-        capacity = amounts(amounts_of(fields))
+        capacity = jobspec.amounts(jobspec.amounts_of(fields))
     if not capacity:
         raise WorkloadError(f"{where}: field cpu: a node must have some resource")
     base = fields.name or f"node{number}"

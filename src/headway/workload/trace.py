@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.workload.errors import WorkloadError
-from headway.workload.schema import SimulateFields
+from headway.workload.jobsfile import SimulateFields
 
 Expectation = tuple[tuple[float, float], ...]
 """Seconds after submission, and what finishing by then is worth; the earliest first."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from headway.core.job import Job
+from headway.core.job import Job, Role
 from headway.core.node import Node
-from headway.jobspec.job import amounts_entry, can_entry, role_entry, success_entry, target_entry
+from headway.core.quantity import write
+from headway.jobspec import amounts_entry, can_entry, role_entry, target_entry
 from headway.workload.errors import WorkloadError
-from headway.workload.own import CSV_COLUMNS, csv_row
+from headway.workload.open import CSV_COLUMNS
 from headway.workload.trace import Trace
 
 
@@ -65,7 +66,7 @@ def _csv(trace: Trace) -> bytes:
         if beyond:
             what = "one role per job, called worker" if "roles" in beyond else f"no {beyond[0]}"
             raise WorkloadError(f"job {job.id!r}: a csv file holds {what}; write .jsonl or .yaml instead")
-        table.writerow(csv_row(job, (trace.truth or {}).get(job.id)))
+        table.writerow(_csv_row(job, (trace.truth or {}).get(job.id)))
     return text.getvalue().encode()
 
 
@@ -120,3 +121,29 @@ def _node_entry(node: Node) -> dict[str, Any]:
         if getattr(node, name):
             entry[name] = getattr(node, name)
     return entry
+
+
+def _csv_row(job: Job, true_seconds: float | None) -> list[str]:
+    """The job as a row in the order of `CSV_COLUMNS`; the caller sees to it that a row can hold it."""
+    given = dict(_cells(job, job.roles[0], true_seconds))
+    return [given.get(name, "") for name in CSV_COLUMNS]
+
+
+def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[str, str]]:
+    yield "name", job.id
+    yield "submit", repr(job.submit)
+    for name, value in (("seconds", job.seconds), ("true_seconds", true_seconds)):
+        if value is not None:
+            yield name, repr(value)
+    yield "replicas", str(role.replicas)
+    yield "least", str(role.least)
+    yield "most", str(role.most)
+    for kind, amount in role.request:
+        yield kind, write(kind, amount)
+    yield from (("user", job.user), ("queue", job.queue), ("priority", str(job.priority)))
+    if job.deadline is not None:
+        yield "deadline", repr(round(job.deadline - job.submit, 6))
+    yield "steps", str(job.steps or "")
+    yield from (("model", job.model), ("accelerator", role.accelerator))
+    if job.target is not None:
+        yield from ((f"target_{name}", str(value)) for name, value in target_entry(job.target).items())

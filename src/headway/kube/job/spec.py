@@ -11,20 +11,19 @@ from typing import Any
 import msgspec
 
 from headway.core.job import Job, JobId, Role
-from headway.jobspec.fields import RoleFields, SuccessFields, TargetFields
-from headway.jobspec.job import (
+from headway.jobspec import (
+    RoleFields,
+    TargetFields,
     Wrong,
     can_entry,
     can_of,
     check_roles,
     role_entry,
     role_of,
-    success_entry,
-    success_of,
     target_entry,
     target_of,
 )
-from headway.kube.api.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
+from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}

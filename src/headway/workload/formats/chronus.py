@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import Collector
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows
 from headway.workload.trace import Expectation, Trace
 
 NEEDS = (

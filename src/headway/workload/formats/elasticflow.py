@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import Collector, elastic_roles
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows, elastic_roles
 from headway.workload.trace import Trace
 
 NEEDS = ("job_id", "submit_time", "iteration", "model_name", "ddl", "num_gpu", "duration")

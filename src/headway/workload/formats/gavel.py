@@ -16,9 +16,8 @@ from pathlib import Path
 import msgspec
 
 from headway.core.job import Job
-from headway.workload.collect import Collector, plain_name
 from headway.workload.errors import WorkloadError
-from headway.workload.rows import Rows, first_line, opened
+from headway.workload.rows import Collector, Rows, first_line, opened, plain_name
 from headway.workload.trace import Trace
 
 MSR = ("type", "command", "step_argument", "needs_data", "steps", "arrival", "scale")

@@ -11,8 +11,7 @@ from pathlib import Path
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.quantity import GPU
-from headway.workload.collect import Collector, beside, plain_name
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows, beside, plain_name
 from headway.workload.trace import Trace, rebase
 
 NEEDS = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")

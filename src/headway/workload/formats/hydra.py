@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import Collector, gpu_roles
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows, gpu_roles
 from headway.workload.trace import Trace
 
 TYPES = ("A100", "V100", "GTX2080Ti")

@@ -13,8 +13,7 @@ from pathlib import Path
 from headway.core.job import Amounts, Can, Job, Role
 from headway.core.node import Node
 from headway.core.quantity import CPU, MEMORY
-from headway.workload.collect import Collector, beside
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows, beside
 from headway.workload.trace import Trace
 
 NEEDS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.job import Job, JobId
-from headway.workload.collect import NO_GPU, Collector, beside
-from headway.workload.rows import Rows
+from headway.workload.rows import NO_GPU, Collector, Rows, beside
 from headway.workload.trace import Trace
 
 NEEDS = ("job_id", "num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user")

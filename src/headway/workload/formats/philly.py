@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 
 from headway.core.job import Job
-from headway.workload.collect import Collector
 from headway.workload.errors import WorkloadError
-from headway.workload.rows import Rows, moment, opened
+from headway.workload.rows import Collector, Rows, moment, opened
 from headway.workload.trace import Trace, rebase
 
 NEEDS = ("job_id", "submit_s", "duration_s", "num_gpus", "vc")

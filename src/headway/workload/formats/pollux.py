@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.core.job import Job
-from headway.workload.collect import Collector, elastic_roles
-from headway.workload.rows import Rows
+from headway.workload.rows import Collector, Rows, elastic_roles
 from headway.workload.trace import Trace
 
 NEEDS = ("name", "time", "application", "num_replicas", "batch_size")

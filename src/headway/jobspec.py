@@ -1,4 +1,8 @@
-"""From fields to roles and targets, and back. Where a field is wrong, a `Wrong` names it; edges say where it stands."""
+"""A job as people write it: what a jobs file and a TrainingJob have in common.
+
+The fields of roles and targets, from fields to roles and targets, and back. Unknown fields are errors, never silently
+dropped. Where a field is wrong, a `Wrong` names it; edges say where it stands.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,55 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.core.job import Amounts, Can, Role, Success, Target, start_order
+import msgspec
+
+from headway.core.job import Amounts, Can, Role, Target, start_order
 from headway.core.quantity import CPU, GPU, MEMORY, parse, write
-from headway.jobspec.fields import Limit, Number, RoleFields, SuccessFields, TargetFields, amounts_of
+
+Number = int | float | str
+KINDS = (CPU, MEMORY, GPU)
+
+
+class Limit(msgspec.Struct, forbid_unknown_fields=True):
+    """What a replica may grow to in place."""
+
+    cpu: Number | None = None
+    memory: Number | None = None
+
+
+class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
+    replicas: int = 1
+    least: int | None = None
+    most: int | None = None
+    cpu: Number | None = None
+    memory: Number | None = None
+    gpu: Number | None = None
+    resources: dict[str, Number] = {}
+    limit: Limit | None = None
+    selector: dict[str, str] = {}
+    tolerates: list[str] = []
+    accelerator: str = ""
+    after: list[str] = []
+    near: list[str] = []
+    apart: list[str] = []
+    restarts_alone: bool = False
+    command: list[str] | None = None
+    env: dict[str, str] = {}
+
+
+class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
+    """The job stops by itself when a metric that it reports is at least, or at most, so much."""
+
+    metric: str = "loss"
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+def amounts_of(fields: Any) -> dict[str, Number]:
+    """Every resource named, whether by its own field or under `resources`."""
+    named = {kind: getattr(fields, kind) for kind in KINDS if getattr(fields, kind) is not None}
+    return {**fields.resources, **named}
+
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 _CAN = {flag.name.lower(): flag for flag in Can if flag.name}
@@ -92,6 +142,26 @@ def can_of(names: Sequence[str] | None) -> Can:
             raise Wrong("can", f"{name!r} is none of {', '.join(_CAN)}")
         allowed |= _CAN[name]
     return allowed
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(value: Number) -> float:
+    """A duration as people write it: 90, 90s, 5m, 1.5h, 2d."""
+    text = str(value).strip()
+    number, unit = text, 1.0
+    for suffix, size in _UNITS.items() if text[-1:].isalpha() else ():
+        if text.endswith(suffix) and text[: -len(suffix)].replace(".", "", 1).isdigit():
+            number, unit = text[: -len(suffix)], size
+            break
+    try:
+        result = float(number) * unit
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no duration: write for example 90s, 5m or 2h") from error
+    if not math.isfinite(result) or result < 0:
+        raise ValueError(f"{value!r} is no duration: it must be finite and not below zero")
+    return result
 
 
 # ── and back: what has its default is left out ──────────────────────────────────────────────────────────────

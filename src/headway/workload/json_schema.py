@@ -1,6 +1,6 @@
 """The published schemas of our file formats, made from the very structs that read them.
 
-`python -m headway.workload.published docs/schema` writes them anew; a test holds the published ones to these.
+`python -m headway.workload.json_schema docs/schema` writes them anew; a test holds the published ones to these.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from headway.workload.cluster import ClusterFields
-from headway.workload.own import CsvFields, LineFields
-from headway.workload.schema import FileFields
+from headway.workload.jobsfile import FileFields
+from headway.workload.open import CsvFields, LineFields
 
 SCHEMAS: dict[str, tuple[type[Any], str]] = {
     "jobs-file.schema.json": (FileFields, "A jobs file (YAML): who wants to train what, and optionally on what nodes."),
