@@ -8,8 +8,7 @@ import time
 import pytest
 
 from headway import progress
-from headway.progress._mailbox import MOST_KEPT, Mailbox
-from headway.progress._messages import LONGEST_LINE_BYTES
+from headway.progress._mailbox import LONGEST_LINE_BYTES, MOST_KEPT, Mailbox
 
 
 def test_silent_when_nobody_listens(monkeypatch, capsys):

@@ -14,8 +14,7 @@ import threading
 import time
 import weakref
 
-from headway.progress._mailbox import Mailbox
-from headway.progress._messages import Lines, TooLongError, line
+from headway.progress._mailbox import Lines, Mailbox, TooLongError, line
 
 SHORTEST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
@@ -42,9 +41,9 @@ class Link:
         self._farewell: bytes | None = None
         self._give_up_at: float | None = None
         self._connection: socket.socket | None = None
-        self._bell, self._button = socket.socketpair()
-        self._bell.setblocking(False)
-        self._button.setblocking(False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="headway-progress", daemon=True)
         _links.add(self)
 
@@ -53,7 +52,7 @@ class Link:
 
     def wake(self) -> None:
         with contextlib.suppress(OSError):  # a full pipe wakes as well; a closed one has nobody to wake
-            self._button.send(b"!")
+            self._wake_writer.send(b"!")
 
     def close(self, farewell: bytes, patience_seconds: float) -> None:
         """Send what is left and the farewell, and wait for it, but not longer than this."""
@@ -64,13 +63,13 @@ class Link:
 
     def forget_in_child(self) -> None:
         """A forked child's copy would keep the connection open after the parent has gone."""
-        for end in (self._connection, self._bell, self._button):
+        for end in (self._connection, self._wake_reader, self._wake_writer):
             if end is not None:
                 end.close()
 
     def _run(self) -> None:
         pause = SHORTEST_PAUSE_SECONDS
-        with self._bell, self._button:
+        with self._wake_reader, self._wake_writer:
             while not self._given_up():
                 began = time.monotonic()
                 with contextlib.suppress(OSError, UnicodeError, TooLongError):
@@ -109,7 +108,7 @@ class Link:
         self._next_report_at = 0.0
         lines, out = Lines(), self._hello
         with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
             selector.register(connection, selectors.EVENT_READ)
             while not self._given_up():
                 leaving = self._farewell is not None
@@ -120,8 +119,8 @@ class Link:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if out else 0)
                 selector.modify(connection, events)
                 for key, ready in selector.select(self._seconds_to_wait(out)):
-                    if key.fileobj is self._bell:
-                        self._bell.recv(4096)
+                    if key.fileobj is self._wake_reader:
+                        self._wake_reader.recv(4096)
                         continue
                     if ready & selectors.EVENT_READ:
                         self._read(connection, lines)
@@ -159,13 +158,13 @@ class Link:
         """A pause that reports do not shorten, but leaving does."""
         until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
             while (left := until - time.monotonic()) > 0:
                 if self._farewell is not None:
                     time.sleep(min(left, SHORTEST_PAUSE_SECONDS))
                     return
                 if selector.select(left):
-                    self._bell.recv(4096)
+                    self._wake_reader.recv(4096)
 
 
 def _finish(connection: socket.socket, farewell: bytes) -> None:

@@ -17,8 +17,7 @@ from typing import Self
 
 from headway.progress import _environment
 from headway.progress._link import Link
-from headway.progress._mailbox import Mailbox
-from headway.progress._messages import Report, line
+from headway.progress._mailbox import Mailbox, Report, line
 
 LEAVING_SECONDS = 1.0
 
