@@ -27,11 +27,11 @@ def headway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         (["kubectl", "--name", "nowhere", "get", "pods"], "there is no lab 'nowhere'"),
         (["up", "--name", "Nope"], "'Nope' cannot name a lab"),
         (["up", "--kubelets", "99"], "0 to 16 kubelets, not 99"),
-        (["up", "--port", "80"], "between 1024 and 65535, not at 80"),
+        (["up", "--port", "80"], "between 1024 and 65535, not 80"),
         (["up", "--nodes", "3", "--racks", "0"], "at least one rack"),
         (["up", "--nodes", "3", "--shape", "banana"], "'banana' is neither"),
         (["up", "--with", "volcano"], "there is no operator 'volcano'"),
-        (["up", "--life", "--times-faster", "0"], "must be above zero"),
+        (["up", "--life", "--times-faster", "0"], "--times-faster must be above 0"),
         (["build", "banana"], "there is no program 'banana'"),
     ],
 )

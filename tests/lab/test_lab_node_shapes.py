@@ -29,7 +29,7 @@ def test_no_nodes_need_no_shape():
         (5, ["8xA100,96cpu,768Gi,banana"], "'banana' is neither"),
         (5, ["8xA100,4xV100,96cpu,768Gi"], "says its accelerators twice"),
         (5, ["0xA100,96cpu,768Gi"], "'0xA100' is neither"),
-        (5, ["many:8xA100,96cpu,768Gi"], "before the colon stands how many nodes"),
+        (5, ["many:8xA100,96cpu,768Gi"], "write the number of nodes before the colon"),
         (5, ["6:8xA100,96cpu,768Gi"], "for 6 nodes in all and --nodes says 5"),
         (5, ["4:8xA100,96cpu,768Gi"], "for 4 nodes in all and --nodes says 5"),
     ],

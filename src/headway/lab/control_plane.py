@@ -1,7 +1,7 @@
 """Command lines of etcd, the API server, the controller manager and the native scheduler.
 
-Without `bench` their settings are those of an ordinary cluster. The one liberty taken: etcd does not wait for
-the disk (a killed etcd loses nothing by that, a machine that loses power does).
+Without `bench` their settings are those of an ordinary cluster, with one exception: etcd does not wait for the disk. A
+killed etcd loses nothing by that; a machine that loses power may lose data.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LOOPBACK, LabState, Part
 
 FIRST_PORT, LAST_PORT = 20_000, 29_999
-"""Below the range from which the kernel takes ports of outgoing connections: those would collide."""
+"""Below the range from which the kernel takes ports for outgoing connections, which would collide with these."""
 
 GANG_API = "scheduling.k8s.io/v1alpha2=true"
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
-    """Ports that nobody listens on and no other lab has been given."""
+    """Returns ports on which nothing listens and that no other lab has."""
     taken = set(avoid)
     found = []
     for port in range(FIRST_PORT, LAST_PORT):
@@ -44,7 +44,7 @@ def is_free(address: str, port: int) -> bool:
 
 
 def parts(state: LabState, ports: list[int]) -> list[Part]:
-    """The four parts as they start; `ports` are etcd's two, the manager's and the scheduler's."""
+    """The four parts in starting order. `ports`: two of etcd, one of the controller manager, one of the scheduler."""
     client, peer, manager, scheduler = ports
     return [
         _part("etcd", client, _etcd(state, client, peer)),
@@ -111,7 +111,7 @@ def _api_server(state: LabState, etcd_port: int) -> dict[str, str]:
         "allow-privileged": "true",
     }
     if state.network is None:
-        flags["endpoint-reconciler-type"] = "none"  # a loopback address is no valid endpoint
+        flags["endpoint-reconciler-type"] = "none"  # a loopback address is not a valid endpoint
     if state.bench:
         flags |= {
             "enable-priority-and-fairness": "false",

@@ -1,8 +1,8 @@
-"""All certificates and kubeconfigs of one lab, made anew at each `up`, and the authorities that sign them.
+"""All certificates and kubeconfigs of one lab, made at each `up`, and the authorities that sign them.
 
-etcd has an authority of its own: a client of the API server must not be able to write behind its back. Keys are
-elliptic (P-256): made in a millisecond, unlike RSA ones. Some operators' certificate keepers accept only an RSA
-authority in the old key format, hence the choice.
+etcd has an authority of its own: a client of the API server must not be able to write to etcd directly. Keys are
+elliptic (P-256), which take a millisecond to make. The certificate managers of some operators accept only an RSA
+authority in the old key format, so RSA is an option.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSubject:
-    """Who a certificate is for: Kubernetes reads the common name as the user and organisations as groups."""
+    """The holder of a certificate. Kubernetes reads the common name as the user and organisations as groups."""
 
     name: str
     groups: Sequence[str] = ()
     hosts: Sequence[str] = ()
-    """Addresses and names under which it serves; a pure client has none."""
+    """Addresses and names under which the holder serves; a pure client has none."""
 
 
 class Authority:
@@ -84,7 +84,7 @@ def _elliptic() -> ec.EllipticCurvePrivateKey:
 
 
 def signing_key(folder: Path, stem: str) -> KeyPair:
-    """A bare key and its public half, with which the API server signs service-account tokens."""
+    """A key and its public half, with which the API server signs service-account tokens."""
     key = _elliptic()
     public = folder / f"{stem}.pub"
     public.write_bytes(
@@ -166,7 +166,7 @@ COMPONENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Names of the files; all of them exist once `make` has run."""
+    """The paths of the files. All exist once `make` has run."""
 
     folder: Path
 
@@ -212,7 +212,7 @@ def make(state: LabState) -> Credentials:
 
 
 def _make_kubelet(state: LabState, authority: Authority, number: int) -> None:
-    """One certificate to speak to the API server as this node, one to serve `kubectl logs` and `exec`."""
+    """Makes one certificate for requests to the API server as this node, one to serve `kubectl logs` and `exec`."""
     assert state.network is not None
     node = f"node-{number}"
     user = f"system:node:{node}"
@@ -223,14 +223,14 @@ def _make_kubelet(state: LabState, authority: Authority, number: int) -> None:
 
 
 def client_context(authority: Path, pair: KeyPair) -> ssl.SSLContext:
-    """TLS as this client, trusting only the lab's authority; fits `http.client` and aiohttp alike."""
+    """TLS as this client, which trusts only the authority of the lab. For `http.client` and aiohttp."""
     context = ssl.create_default_context(cafile=str(authority))
     context.load_cert_chain(str(pair.certificate), str(pair.key))
     return context
 
 
 def write_kubeconfig(path: Path, url: str, authority: Path, pair: KeyPair) -> Path:
-    """A kubeconfig that carries its certificates, so that it can be copied elsewhere. JSON is YAML."""
+    """Writes a kubeconfig that contains its certificates, so that it can be copied. It is JSON, which is valid YAML."""
 
     def encoded(file: Path) -> str:
         return base64.b64encode(file.read_bytes()).decode()

@@ -1,4 +1,4 @@
-"""What the lab raises when the user or the machine, not the code, is at fault: one sentence, no traceback."""
+"""Errors of the lab that the user or the machine causes: one sentence, no traceback."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from headway.core.errors import UserError
 
 
 class LabError(UserError):
-    """Something the user can act on, told in one sentence."""
+    """A mistake that the user can correct. The message is one sentence."""
 
 
-class Unavailable(LabError):  # noqa: N818 - it reads as what it is
-    """This machine cannot carry the lab that was asked for (no root, no Go, a missing package)."""
+class Unavailable(LabError):  # noqa: N818  the name says it
+    """This machine cannot run the requested lab: no root, no Go, or a missing package."""

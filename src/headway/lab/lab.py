@@ -1,4 +1,4 @@
-"""`Lab`: a real Kubernetes on this machine, as an object. Command line and test fixture are thin over it."""
+"""`Lab`: a real Kubernetes on this machine, as an object. The command line and the test fixtures use it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Lab:
 
     @classmethod
     def attach(cls, name: str = "default") -> Self:
-        """The lab of this name, which someone else may have started."""
+        """Returns the running lab of this name, which another process may have started."""
         state = load(name)
         if state is None:
             raise LabError(f"there is no lab '{name}': start it with `headway lab up`")
@@ -125,7 +125,7 @@ class Lab:
 
     @property
     def host_address(self) -> str:
-        """Where pods on any real node reach servers of this machine (listen on it, or on 0.0.0.0)."""
+        """The address at which pods on real nodes reach servers of this machine. Listen on it, or on 0.0.0.0."""
         network = self._state.network
         return network.gateway(1) if network else self._state.address
 
@@ -142,7 +142,7 @@ class Lab:
         return Api(self.url, self.ssl_context())
 
     def ssl_context(self) -> ssl.SSLContext:
-        """TLS as administrator, for aiohttp and the standard library alike."""
+        """TLS as administrator, for aiohttp and the standard library."""
         return credentials.client_context(self.ca, self._credentials.pair("admin"))
 
     def pod_template(
@@ -152,9 +152,9 @@ class Lab:
         python: str | Path | None = None,
         writable: Iterable[str | Path] = (),
     ) -> dict[str, Any]:
-        """A pod template that runs a host Python (this one unless told) and sees `paths` read-only.
+        """A pod template that runs a Python of this machine (default: this one) and sees `paths` read-only.
 
-        `lab.shared` and what is in `writable` can be written. Add `command` and `resources` to its container.
+        Pods can write to `lab.shared` and to `writable`. Add `command` and `resources` to its container.
         """
         return pods.pod_template(
             read_only=[Path(path) for path in paths],
@@ -163,12 +163,12 @@ class Lab:
         )
 
     def create_namespace(self, name: str) -> None:
-        """Make a namespace and wait until pods can be made in it."""
+        """Creates a namespace and waits until pods can be created in it."""
         self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
         lifecycle.wait_for_account(self._state, self.api, name)
 
     def _reread(self) -> None:
-        """Someone else, such as the command line, may have restarted parts meanwhile."""
+        """Reads the state again: another process may have restarted parts."""
         self._state = read(self._state.folder / "lab.json") or self._state
 
     def status(self) -> LabStatus:
@@ -198,7 +198,7 @@ class Lab:
         return self._state.log(self._state.part(part).name)
 
     def kill(self, part: str) -> None:
-        """End a part at once, as a crash would. `node-N` takes a real node away with all its containers."""
+        """Kills a part at once, as a crash would. `node-N` is a whole real node with its containers."""
         self._reread()
         for name in self._members(part):
             target = self._state.part(name).process
@@ -209,7 +209,7 @@ class Lab:
             machine.kill_node(self._state, int(part.removeprefix("node-")))
 
     def restart(self, part: str) -> None:
-        """End a part in order (the API server takes seconds), start it again, and wait until it works."""
+        """Ends a part in order, which takes seconds for the API server; starts it again and waits until it works."""
         self._reread()
         for name in reversed(self._members(part)):
             running = self._state.part(name).process
@@ -223,7 +223,7 @@ class Lab:
             lifecycle.wait_for_node(self._state, int(part.rpartition("-")[2]))
 
     def down(self) -> None:
-        """End all that the lab started, and only that; remove its files."""
+        """Ends everything that the lab started, and nothing else. Removes its files."""
         if "api" in self.__dict__:
             self.api.close()
         self._reread()
@@ -242,7 +242,7 @@ class Lab:
 
 
 def _make_room(name: str) -> None:
-    """A lab that runs is an error; what is left of a dead one is taken away."""
+    """Raises if a lab of this name runs; removes what a dead one left behind."""
     existing = load(name)
     if existing is None:
         shutil.rmtree(paths.labs() / name, ignore_errors=True)

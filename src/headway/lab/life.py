@@ -1,8 +1,9 @@
-"""Pods on simulated nodes that live by their job's work: they succeed when the work is done, not after a set time.
+"""Ends pods on simulated nodes when the work of their job is done, instead of after a set time.
 
-A pod takes part if it has the annotation `headway.dev/lab-work`, the job's work in seconds at the asked-for size. Its
-job is its label `headway.dev/job` (else the pod is a job of its own), its role the label `headway.dev/role`, and the
-annotation `headway.dev/lab-gang` says how many replicas the job asks for and how many it needs: `ps=1,worker=4/2`.
+A pod takes part if it has the annotation `headway.dev/lab-work`: the work of the job in seconds at the requested size.
+The label `headway.dev/job` names its job; without it the pod is a job of its own. The label `headway.dev/role` names
+its role. The annotation `headway.dev/lab-gang` says how many replicas the job requests and how many it needs:
+`ps=1,worker=4/2`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DEFAULT_ROLE = "worker"
 
 
 class Life:
-    """Watches a lab's pods and ends those whose job's work is done."""
+    """Watches the pods of a lab and ends them when the work of their job is done."""
 
     def __init__(self, lab: Lab, speed_of: SpeedOf, *, times_faster: float = 1.0, neighbour_loss: float = 0.0) -> None:
         self._lab, self._times_faster = lab, times_faster
@@ -38,7 +39,7 @@ class Life:
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Until the process is ended. A lost watch begins anew with a list, so nothing is missed."""
+        """Runs until the process ends. A lost watch starts again with a list, so no change is missed."""
         threading.Thread(target=self._feed, daemon=True).start()
         while True:
             self._step()
@@ -86,7 +87,7 @@ class Life:
         try:
             seconds, roles = float(notes[WORK]), parse_gang(notes.get(GANG, ""), role)
         except ValueError as error:
-            print(f"{path} has no life: {error}", flush=True)
+            print(f"{path} is ignored: {error}", flush=True)
             return
         self._ledger.join(key, path, member, seconds=seconds, roles=roles)
 
@@ -96,7 +97,7 @@ class Life:
                 for event in self._watched():
                     self._events.put(event)
             except (OSError, http.client.HTTPException, LabApiError) as error:
-                print(f"the watch ended and begins anew: {error}", flush=True)
+                print(f"the watch ended and starts again: {error}", flush=True)
                 time.sleep(1)
 
     def _watched(self) -> Iterator[dict[str, Any]]:

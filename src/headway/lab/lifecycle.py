@@ -1,7 +1,8 @@
-"""Brings a lab up, in the order that is fastest, and ends it.
+"""Starts and ends a lab.
 
-What does not need the API server starts first. A lab is thrown away, so its processes are killed, not asked: nothing
-they could still write is kept. Ending ends all that the lab started and only that, also when a crash left it half made.
+Parts that do not need the API server start first: that is the fastest order. A lab keeps nothing after its end, so its
+processes are killed at once. `take_down` ends everything that the lab started and nothing else, also after a crash in
+the middle of a start.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ READY_SECONDS = 60.0
 
 
 def prepare(state: LabState) -> None:
-    """Choose ports and addresses, and record them before anything is made."""
+    """Chooses ports and addresses, and records them before anything is created."""
     with paths.locked(paths.labs() / "lock"):
         others = [other for other in load_all() if other.name != state.name]
         ports = _reserve_ports(state, others)
@@ -105,7 +106,7 @@ def start_all(state: LabState) -> None:
 
 
 def _start_guests(state: LabState) -> None:
-    """What is not part of Kubernetes itself: name service and simulated nodes."""
+    """Starts what is not part of Kubernetes itself: names, simulated nodes and operators."""
     with closing(api_of(state)) as api:
         if state.kubelets:
             network.grant_dns(api)
@@ -160,9 +161,9 @@ def wait_for_account(state: LabState, api: Api, namespace: str) -> None:
 
 
 def wait_for_node(state: LabState, node: int) -> None:
-    """Until the kubelet works and its node takes pods.
+    """Waits until the kubelet works and its node accepts pods.
 
-    A kubelet that asks containerd a moment too early ends at once, so it is started again.
+    A kubelet that asks containerd too early ends at once, so it is started again.
     """
     part = state.part(f"kubelet-{node}")
     path = f"/api/v1/nodes/node-{node}"
@@ -177,13 +178,13 @@ def wait_for_node(state: LabState, node: int) -> None:
 
 
 def _count_ready(api: Api) -> int:
-    """Of the simulated nodes; from the API server's cache, which is cheap."""
+    """Counts the ready simulated nodes, from the cache of the API server, which is cheap."""
     query = f"labelSelector={quote(simulated_nodes.LABEL)}&resourceVersion=0"
     return sum(_is_usable(node) for node in api.get(f"/api/v1/nodes?{query}")["items"])
 
 
 def _is_usable(node: dict[str, Any]) -> bool:
-    """Ready, and the taint that keeps pods off a new node is gone."""
+    """Whether the node is Ready and has lost the taint that keeps pods off a new node."""
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
     taints = node["spec"].get("taints", ())
     return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
@@ -206,7 +207,7 @@ def is_open(address: str, port: int) -> bool:
 
 
 def _wait(state: LabState, name: str, is_ready: Callable[[], bool], *, poll_seconds: float = 0.05) -> None:
-    """Until the part is ready; if it ends before or takes too long, tell its last words."""
+    """Waits until the part is ready. If it ends or takes too long, raises with the last line of its log."""
     part = state.part(name)
     deadline = time.monotonic() + READY_SECONDS
     while not is_ready():
@@ -218,7 +219,7 @@ def _wait(state: LabState, name: str, is_ready: Callable[[], bool], *, poll_seco
 
 
 def last_words(state: LabState, name: str) -> str:
-    """The last line of a part's log that looks like a complaint, else the very last one."""
+    """Returns the last line of the log that looks like an error, else the very last line."""
     try:
         lines = state.log(name).read_text(errors="replace").strip().splitlines()[-40:]
     except FileNotFoundError:
@@ -228,12 +229,12 @@ def last_words(state: LabState, name: str) -> str:
 
 
 def take_down(state: LabState) -> None:
-    """Ends processes, then whatever they held; safe to repeat after it was interrupted."""
+    """Ends the processes, then removes what they held. May be repeated after an interruption."""
     _end_processes(state)
     if state.network is not None:
         with paths.locked(paths.machine_lock()):
             machine.remove_cgroups(state)
-            _end_processes(state)  # a shim may have started one more helper meanwhile
+            _end_processes(state)  # a shim may have started another helper since
             machine.remove_leavings(state)
             network.remove(state)
             if machine.is_last(state):
@@ -246,7 +247,7 @@ def take_down(state: LabState) -> None:
 
 
 def take_down_orphans() -> None:
-    """End labs whose test run died without ending them."""
+    """Ends the labs of test runs that died without ending them."""
     for state in load_all():
         if state.owner is not None and not process.is_alive(state.owner):
             take_down(state)

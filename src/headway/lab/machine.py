@@ -1,9 +1,9 @@
 """What real nodes change on the machine outside their own folders, and how to put it back.
 
-kubelet sets kernel parameters, containerd and the network plugins leave files in fixed places. Values are
-noted before the first lab with real nodes starts and restored when the last one ends. Every lab has one cgroup subtree,
-in every hierarchy (cgroup v1) or in the one there is (v2). Every process of every container of the lab is below it,
-which makes ending all of them certain.
+kubelet sets kernel parameters; containerd and the network plugins leave files in fixed places. The values are saved
+before the first lab with real nodes starts and restored when the last one ends. Every lab has one cgroup subtree, in
+every hierarchy (cgroup v1) or in the only one (v2). All processes of all its containers are below it, so all of them
+can be found and ended.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ FIXED_FOLDERS = (
     "/run/containerd/fifo",
     "/run/containerd",
 )
-"""Made by kubelet, containerd or the network plugins whatever they are told; inner ones first."""
+"""Folders that kubelet, containerd or the network plugins always create; inner ones first."""
 
 
 def remember() -> None:
-    """Note what is there before the first real node changes it. Call under the machine's lock."""
+    """Saves the present values before the first real node changes them. Call it under the machine's lock."""
     note = _note()
     if note.exists():
         return
@@ -60,7 +60,7 @@ def remember() -> None:
 
 
 def restore() -> None:
-    """Put all back as it was noted. Call under the machine's lock, when no lab with real nodes is left."""
+    """Restores the saved values. Call it under the machine's lock, when no lab with real nodes is left."""
     note = _note()
     if not note.exists():
         return
@@ -77,12 +77,12 @@ def restore() -> None:
 
 
 def is_last(state: LabState) -> bool:
-    """Whether no other lab with real nodes is up on this machine, whoever's it is."""
+    """Whether no other lab with real nodes is up on this machine, of any user."""
     return not any(path.is_dir() and path != state.run_folder for path in paths.RUN_ROOT.glob("*"))
 
 
 def remove_leavings(state: LabState) -> None:
-    """Mounts, shim sockets, network results and log links of this lab, after its processes have ended."""
+    """Removes mounts, shim sockets, network results and log links of this lab, after its processes have ended."""
     tasks = list(state.run_folder.glob("*/state/io.containerd.runtime.v2.task/*/*"))
     for task in tasks:
         _remove_shim_socket(task / "address")
@@ -106,7 +106,7 @@ def _remove_shim_socket(note: Path) -> None:
 
 
 def _unmount_below(folders: list[Path]) -> None:
-    """Lazily, innermost first. Refuses to go on while a mount is left: what follows deletes the folders."""
+    """Unmounts lazily, innermost first. Raises if a mount is left, because the caller then deletes the folders."""
     for point in reversed(_mounts_below(folders)):
         subprocess.run([required_program("umount"), "-l", point], capture_output=True, check=False)
     left = _mounts_below(folders)
@@ -121,7 +121,7 @@ def _mounts_below(folders: list[Path]) -> list[str]:
 
 
 def _remove_made(folder: Path) -> None:
-    """Remove a folder that was not there before us, unless somebody else has since put something into it."""
+    """Removes a folder that the lab created, unless another program has put something into it."""
     if folder.name == "device-plugins":
         for name in ("kubelet.sock", "DEPRECATION", "kubelet_internal_checkpoint"):
             (folder / name).unlink(missing_ok=True)
@@ -144,7 +144,7 @@ V2_CONTROLLERS = "+cpu +memory +pids +cpuset"
 
 
 def node_cgroup(state: LabState, node: int) -> str:
-    """What a kubelet calls its `cgroupRoot`."""
+    """The `cgroupRoot` of a kubelet."""
     return f"/headway-lab-{state.identity}/node-{node}"
 
 
@@ -158,7 +158,7 @@ def create_cgroups(state: LabState) -> None:
 
 
 def remove_cgroups(state: LabState) -> None:
-    """Kill whatever runs in the lab's subtree, then remove the subtree."""
+    """Kills all processes in the cgroup subtree of the lab, then removes the subtree."""
     everywhere = {
         *_hierarchies(),
         MOUNT / "unified",
@@ -172,14 +172,14 @@ def remove_cgroups(state: LabState) -> None:
 
 
 def kill_node(state: LabState, node: int) -> None:
-    """Kill every process of every container of one node, as a power cut would."""
+    """Kills every process of every container of one node, as a power cut would."""
     for hierarchy in _hierarchies():
         for pid in _members(hierarchy / node_cgroup(state, node).strip("/")):
             _kill(pid)
 
 
 def _try_remove_cgroups(root: Path) -> bool:
-    """One round; tells whether anything is left."""
+    """One round; returns whether anything is left."""
     for pid in _members(root):
         _kill(pid)
     for folder in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):
@@ -193,7 +193,7 @@ def _members(root: Path) -> set[int]:
     for listing in [root / "cgroup.procs", *root.rglob("cgroup.procs")]:
         try:
             found.update(int(line) for line in listing.read_text().split())
-        except OSError:  # the cgroup went away meanwhile
+        except OSError:  # the cgroup is gone
             continue
     return found - {0, os.getpid()}
 
@@ -222,6 +222,6 @@ def _create_cgroup(hierarchy: Path, relative: str) -> None:
             (folder / "cgroup.subtree_control").write_text(V2_CONTROLLERS)
         parent, folder = folder, folder / step
         folder.mkdir(exist_ok=True)
-        for setting in ("cpuset.cpus", "cpuset.mems"):  # on v1 a new cpuset is empty and takes no process
+        for setting in ("cpuset.cpus", "cpuset.mems"):  # on v1 a new cpuset is empty and accepts no process
             if hierarchy != MOUNT and (parent / setting).exists():
                 (folder / setting).write_text((parent / setting).read_text())

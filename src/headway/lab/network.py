@@ -1,8 +1,8 @@
 """The network of real nodes: a bridge for each, and CoreDNS for the names of pods and services.
 
 The host routes between the bridges, so all pods reach each other and the host. No kube-proxy runs: service addresses
-other than the API server's lead nowhere; headless services need none. CoreDNS runs beside the cluster, not in it, as a
-user who may read what it answers from and nothing else.
+other than that of the API server do not work, and headless services need none. CoreDNS runs beside the cluster, not in
+it, as a user with the right to read what it serves and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCKS = range(96, 128)
 
 
 def choose(taken: Iterable[int]) -> Network:
-    """A 10.B.0.0/16 that no other lab has and no route of this machine leads to."""
+    """Returns a 10.B.0.0/16 that no other lab has and that no route of this machine uses."""
     routes = _run("ip", "-4", "route", "show", "table", "all")
     used = set(taken) | {int(block) for block in re.findall(r"\b10\.(\d+)\.\d+\.\d+", routes)}
     for block in BLOCKS:
@@ -36,8 +36,8 @@ def create(state: LabState) -> None:
     assert network is not None
     for node in range(1, state.kubelets + 1):
         bridge = network.bridge(node)
-        # Without an address of its own a bridge takes its lowest port's, and changes it as pods come and go: the other
-        # pods then speak to an address that is no more until they ask again.
+        # Without a MAC address of its own a bridge takes that of its lowest port, which changes as pods come and go.
+        # The other pods would then send to the old address until they ask again.
         _run("ip", "link", "add", bridge, "address", f"02:68:77:00:{network.block:02x}:{node:02x}", "type", "bridge")
         _run("ip", "address", "add", f"{network.gateway(node)}/24", "dev", bridge)
         if node == 1:
@@ -48,7 +48,7 @@ def create(state: LabState) -> None:
 
 
 def remove(state: LabState) -> None:
-    """Take away bridges and rules, whichever of them exist."""
+    """Removes the bridges and rules that exist."""
     if state.network is None:
         return
     existing = {link["ifname"] for link in json.loads(_run("ip", "-json", "link", "show", "type", "bridge") or "[]")}
@@ -74,7 +74,7 @@ def container_network(state: LabState, node: int) -> dict[str, object]:
 
 
 def _forward_rules(state: LabState) -> list[list[str]]:
-    """Only where the machine refuses to forward unless told (as Docker leaves it) do we tell it."""
+    """The rules are needed only where the machine drops forwarded packets by default, as Docker sets it."""
     assert state.network is not None
     interface = f"hwlab{state.network.block}-+"
     note = ["-m", "comment", "--comment", f"headway-lab {state.identity}", "-j", "ACCEPT"]
@@ -121,7 +121,7 @@ def dns_address(state: LabState) -> str:
 
 
 def grant_dns(api: Api) -> None:
-    """Let CoreDNS read pods, services and where they are."""
+    """Grants CoreDNS the right to read pods, services and their addresses."""
     read = ["list", "watch"]
     rules = [
         {"apiGroups": [""], "resources": ["pods", "services", "namespaces"], "verbs": read},

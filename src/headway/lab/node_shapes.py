@@ -1,4 +1,4 @@
-"""What simulated nodes look like, as users write it: `8xA100,96cpu,768Gi` or `600:8xA100,96cpu,768Gi`."""
+"""The shape of simulated nodes as users write it: `8xA100,96cpu,768Gi` or `600:8xA100,96cpu,768Gi`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NODES = 20_000
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """So many nodes of one kind."""
+    """`count` nodes of one shape."""
 
     count: int
     accelerators: int
@@ -24,7 +24,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
 
 def node_groups(nodes: int, shapes: Sequence[str] = ()) -> list[NodeGroup]:
-    """Share `nodes` among the shapes: those that say how many get that, the others share the rest evenly."""
+    """Divides `nodes` among the shapes. Shapes with a count get it; the others share the rest evenly."""
     if not 0 <= nodes <= MAX_NODES:
         raise LabError(f"a lab can have 0 to {MAX_NODES} simulated nodes, not {nodes}")
     groups = [_parse(shape) for shape in (shapes or ([DEFAULT_SHAPE] if nodes else []))]
@@ -41,7 +41,7 @@ def node_groups(nodes: int, shapes: Sequence[str] = ()) -> list[NodeGroup]:
 def _parse(shape: str) -> NodeGroup:
     head, separator, body = shape.rpartition(":")
     if separator and not (head.isdecimal() and int(head) > 0):
-        raise LabError(f"shape '{shape}': before the colon stands how many nodes, as in 600:{DEFAULT_SHAPE}")
+        raise LabError(f"shape '{shape}': write the number of nodes before the colon, as in 600:{DEFAULT_SHAPE}")
     found: dict[str, tuple[str, ...]] = {}
     for word in body.split(","):
         kind, values = _word(word.strip(), shape)

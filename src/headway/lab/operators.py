@@ -1,7 +1,8 @@
 """Job operators beside the lab's control plane: JobSet, Kubeflow's training operator and Kueue.
 
-Their definitions and webhooks come from their own Go modules. They run as processes of the lab, so their webhooks are
-called at a local port instead of through a Service; certificates are ours. They act as cluster administrators.
+Their definitions and webhooks come from their own Go modules. They run as processes of the lab, so the API server calls
+their webhooks at a local port instead of through a Service. The lab issues their certificates. They act as cluster
+administrators.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ ESTABLISHED_SECONDS = 20.0
 PORTS_EACH = 2
 """One for the webhooks, one for the health check."""
 KUEUE_WORKERS = {"Job.batch": 5, "Pod": 5, "Workload.kueue.x-k8s.io": 5}
-"""As its own installation has them; without, one worker for each kind would be all, which makes it slow."""
+"""The values of its own installation. Without them it has one worker for each kind, which is slow."""
 KUEUE_BENCH = {"qps": 200, "burst": 200}
-"""About what an API server on two cores answers. With 5,000 and a queue of 4,000, on one core, its admissions timed out
-again and again, and not one pod was bound."""
+"""About what an API server on two cores can answer. With 5,000 and a queue of 4,000, on one core, its admissions timed
+out again and again, and not one pod was bound."""
 FIXED_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108
-"""Where the training operator insists on seeing a certificate before it works; it serves another one."""
+"""The training operator requires a certificate file here before it works, although it serves another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,13 @@ class Operator:
     namespace: str
     flags: Callable[[LabState, Ports], list[str]]
     webhook_names: Callable[[str], str]
-    """The name of a webhook registration, from the one in the module."""
+    """From the name of a webhook registration in the module to ours."""
     selectors: dict[str, dict[str, Any]]
-    """What is added to single webhooks, by their names, so that they are not asked about everyone's pods."""
+    """Selectors to add to webhooks, by name, so that they are not called for all pods."""
     service: str = ""
-    """The Service that its certificate would be for in a cluster; the default is the operator's name."""
+    """The Service for which its certificate is issued; default: the name of the operator."""
     secret: str = ""
-    """Where it insists on keeping its certificates itself: the Secret in which we give it ours."""
+    """The Secret for its certificates, if the operator manages them itself."""
 
     @property
     def host(self) -> str:
@@ -75,7 +76,7 @@ def _kueue_flags(state: LabState, ports: Ports) -> list[str]:
     config |= {
         "metrics": {"bindAddress": "0"},
         "integrations": {"frameworks": frameworks},
-        "internalCertManagement": {"enable": True},  # without, it wants certificates in a fixed folder of /etc
+        "internalCertManagement": {"enable": True},  # otherwise it expects certificates in a fixed folder below /etc
         "controller": {"groupKindConcurrency": KUEUE_WORKERS},
         "clientConnection": KUEUE_BENCH if state.bench else {"qps": 50, "burst": 100},
     }
@@ -139,7 +140,7 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 
 def ports_of(state: LabState, name: str) -> Ports:
-    """The last of the lab's ports, in pairs, in the order of its operators."""
+    """The last ports of the lab, in pairs, in the order of its operators."""
     place = len(state.reserved_ports) - PORTS_EACH * (len(state.operators) - state.operators.index(name))
     return Ports(state.reserved_ports[place], state.reserved_ports[place + 1])
 
@@ -159,10 +160,10 @@ def part(state: LabState, name: str) -> Part:
 
 
 def prepare(state: LabState) -> None:
-    """Certificates for all operators' webhooks, from an authority of their own."""
+    """Issues certificates for the webhooks of all operators, from an authority of their own."""
     if not state.operators:
         return
-    expected = [f"{name}-ca" for name in state.operators]  # the keepers replace an authority of any other name
+    expected = [f"{name}-ca" for name in state.operators]  # the operators replace an authority of any other name
     authority = Authority(_authority_folder(state), "headway-lab-webhooks", hosts=expected, use_rsa=True)
     for name in state.operators:
         host = OPERATORS[name].host
@@ -174,7 +175,7 @@ def prepare(state: LabState) -> None:
 
 
 def install(state: LabState, api: Api, name: str) -> None:
-    """Definitions, namespace and what the operator looks for before it works."""
+    """Creates the definitions, the namespace and what the operator requires before it works."""
     operator = OPERATORS[name]
     api.post("/api/v1/namespaces", {"metadata": {"name": operator.namespace}})
     definitions = [doc for doc in _manifests(name) if doc["kind"] == "CustomResourceDefinition"]
@@ -213,7 +214,7 @@ def is_ready(state: LabState, name: str) -> bool:
 
 
 def remove_fixed_certificates() -> None:
-    """Take away what `_give_certificates` put outside the lab's folder. Ours is empty."""
+    """Removes the file that `_give_certificates` put outside the folder of the lab. Ours is empty."""
     file = FIXED_CERTIFICATES / "tls.crt"
     if file.exists() and file.stat().st_size == 0:
         file.unlink()
@@ -223,7 +224,7 @@ def remove_fixed_certificates() -> None:
 
 
 def _give_certificates(state: LabState, api: Api, operator: Operator) -> None:
-    """A certificate keeper wants a Secret with a whole authority, and a file where that would be mounted."""
+    """The operator requires a Secret with a whole authority, and a file at the place where it would be mounted."""
     folder = _authority_folder(state)
     files = {
         "ca.crt": folder / "ca.crt",
@@ -280,7 +281,7 @@ def _home(state: LabState, name: str) -> Path:
 
 
 def _certificates(state: LabState, name: str) -> Path:
-    """Where controllers look for them below their folder for temporary files."""
+    """The folder below their temporary folder in which controllers look for certificates."""
     return _home(state, name) / "k8s-webhook-server" / "serving-certs"
 
 

@@ -1,4 +1,4 @@
-"""What a lab is to be like, checked before anything is started."""
+"""The options of a lab, checked before anything is started."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ MAX_KUBELETS = 16
 
 
 class LabOptions(TypedDict, total=False):
-    """What a lab is to be like; every field may be left out."""
+    """The options of a lab; every field may be left out."""
 
     kubelets: int
     """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
     simulated: Sequence[NodeGroup]
     """Simulated nodes, from `node_groups(1000, ["8xA100,96cpu,768Gi"])`. Default: none."""
     racks: int
-    """Over how many racks the simulated nodes are spread (label `headway.dev/rack`). Default 1."""
+    """Number of racks for the simulated nodes (label `headway.dev/rack`). Default 1."""
     kubelet_cpus: float | None
-    """Cores that each real node offers. Default: all of the machine's, on each."""
+    """Cores that each real node offers. Default: all cores of the machine, on each node."""
     bench: bool
     """Lift client and server limits, for measurements."""
     gangs: bool
-    """Serve and schedule Kubernetes' own gangs (`scheduling.k8s.io` PodGroup)."""
+    """Serve and schedule the gangs of Kubernetes itself (`scheduling.k8s.io` PodGroup)."""
     life: Sequence[str]
-    """A command that is run as the part `life`, with the environment to find this lab by its name."""
+    """A command that runs as the part `life`, with an environment in which it finds this lab by name."""
     operators: Sequence[str]
     """Job operators to run: any of jobset, training-operator, kueue. Default: none."""
     port: int
     """The API server's port on 127.0.0.1. Default: a free one; with real nodes 443 at the lab's address."""
     owned: bool
-    """The lab ends with this process: if it dies without `down`, the next `up` of any lab cleans up."""
+    """The lab belongs to this process: if it dies without `down`, the next `up` of any lab ends this lab."""
 
 
 def needed_programs(state: LabState) -> list[str]:
@@ -53,9 +53,9 @@ def state_for(name: str, options: LabOptions) -> LabState:
     if not 0 <= kubelets <= MAX_KUBELETS:
         raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
     if racks < 1:
-        raise LabError(f"simulated nodes stand in at least one rack, not in {racks}")
+        raise LabError(f"simulated nodes need at least one rack, not {racks}")
     if port and not 1024 <= port <= 65535:
-        raise LabError(f"the API server's port must lie between 1024 and 65535, not at {port}")
+        raise LabError(f"the API server's port must be between 1024 and 65535, not {port}")
     return LabState(
         name=name,
         root=str(paths.labs()),

@@ -1,6 +1,6 @@
-"""Where the lab keeps things: built programs in the user's cache, running labs in the user's state folder.
+"""The folders and locks of the lab: built programs in the user's cache, running labs in the user's state folder.
 
-Sockets and container state go below /run, because a Unix socket's path may not be longer than 107 bytes.
+Sockets and container state are below /run, because the path of a Unix socket may have 107 bytes at most.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def labs() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file lock, removed on release; the kernel frees it when the holder dies, however it dies."""
+    """Holds a file lock and removes the file on release. The kernel frees the lock when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("a") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if not _is_still(handle.fileno(), path):  # the one we waited for has removed it
+            if not _is_still(handle.fileno(), path):  # the previous holder has removed it
                 continue
             try:
                 yield
@@ -51,5 +51,5 @@ def _is_still(descriptor: int, path: Path) -> bool:
 
 
 def machine_lock() -> Path:
-    """Held while interfaces, kernel parameters and the like are changed: they are the whole machine's."""
+    """The lock for changes of the whole machine: network interfaces, kernel parameters."""
     return RUN_ROOT.with_suffix(".lock")

@@ -1,8 +1,8 @@
 """Pods on real nodes: their one container image, and a template in which they run the host's own Python.
 
-The image is made from the machine's static busybox: no registry is needed. It serves both as the pods' image and as the
-sandbox ("pause") image: left alone it sleeps. The template mounts the host's folders read-only at the very same paths,
-so that a virtual environment and scripts work inside a container as they do outside; nothing is built or pulled.
+The image is made from the machine's static busybox, so no registry is needed. It is also the sandbox ("pause") image:
+its default command sleeps. The template mounts folders of the host read-only at the same paths, so that a virtual
+environment and scripts work inside a container as outside. Nothing is built or pulled.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SYSTEM_PATHS = (
 def pod_template(
     *, read_only: Iterable[Path], writable: Iterable[Path], python: Path, container: str = "main"
 ) -> dict[str, Any]:
-    """A pod template whose one container sees the given host folders; add a command and resources to it."""
+    """A pod template whose container sees the given host folders. Add a command and resources to it."""
     prefixes = [_prefix(python), _prefix(python.resolve())]
     fixed = [Path(path) for path in SYSTEM_PATHS if Path(path).exists()]
-    ours = Path(headway.__file__).resolve().parents[1]  # where an editable install has its source
+    ours = Path(headway.__file__).resolve().parents[1]  # the source of an editable install
     mounts = _outermost([*fixed, *prefixes, ours, *(path.absolute() for path in read_only)])
     places = [(path, True) for path in mounts] + [(path.absolute(), False) for path in writable]
     volumes, volume_mounts = [], []
@@ -73,12 +73,12 @@ def this_python() -> Path:
 
 
 def _prefix(python: Path) -> Path:
-    """The folder an interpreter's installation lives in: bin/python's parent's parent."""
+    """The folder of a Python installation: two levels above bin/python."""
     return Path(os.path.normpath(python.absolute().parent.parent))
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """Drop paths inside others: they are seen already, and no mount point can be made in a read-only one."""
+    """Drops paths inside others: they are visible already, and a read-only folder cannot hold a mount point."""
     unique = sorted(set(paths), key=lambda path: len(path.parts))
     kept: list[Path] = []
     for path in unique:
@@ -98,7 +98,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def write_archive(path: Path) -> None:
-    """Write the image in the format of `docker save`."""
+    """Writes the image in the format of `docker save`."""
     layer = _layer()
     digest = hashlib.sha256(layer).hexdigest()
     config = {

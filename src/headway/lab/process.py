@@ -1,7 +1,7 @@
-"""Starting and ending the lab's processes, and knowing for certain which ones are ours.
+"""Starts and ends the processes of the lab, and tells them apart from all others.
 
-A process is a pid together with its start time, so that a recycled pid is never mistaken for ours. Each also
-carries a mark in its environment, by which `down` finds what a crash left unrecorded.
+A process is a pid together with its start time, so a reused pid is never taken for ours. Each also has a mark in its
+environment, by which `down` finds processes that a crash left unrecorded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def spawn(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
-    """Start a program in a session of its own, so that Ctrl-C in the user's terminal does not reach it."""
+    """Starts a program in its own session, so that Ctrl-C in the user's terminal does not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
@@ -48,7 +48,7 @@ def is_alive(process: Process) -> bool:
 
 
 def reap(process: Process) -> None:
-    """Collect the exit status where the process is our child; labs outlive parents, so it may not be."""
+    """Collects the exit status if the process is our child. It may not be: labs outlive the process that made them."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(process.pid, os.WNOHANG)
 
@@ -65,7 +65,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def end(processes: Iterable[Process], *, grace_seconds: float) -> None:
-    """Ask them to end, wait, then insist. Returns when all are gone."""
+    """Sends SIGTERM, waits, then sends SIGKILL. Returns when all are gone."""
     group = list(processes)
     if grace_seconds > 0:
         for process in group:
@@ -87,7 +87,7 @@ def wait_gone(processes: Iterable[Process], timeout_seconds: float) -> bool:
 
 
 def marked(mark: str) -> list[Process]:
-    """Every live process whose environment carries this lab's mark."""
+    """Returns every live process with the mark of this lab in its environment."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -95,7 +95,7 @@ def marked(mark: str) -> list[Process]:
             continue
         try:
             environment = (entry / "environ").read_bytes()
-        except OSError:  # gone meanwhile, or another user's
+        except OSError:  # it is gone, or belongs to another user
             continue
         if wanted in environment.split(b"\0") and (process := current(int(entry.name))):
             found.append(process)

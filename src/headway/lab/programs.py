@@ -1,7 +1,6 @@
-"""The programs a lab runs, and where each comes from: the user's own, our cache of built ones, or the distribution.
+"""The programs that a lab runs, and where each comes from: the user, our cache of built ones, or the distribution.
 
-Versions of those that we build are pinned in the go.mod files beside this module and read from there, so that they are
-written once.
+The go.mod files beside this module pin the versions of the built ones.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One binary: which of our Go modules builds it, from which package, at which requirement's version."""
+    """One binary: which of our Go modules builds it, from which package, at the version of which requirement."""
 
     name: str
     module: str
     package: str
     requirement: str
     skew: int = 0
-    """By how many minor releases a copy of the user's own may differ from ours."""
+    """The number of minor releases by which a copy of the user may differ from ours."""
     manifests: tuple[str, ...] = ()
-    """Files of the module that the program's users need: definitions and webhooks."""
+    """Files of the module that an installation needs: definitions and webhooks."""
 
     @property
     def folder(self) -> Path:
@@ -49,7 +48,7 @@ class Program:
 
     @property
     def built(self) -> Path:
-        """Where our own build of it is kept."""
+        """The path of our own build."""
         return paths.cache() / f"{self.module}-{self.version}" / "bin" / self.name
 
 
@@ -87,11 +86,11 @@ PROGRAMS = {
         ),
     )
 }
-"""In the order in which they are built: the first of a module compiles most of what the others need."""
+"""In build order: the first program of a module compiles most of what the others need."""
 
 
 def locate(name: str) -> Path | None:
-    """The program's path: the user's own where its version fits, else ours where it has been built."""
+    """Returns the path of the user's copy if its version fits, else of ours if it is built, else None."""
     program = PROGRAMS[name]
     for candidate in () if program.manifests else _own_copies(name):
         if _fits(program, candidate):
@@ -118,7 +117,7 @@ def _own_copies(name: str) -> list[Path]:
 
 
 def _fits(program: Program, candidate: Path) -> bool:
-    """Whether the user's copy is of the pinned minor release: another may serve other API versions."""
+    """Whether the user's copy has the pinned minor release. Another may serve other API versions."""
     have = _release(reported_version(candidate, candidate.stat().st_mtime_ns))
     want = _release(program.version)
     return have is not None and want is not None and have[0] == want[0] and abs(have[1] - want[1]) <= program.skew
@@ -126,7 +125,7 @@ def _fits(program: Program, candidate: Path) -> bool:
 
 @remembered
 def reported_version(path: Path, _changed_ns: int = 0) -> str:
-    """What the program says of itself; empty where it cannot be asked."""
+    """The version that the program prints; empty if it prints none."""
     flags = ["version", "--client"] if path.name == "kubectl" else ["--version"]
     try:
         done = subprocess.run([path, *flags], capture_output=True, text=True, timeout=20, check=False)
@@ -169,7 +168,7 @@ def missing_debian_packages() -> list[str]:
 
 
 def ensure_debian_packages() -> None:
-    """Install what real nodes need; raises `Unavailable` with one sentence where that cannot be done."""
+    """Installs what real nodes need. Raises `Unavailable` if that is not possible."""
     missing = missing_debian_packages()
     if not missing:
         return
@@ -177,7 +176,9 @@ def ensure_debian_packages() -> None:
     if os.geteuid() != 0:
         raise Unavailable(f"real nodes need packages that are not installed: sudo apt-get install {names}")
     if shutil.which("apt-get") is None:
-        raise Unavailable(f"real nodes need what Debian calls {names}; install it with this system's package manager")
+        raise Unavailable(
+            f"real nodes need what Debian calls {names}: install it with the package manager of this system"
+        )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
     for command in (["apt-get", "update", "-q"], install):
@@ -188,7 +189,7 @@ def ensure_debian_packages() -> None:
 
 
 def check_real_nodes_possible() -> None:
-    """Raise with the reason where kubelets cannot run here."""
+    """Raises with the reason if kubelets cannot run on this machine."""
     if os.geteuid() != 0:
         raise Unavailable(
             "real nodes need root (containers, cgroups and network interfaces);"
@@ -202,7 +203,7 @@ def check_real_nodes_possible() -> None:
 
 
 def system_program(name: str) -> str | None:
-    """Like `which`, but also in the sbin folders that an ordinary user's PATH lacks."""
+    """Like `which`, but also searches the sbin folders that the PATH of an ordinary user lacks."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SEARCH}")
 
 

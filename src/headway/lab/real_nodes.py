@@ -1,6 +1,6 @@
-"""One real node: a containerd and a kubelet with folders, sockets, cgroups and a network of their own.
+"""Real nodes: a containerd and a kubelet each, with their own folders, sockets, cgroups and network.
 
-Two kubelets must not share a containerd: each would end the other's pods as strangers.
+Two kubelets must not share a containerd: each would end the pods of the other as unknown.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from headway.lab.programs import PROGRAMS, cni_folder, find, reported_version, r
 from headway.lab.state import LabState, Part
 
 KUBELET_PORT, HEALTH_PORT = 10250, 10248
-"""The usual ones: each node has an address of its own."""
+"""The default ports: each node has an address of its own."""
 TOO_EARLY = "validate CRI v1 runtime API"
-"""What a kubelet complains of until containerd has opened its socket and is ready behind it."""
+"""The error of a kubelet that starts before containerd answers on its socket."""
 
 
 def socket_path(state: LabState, node: int) -> Path:
@@ -35,7 +35,7 @@ def folder(state: LabState, node: int) -> Path:
 
 
 def parts(state: LabState, node: int) -> list[Part]:
-    """The containerd and kubelet of one node, with their configuration written."""
+    """Writes the configuration of the containerd and kubelet of one node; returns both parts."""
     home = folder(state, node)
     for path in (home / "cni", home / "kubelet", home / "pod-logs", socket_path(state, node).parent):
         path.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def parts(state: LabState, node: int) -> list[Part]:
 
 
 def _short_root(state: LabState, node: int) -> Path:
-    """The kubelet's root by a short name: it makes sockets in it, and a socket's path is limited."""
+    """A short name for the kubelet's root folder: it creates sockets there, and the path of a socket is limited."""
     link = state.run_folder / f"node-{node}" / "kubelet"
     if not link.is_symlink():
         link.symlink_to(folder(state, node) / "kubelet")
@@ -72,7 +72,7 @@ def _short_root(state: LabState, node: int) -> Path:
 
 
 def is_healthy(state: LabState, node: int) -> bool:
-    """Whether the kubelet itself says that it works."""
+    """Whether the health check of the kubelet succeeds."""
     connection = http.client.HTTPConnection(_gateway(state, node), HEALTH_PORT, timeout=2)
     try:
         connection.request("GET", "/healthz")
@@ -84,7 +84,7 @@ def is_healthy(state: LabState, node: int) -> bool:
 
 
 def import_image(state: LabState, node: int) -> None:
-    """Put the lab's image into the node's containerd, as soon as that answers."""
+    """Imports the image of the lab into the node's containerd, as soon as it answers."""
     archive = state.folder / "image.tar"
     if not archive.exists():
         partial = archive.with_suffix(f".{os.getpid()}-{node}")
@@ -108,7 +108,7 @@ def _gateway(state: LabState, node: int) -> str:
 
 
 def _containerd_config(state: LabState, node: int) -> str:
-    """`native` snapshots copy the (small) image and so work on any file system, an overlay included."""
+    """`native` snapshots copy the image, which is small, and so work on any file system, also on an overlay."""
     home, socket = folder(state, node), socket_path(state, node)
     return f"""version = 2
 root = "{home / "containerd"}"

@@ -1,8 +1,7 @@
-"""Simulated nodes: real Node objects whose kubelet is KWOK, which pretends to run the pods bound to them.
+"""Simulated nodes: real Node objects whose kubelet is KWOK, which simulates the pods bound to them.
 
-How a pod fares is told by its annotations, all optional:
-`headway.dev/lab-ready-after` and `headway.dev/lab-run-for` are durations such as 90s (without the second a pod
-runs until it is deleted), `headway.dev/lab-fail` makes a running pod fail with the given reason.
+Annotations of a pod, all optional: `headway.dev/lab-ready-after: 3s` delays its start, `headway.dev/lab-run-for: 90s`
+lets it succeed after that time (default: it runs until it is deleted), `headway.dev/lab-fail: Reason` makes it fail.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ RACK, ACCELERATOR = "headway.dev/rack", "headway.dev/accelerator"
 LABEL = "headway.dev/simulated=true"
 GPU = "nvidia.com/gpu"
 REAL_NODES_TOO = {"key": "headway.dev/simulated", "value": "true", "effect": "NoSchedule"}
-"""Where real nodes are beside them, a pod must say that it is content with a pretended life."""
+"""The taint of simulated nodes in a lab that also has real nodes: a pod must tolerate it to run there."""
 CREATORS = 16
 _PARALLEL = {
     "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
     "kind": "KwokConfiguration",
     "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 16},
 }
-"""Four at a time, as KWOK has it, would be slower than a kubelet per node is."""
+"""The default of KWOK, 4, would be slower than one kubelet per node."""
 NODE_INFO = (
     "architecture",
     "bootID",
@@ -64,10 +63,10 @@ def part(state: LabState, port: int) -> Part:
 
 
 def create_nodes(state: LabState, api: Api) -> None:
-    """All node objects, several at a time, Ready from the first moment; KWOK keeps them so.
+    """Creates all node objects, several at a time. They are Ready at once, and KWOK keeps them Ready.
 
-    Every new node has a taint until a controller has seen it Ready. With a thousand nodes that takes a minute,
-    so the taint is removed here.
+    A new node has a taint until a controller has seen it Ready. With a thousand nodes that takes a minute, so the taint
+    is removed here.
     """
 
     def create(node: dict[str, Any]) -> None:
@@ -128,7 +127,7 @@ def _healthy_conditions() -> list[dict[str, str]]:
 
 
 def _pod_stages() -> list[dict[str, Any]]:
-    """Own stages for a kind replace all of KWOK's for it, so ready, end and delete are brought together."""
+    """Our own stages replace all stages of KWOK for pods, so ready, end and delete are all defined here."""
     is_going = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
     is_staying = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
     is_new = {"key": ".status.startTime", "operator": "DoesNotExist"}

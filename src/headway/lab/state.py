@@ -1,6 +1,6 @@
-"""What is known of a running lab, kept in one file that is written before anything is made.
+"""The state of a running lab, in one file that is written before anything is created.
 
-So a crash at any moment leaves a record of all that may exist, and `down` can take it away.
+So a crash at any moment leaves a record of all that may exist, and `down` can remove it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Part(msgspec.Struct):
-    """One process of the lab, with all that is needed to start it again."""
+    """One process of the lab, with everything that is needed to start it again."""
 
     name: str
     argv: list[str]
     version: str
     port: int = 0
     environment: dict[str, str] = {}
-    """Beside what every part gets."""
+    """In addition to the environment of every part."""
     process: Process | None = None
 
     @property
@@ -40,7 +40,7 @@ class Part(msgspec.Struct):
 class Network(msgspec.Struct, frozen=True):
     """A lab with real nodes has 10.B.0.0/16 to itself: a /24 per node, the last /24 for services.
 
-    The API server listens at the first service address, port 443, where pods look for it: no proxy needed.
+    The API server listens at the first service address, port 443, where pods expect it, so no proxy is needed.
     """
 
     block: int
@@ -67,10 +67,10 @@ class Network(msgspec.Struct, frozen=True):
 class LabState(msgspec.Struct, kw_only=True):
     name: str
     root: str
-    """The state folder in which the lab was made: the environment that names it may change meanwhile."""
+    """The state folder in which the lab was created. The environment variable that names it may change later."""
     created: float
     owner: Process | None = None
-    """The test run that it belongs to; when that is gone, the lab is an orphan and the next `up` ends it."""
+    """The test run to which the lab belongs. When that is gone, the next `up` ends the lab."""
     address: str = LOOPBACK
     port: int = 0
     reserved_ports: list[int] = []
@@ -82,7 +82,7 @@ class LabState(msgspec.Struct, kw_only=True):
     racks: int = 1
     operators: list[str] = []
     life: list[str] = []
-    """The command that gives pods on simulated nodes a life; it comes from above, as it knows the simulator."""
+    """The command that ends pods on simulated nodes by their work. The caller gives it: it needs the simulator."""
     network: Network | None = None
     ready: bool = False
     parts: list[Part] = []
@@ -93,7 +93,7 @@ class LabState(msgspec.Struct, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """Tells labs of one name in different state folders apart, for names in /run, cgroups and so on."""
+        """Unique also for labs of the same name in different state folders: for names in /run and of cgroups."""
         return f"{self.name}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:6]}"
 
     @property
@@ -131,7 +131,7 @@ def check_name(name: str) -> None:
 
 
 def load(name: str) -> LabState | None:
-    """The state of a lab that is up or was left behind; None where there is none."""
+    """Returns the state of a lab that is up or was left behind, or None."""
     check_name(name)
     return read(paths.labs() / name / "lab.json")
 

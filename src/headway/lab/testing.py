@@ -1,8 +1,8 @@
 """Fixtures for tests on a real Kubernetes; import them into a conftest.
 
-One lab for the whole test session, a namespace for each test. Where this machine cannot carry a lab the tests
-are skipped with the reason; with `CI` set in the environment that is a failure, so that a broken lab is not
-mistaken for a green run.
+One lab for the whole test session, a namespace for each test. If this machine cannot run a lab, the tests are skipped
+with the reason. If the environment variable `CI` is set, they fail instead, so that a broken lab does not look like a
+green run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def control_plane() -> Iterator[Lab]:
 
 @pytest.fixture
 def namespace(lab: Lab) -> Iterator[str]:
-    """A namespace of the test's own in `lab`, with its default service account; deleted afterwards."""
+    """A namespace in `lab` for one test, with its default service account; deleted afterwards."""
     name = f"test-{secrets.token_hex(4)}"
     lab.create_namespace(name)
     yield name

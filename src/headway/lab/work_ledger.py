@@ -1,7 +1,7 @@
-"""How much work is left of each job whose pods pretend to run, and when it will be done. Pure.
+"""The work left of each job whose pods run on simulated nodes, and when it will be done. Pure.
 
-Speed is told by a function from outside: the lab does not know the simulator. A gang below its minimum has speed zero,
-and jobs that share a node slow each other by how much of its other accelerators the others hold.
+The caller gives the speed function: the lab does not know the simulator. A gang below its minimum has speed zero. Jobs
+that share a node slow each other down by the share of the node's other accelerators that the others hold.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DONE = 1e-9
 
 
 class Member(NamedTuple):
-    """A pod that runs: what it is to its job, and on which node, by number."""
+    """A running pod: its role in the job, and the number of its node."""
 
     role: str
     node: int
@@ -33,13 +33,13 @@ class Member(NamedTuple):
 class SimulatedWork:
     job: Job
     left: float
-    """Seconds at the asked-for size, alone."""
+    """Seconds at the requested size, without neighbours."""
     members: dict[str, Member] = field(default_factory=dict)
     rate: float = 0.0
 
 
 def parse_gang(text: str, default_role: str) -> tuple[Role, ...]:
-    """`ps=1,worker=4/2`: a server and four workers, of which two are enough. Raises ValueError with a sentence."""
+    """`ps=1,worker=4/2`: one ps and four workers, of which two are enough. Raises ValueError with a sentence."""
     roles = []
     for word in text.split(",") if text else [f"{default_role}=1"]:
         match = re.fullmatch(r"\s*([a-z0-9-]+)=(\d+)(?:/(\d+))?\s*", word)
@@ -51,7 +51,7 @@ def parse_gang(text: str, default_role: str) -> tuple[Role, ...]:
 
 
 class WorkLedger:
-    """Work is kept when a job's pods go away: it goes on from there when they come back, as from a checkpoint."""
+    """Keeps the work of a job while its pods are away: when they come back it continues, as from a checkpoint."""
 
     def __init__(self, nodes: Nodes, speed_of: SpeedOf, neighbour_loss: float = 0.0) -> None:
         self._nodes, self._speed_of, self._neighbour_loss = nodes, speed_of, neighbour_loss
@@ -63,7 +63,7 @@ class WorkLedger:
         return self._works.get(key)
 
     def join(self, key: str, pod: str, member: Member, *, seconds: float, roles: tuple[Role, ...]) -> None:
-        """A pod of this job runs."""
+        """Records that a pod of this job runs."""
         work = self._works.get(key)
         if work is None:
             work = self._works[key] = SimulatedWork(Job(id=JobId(key), roles=roles, seconds=seconds), seconds)
@@ -81,7 +81,7 @@ class WorkLedger:
             self._rate_around({member.node}, also=key)
 
     def advance(self, now: float) -> list[tuple[str, list[str]]]:
-        """Let time pass; returns the jobs that are done, with their pods."""
+        """Moves time to `now`; returns the jobs that are done, with their pods."""
         passed, self._now = max(0.0, now - self._now) if self._now else 0.0, now
         done = []
         for key, work in self._works.items():
@@ -93,12 +93,12 @@ class WorkLedger:
         return done
 
     def next_done(self) -> float | None:
-        """Seconds until the next job is done, if nothing changes."""
+        """Returns the seconds until the next job is done, if nothing changes."""
         times = [work.left / work.rate for work in self._works.values() if work.rate > 0 and work.left > 0]
         return min(times, default=None)
 
     def _rate_around(self, nodes: Iterable[int], also: str = "") -> None:
-        """The job itself, and everyone who shares a node with it."""
+        """Computes the rates of all jobs on these nodes, and of the job `also`."""
         keys = {key for node in nodes for key in self._on[node]} | ({also} if also else set())
         for key in keys:
             work = self._works[key]
@@ -117,7 +117,7 @@ class WorkLedger:
         return speed
 
     def _share(self, key: str, node: int) -> float:
-        """How much of the node's other accelerators other jobs hold."""
+        """The share of the node's other accelerators that other jobs hold."""
         if GPU not in self._nodes.kinds:
             return 0.0
         own = self._held(key, node)
