@@ -1,7 +1,7 @@
 """A job as people write it: what a jobs file and a TrainingJob have in common.
 
-The fields of roles and targets, from fields to roles and targets, and back. Unknown fields are errors, never silently
-dropped. Where a field is wrong, a `Wrong` names it; edges say where it stands.
+It has the fields of roles and targets, and converts them to `Role` and `Target` and back. An unknown field is an error.
+`Wrong` names a wrong field; the caller adds the file and the job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS = (CPU, MEMORY, GPU)
 
 
 class Limit(msgspec.Struct, forbid_unknown_fields=True):
-    """What a replica may grow to in place."""
+    """The limit up to which a replica may grow in place."""
 
     cpu: Number | None = None
     memory: Number | None = None
@@ -48,7 +48,7 @@ class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The job stops by itself when a metric that it reports is at least, or at most, so much."""
+    """The job stops itself when a metric that it reports is at least `at_least`, or at most `at_most`."""
 
     metric: str = "loss"
     at_least: float | None = None
@@ -56,7 +56,7 @@ class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def amounts_of(fields: Any) -> dict[str, Number]:
-    """Every resource named, whether by its own field or under `resources`."""
+    """All resources, from their own fields and from `resources`."""
     named = {kind: getattr(fields, kind) for kind in KINDS if getattr(fields, kind) is not None}
     return {**fields.resources, **named}
 
@@ -74,7 +74,7 @@ class Wrong(ValueError):  # noqa: N818  it names what a field is
 
 
 def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Role:
-    """Command and environment are the job's, for a role that has none of its own, or less."""
+    """Makes a role. It takes command and environment of the job where it has none of its own."""
     if not NAME.fullmatch(name):
         raise Wrong("name", "a role's name may have a-z, 0-9 and - only")
     least = fields.replicas if fields.least is None else fields.least
@@ -93,7 +93,7 @@ def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Map
 
 
 def check_roles(roles: Sequence[Role]) -> None:
-    """What roles say of each other."""
+    """Checks what roles say about each other."""
     names = {role.name for role in roles}
     for role in roles:
         for field in ("near", "apart"):
@@ -139,7 +139,7 @@ def can_of(names: Sequence[str] | None) -> Can:
     allowed = Can.NOTHING
     for name in names:
         if name not in _CAN:
-            raise Wrong("can", f"{name!r} is none of {', '.join(_CAN)}")
+            raise Wrong("can", f"{name!r} is unknown; choose from {', '.join(_CAN)}")
         allowed |= _CAN[name]
     return allowed
 
@@ -158,13 +158,13 @@ def seconds(value: Number) -> float:
     try:
         result = float(number) * unit
     except ValueError as error:
-        raise ValueError(f"{value!r} is no duration: write for example 90s, 5m or 2h") from error
+        raise ValueError(f"{value!r} is not a duration: write for example 90s, 5m or 2h") from error
     if not math.isfinite(result) or result < 0:
-        raise ValueError(f"{value!r} is no duration: it must be finite and not below zero")
+        raise ValueError(f"{value!r} is not a duration: it must be finite and 0 or more")
     return result
 
 
-# ── and back: what has its default is left out ──────────────────────────────────────────────────────────────
+# ── and back: fields with their default are left out ──────────────────────────────────────────────────────────────
 
 
 def role_entry(role: Role) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_everything_asked_for_arrives() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"checkpoint": "soon"}, r"^file.yaml: field simulate.checkpoint: 'soon' is no duration"),
+        ({"checkpoint": "soon"}, r"^file.yaml: field simulate.checkpoint: 'soon' is not a duration"),
         ({"faults": FaultFields(between=1, repair=0)}, r"^file.yaml: field simulate.faults.repair: must be above zero"),
         ({"speed": SpeedFields(profiles="nowhere")}, r"^file.yaml: nowhere: there is no such folder"),
     ],

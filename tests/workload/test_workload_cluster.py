@@ -60,10 +60,10 @@ def test_published_lists(tmp_path):
     ("name", "content", "sentence"),
     [
         ("a.yaml", "nodes: [{count: 0, gpu: 1}]", "field count: must be at least 1"),
-        ("a.yaml", "nodes: []", "there is no node in it"),
+        ("a.yaml", "nodes: []", "the file has no node"),
         ("a.yaml", "nodes: [{name: a, gpu: 1}, {name: a, gpu: 1}]", "two nodes are called 'a'"),
         ("a.yaml", "nodes: [{name: a, gpus: 1}]", "unknown field 'gpus'"),
-        ("a.csv", "a,b\n1,2\n", "this is no list of nodes"),
+        ("a.csv", "a,b\n1,2\n", "this is not a list of nodes"),
         (
             "a.csv",
             "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,x,4,4,4\n",

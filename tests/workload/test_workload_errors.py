@@ -20,11 +20,11 @@ OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,
 GAVEL = "A3C\tcmd\t-n\t1\t100\t0\t1\n"
 
 BAD = {
-    "no number": ("a.csv", PHILLY + "2,0,ten,1,a\n", "a.csv, line 3: field duration_s: 'ten' is no number"),
+    "no number": ("a.csv", PHILLY + "2,0,ten,1,a\n", "a.csv, line 3: field duration_s: 'ten' is not a number"),
     "infinite": ("a.csv", PHILLY + "2,0,inf,1,a\n", "a.csv, line 3: field duration_s: 'inf' is not finite"),
     "nan": ("a.csv", PHILLY + "2,nan,5,1,a\n", "a.csv, line 3: field submit_s: 'nan' is not finite"),
-    "negative duration": ("a.csv", PHILLY + "2,0,-5,1,a\n", "line 3: field duration_s: must not be below zero, not -5"),
-    "negative GPUs": ("a.csv", PHILLY + "2,0,5,-1,a\n", "line 3: field num_gpus: must not be below zero, not -1"),
+    "negative duration": ("a.csv", PHILLY + "2,0,-5,1,a\n", "line 3: field duration_s: must be 0 or more, is -5"),
+    "negative GPUs": ("a.csv", PHILLY + "2,0,5,-1,a\n", "line 3: field num_gpus: must be 0 or more, is -1"),
     "half a GPU": ("a.csv", PHILLY + "2,0,5,1.5,a\n", "line 3: field num_gpus: must be a whole number, not '1.5'"),
     "too many GPUs": (
         "a.csv",
@@ -38,28 +38,36 @@ BAD = {
     ),
     "no id": ("a.csv", PHILLY + ",0,5,1,a\n", "a.csv, line 3: field job_id: must not be empty"),
     "short row": ("a.csv", PHILLY + "2,0,5\n", "a.csv, line 3: has 3 columns instead of 5"),
-    "no job": ("a.csv", PHILLY.replace(",1,a", ",0,a"), "there is no job in it; 1 rows dropped: they ask for no GPU"),
-    "header only": ("a.csv", PHILLY.splitlines()[0], "a.csv: there is no job in it"),
+    "no job": ("a.csv", PHILLY.replace(",1,a", ",0,a"), "the file has no job; 1 rows dropped: they ask for no GPU"),
+    "header only": ("a.csv", PHILLY.splitlines()[0], "a.csv: the file has no job"),
     "empty": ("a.csv", "", "a.csv: the file is empty"),
-    "tiresias": ("a.csv", TIRESIAS + "1,1,0,many,m,10\n", "a.csv, line 3: field iterations: 'many' is no number"),
+    "tiresias": ("a.csv", TIRESIAS + "1,1,0,many,m,10\n", "a.csv, line 3: field iterations: 'many' is not a number"),
     "chronus list": (
         "a.csv",
         CHRONUS + "0,v,1,0,1,m,9,1,5-x,1-2,0\n",
-        "line 2: field expect_time_list: '5-x' is no list",
+        "line 2: field expect_time_list: '5-x' is not a list",
     ),
     "chronus pairs": (
         "a.csv",
         CHRONUS + "0,v,1,0,1,m,9,1,5-6,1,0\n",
         "line 2: field expect_value_list: has 1 values for 2",
     ),
-    "date": ("a.csv", HELIOS + "1,u,v,1,OK,yesterday,5\n", "a.csv, line 2: field submit_time: 'yesterday' is no date"),
+    "date": (
+        "a.csv",
+        HELIOS + "1,u,v,1,OK,yesterday,5\n",
+        "a.csv, line 2: field submit_time: 'yesterday' is not a date",
+    ),
     "openb": (
         "a.csv",
         OPENB + "p,1,1,1,1000,,LS,0,5,9\n",
-        "a.csv, line 2: field deletion_time: lies 4 s before the start",
+        "a.csv, line 2: field deletion_time: is 4 s before the start",
     ),
     "trace width": ("a.trace", "a\tb\n", "a.trace, line 1: has 2 columns; such traces have 7, 10 or 12"),
-    "trace number": ("a.trace", GAVEL + "A3C\tcmd\t-n\t1\tx\t0\t1\n", "a.trace, line 2: field steps: 'x' is no number"),
+    "trace number": (
+        "a.trace",
+        GAVEL + "A3C\tcmd\t-n\t1\tx\t0\t1\n",
+        "a.trace, line 2: field steps: 'x' is not a number",
+    ),
     "trace row": ("a.trace", GAVEL + "A3C\tcmd\n", "a.trace, line 2: has 2 columns instead of 7"),
     "empty trace": ("a.trace", "", "a.trace: the file is empty"),
     "pai": (
@@ -79,14 +87,18 @@ BAD = {
             '[{"jobid": "a", "submitted_time": "x", "attempts": [{"start_time": "2017-10-07 01:12:00", "end_time": '
             '"2017-10-07 01:13:00", "detail": [{"gpus": ["g"]}]}]}]'
         ),
-        "cluster_job_log, line 1: field submitted_time: 'x' is no date",
+        "cluster_job_log, line 1: field submitted_time: 'x' is not a date",
     ),
     "own column": ("a.csv", "name,submit,seconds,colour\na,0,5,red\n", "a.csv, line 1: field colour: no such column"),
-    "own number": ("a.csv", "name,submit,seconds\na,0,soon\n", "a.csv, line 2: field seconds: 'soon' is no duration"),
+    "own number": (
+        "a.csv",
+        "name,submit,seconds\na,0,soon\n",
+        "a.csv, line 2: field seconds: 'soon' is not a duration",
+    ),
     "own replicas": ("a.csv", "name,replicas\na,0\n", "a.csv, line 2: field replicas: Expected 'int' >= 1"),
     "own sizes": ("a.csv", "name,replicas,least\na,2,3\n", "a.csv, line 2, role 'worker': field replicas: least (3)"),
-    "own truth": ("a.csv", "name,true_seconds\na,-2\n", "a.csv, line 2: field true_seconds: '-2' is no duration"),
-    "own nothing": ("a.csv", "name,gpu\na,0\n", "a.csv, line 2: field gpu: the job asks for no resource at all"),
+    "own truth": ("a.csv", "name,true_seconds\na,-2\n", "a.csv, line 2: field true_seconds: '-2' is not a duration"),
+    "own nothing": ("a.csv", "name,gpu\na,0\n", "a.csv, line 2: field gpu: the job requests no resource"),
     "own twice": (
         "a.csv",
         "name\na\na\n",
@@ -126,7 +138,7 @@ BAD = {
     "unknown": (
         "a.csv",
         "one,two\n1,2\n",
-        "a.csv: its format cannot be told from name and header; give --format, one of",
+        "a.csv: the format is not clear from name and header; give --format, one of",
     ),
 }
 
@@ -163,7 +175,7 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
 def test_damaged_files(tmp_path, content):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"a\.csv\.gz: (the gzip file is damaged|this is no text file)"):
+    with pytest.raises(UserError, match=r"a\.csv\.gz: (the gzip file is damaged|this is not a text file)"):
         open_workload(path, "philly")
 
 

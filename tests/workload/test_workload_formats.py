@@ -352,7 +352,7 @@ def test_gavel_takes_durations_from_a_table_above(tmp_path):
     assert (a3c.seconds, a3c.submit, a3c.deadline, a3c.steps) == (150, 30.5, 330.5, 600)
     assert trace.seconds_on[a3c.id] == {"k80": 300, "v100": 150}
     assert (resnet.seconds, resnet.replicas, resnet.model) == (90, 4, "gavel-resnet-18")
-    assert trace.notes[0] == "1 jobs have the speed of the next smaller scale, for theirs was not measured"
+    assert trace.notes[0] == "1 jobs have the speed of the next smaller scale, because theirs was not measured"
 
 
 def test_gavel_without_a_table_says_so(tmp_path):
@@ -378,7 +378,7 @@ def test_traces_can_be_compressed_rebased_and_cut(tmp_path):
     assert [(job.submit, job.deadline) for job in quick.jobs] == [(5, 115), (5.5, 194.5)]
     assert [(job.submit, job.deadline) for job in rebase(trace).jobs] == [(0, 110), (1, 190)]
     assert len(head(trace, 1).jobs) == 1
-    with pytest.raises(WorkloadError, match="above zero"):
+    with pytest.raises(WorkloadError, match="give a number above 0"):
         compress(trace, 0)
 
 

@@ -186,8 +186,8 @@ def test_parameter_servers_come_with_wide_jobs():
         ({"load": float("nan")}, "load nan: must be above 0"),
         ({"jobs": 0}, "jobs 0: must be above 0"),
         ({"elastic": 1.5}, "elastic 1.5: must be between 0 and 1"),
-        ({"spread": 99.0}, "spread 99: must not be above 10"),
-        ({"seed": -1}, "seed must not be below 0"),
+        ({"spread": 99.0}, "spread 99: must be 10 or less"),
+        ({"seed": -1}, "seed must be 0 or more"),
     ],
 )
 def test_settings_that_make_no_sense(wrong, sentence):

@@ -141,7 +141,7 @@ def test_a_workload_cannot_be_written_just_anywhere(tmp_path):
         write_workload(trace, tmp_path / "a.txt")
     with pytest.raises(UserError, match="cannot be written: No such file"):
         write_workload(trace, tmp_path / "no" / "a.csv")
-    with pytest.raises(UserError, match="holds no true ones"):
+    with pytest.raises(UserError, match="no true ones"):
         write_workload(replace(trace, truth={JobId("a"): 1.0}), tmp_path / "a.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Clusters from a few words or a file: `32x4`, YAML with node shapes and racks, or a published list of nodes."""
+"""Reads clusters: `32x4`, a YAML file with node shapes and racks, or a published list of nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_NODES = 1_000_000
 
 
 class ClusterFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A cluster file. A jobs file will do as well; its jobs are not read."""
+    """A cluster file. A jobs file works as well; its jobs are ignored."""
 
     nodes: list[NodeFields]
     jobs: list[JobFields] = []
@@ -33,7 +33,7 @@ class ClusterFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def open_cluster(source: str | Path) -> list[Node]:
-    """Nodes from words such as `32x4`, or from a file: YAML or a list that was published with a trace."""
+    """Returns the nodes of a text such as `32x4`, or of a file: YAML or a list published with a trace."""
     path = Path(source)
     if isinstance(source, str) and not path.is_file():
         return parse_cluster(source)
@@ -42,7 +42,7 @@ def open_cluster(source: str | Path) -> list[Node]:
     else:
         nodes = _reader(path)(path)
     if not nodes:
-        raise WorkloadError(f"{path}: there is no node in it")
+        raise WorkloadError(f"{path}: the file has no node")
     twice = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
     if twice:
         raise WorkloadError(f"{path}: two nodes are called {twice[0]!r}")
@@ -57,7 +57,7 @@ def _reader(path: Path) -> Callable[[Path], list[Node]]:
         if header >= set(needs):
             return reader
     raise WorkloadError(
-        f"{path}, line 1: this is no list of nodes; write YAML with `nodes:`, or csv with {','.join(TIRESIAS)}"
+        f"{path}, line 1: this is not a list of nodes; write YAML with `nodes:`, or csv with {','.join(TIRESIAS)}"
     )
 
 
@@ -66,13 +66,13 @@ def parse_cluster(text: str) -> list[Node]:
     found = re.fullmatch(r"(\d+)x(.+)", text.strip())
     if not found or not 0 < int(found.group(1)) <= MOST_NODES:
         raise UserError(
-            f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu, or name a file that is there"
+            f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu, or name an existing file"
         )
     capacity: dict[str, int] = {}
     for part in found.group(2).split(","):
         kind = GPU if part.isdigit() else next((k for k in (CPU, GPU) if part.endswith(k)), MEMORY)
         if not _PART.fullmatch(part):
-            raise UserError(f"--cluster {text}: {part!r} is no amount: write 4, 4gpu, 8cpu, 500mcpu or 16Gi")
+            raise UserError(f"--cluster {text}: {part!r} is not an amount: write 4, 4gpu, 8cpu, 500mcpu or 16Gi")
         try:
             capacity[kind] = parse(kind, part.removesuffix(kind))
         except QuantityError as error:

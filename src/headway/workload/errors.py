@@ -1,4 +1,4 @@
-"""A file that cannot be used as it is."""
+"""The error for a workload file that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from headway.core.errors import UserError
 
 
 class WorkloadError(UserError):
-    """Its message is one sentence for the user that names the file and the field."""
+    """The message is one sentence for the user; it names the file and the field."""

@@ -1,7 +1,7 @@
-"""Made-up workloads with a stated load, seeded: the same settings on the same cluster give the same jobs.
+"""Generates workloads with a given load. The same settings and cluster give the same jobs.
 
-What is random is drawn in one fixed order, column by column, so that changing one share leaves the other columns
-as they are. Times are rounded to milliseconds, so that a written file reads back as the same numbers.
+Random numbers are drawn in one fixed order, column by column, so that a change of one share leaves the other columns as
+they are. Times are rounded to milliseconds, so that a written file reads back as the same numbers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ WORKERS_PER_PS = 4
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a cluster offers to workers."""
+    """The capacity of a cluster for workers."""
 
     kind: str
-    """Workers take a GPU each or, on a cluster without any, a core."""
+    """Each worker takes one GPU, or one core on a cluster without GPUs."""
     workers: int
     has_cpu: bool
 
@@ -40,11 +40,11 @@ class Room:
         total: dict[str, int] = {}
         for node in nodes:
             for kind, amount in node.capacity:
-                # A core is given to one worker whole, so a node's remainder is of no use to them.
+                # A worker takes whole cores, so the fraction of a node is unusable.
                 total[kind] = total.get(kind, 0) + (amount // 1000 if kind == CPU else amount)
         kind = GPU if total.get(GPU) else CPU
         if not total.get(kind):
-            raise UserError("a workload cannot be made for a cluster that has neither GPUs nor whole cores")
+            raise UserError("cannot generate a workload for a cluster that has neither GPUs nor whole cores")
         return cls(kind, total[kind], total.get(CPU, 0) > 0)
 
 
@@ -85,7 +85,7 @@ def generate(settings: Settings, nodes: Sequence[Node]) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class GridPoint:
-    """One point of a grid."""
+    """The settings of one workload of a grid."""
 
     load: float
     sizes: str
@@ -99,7 +99,7 @@ def grid(
     mixes: Iterable[str] = tuple(MIXES),
     seeds: Iterable[int] = (0,),
 ) -> Iterator[tuple[GridPoint, Trace]]:
-    """Every load with every mix and seed; one workload at a time is in memory."""
+    """Yields a workload for every load, mix and seed. Only one is in memory at a time."""
     points = [GridPoint(load, mix, seed) for load in loads for mix in mixes for seed in seeds]
     for point in points:
         yield point, generate(replace(settings, load=point.load, sizes=point.sizes, seed=point.seed), nodes)
@@ -152,7 +152,7 @@ def _seconds(settings: Settings, random: np.random.Generator) -> FloatArray:
 
 
 def _submits(settings: Settings, window: float, random: np.random.Generator) -> FloatArray:
-    """Within the window. A Poisson process of which one knows the number of arrivals is that many uniform draws."""
+    """Submit times in the window. A Poisson process with a known number of arrivals is that many uniform draws."""
     count = settings.jobs
     match settings.arrivals:
         case "at-once":
@@ -170,7 +170,7 @@ def _submits(settings: Settings, window: float, random: np.random.Generator) -> 
 
 
 def _by_day(swing: float, window: float, shares: FloatArray) -> FloatArray:
-    """Draws by the inverse of the summed rate 1 - swing cos(2 pi t / day): night is at second 0, noon at 43,200."""
+    """Inverts the integral of the rate 1 - swing cos(2 pi t / day): midnight is second 0, noon second 43,200."""
     at = np.linspace(0.0, window, max(1024, int(window / 600.0)))
     summed = at - swing * DAY / (2 * np.pi) * np.sin(2 * np.pi * at / DAY)
     drawn: FloatArray = np.interp(shares * summed[-1], summed, at)
@@ -184,7 +184,7 @@ def _users(settings: Settings, random: np.random.Generator) -> IntArray:
 
 
 def _deadlines(settings: Settings, seconds: FloatArray, random: np.random.Generator) -> FloatArray:
-    """Seconds after submission; not a number where a job has none."""
+    """Seconds after submission; NaN for a job without a deadline."""
     count = len(seconds)
     chosen = random.random(count) < settings.deadlines
     if settings.deadline_rule == "uniform":

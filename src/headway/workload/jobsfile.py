@@ -1,7 +1,6 @@
-"""Our own jobs file: YAML that says who wants to train what. The same file goes to all three clusters.
+"""The jobs file: YAML with jobs, and optionally nodes and simulation settings. All three clusters take the same file.
 
-First its fields, as users write them; then how they become jobs and nodes. Unknown fields are errors, never silently
-dropped.
+First its fields, as users write them; then how they become jobs and nodes. An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from headway.workload.errors import WorkloadError
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):
-    """A job. One with a single role may give the role's fields on the job itself."""
+    """A job. A job with a single role may have the fields of the role itself."""
 
     name: str = ""
     user: str = ""
@@ -59,7 +58,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class OutageFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A node that fails at a known moment, for so long."""
+    """A node that fails at time `at` for `seconds`."""
 
     node: str
     at: Number
@@ -67,12 +66,12 @@ class OutageFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FaultFields(msgspec.Struct, forbid_unknown_fields=True):
-    """What goes wrong in virtual time; nothing does unless it is asked for."""
+    """Faults in virtual time. By default there are none."""
 
     between: Number = 0
-    """Mean time of one node from repair to failure; 0 means never."""
+    """Mean time between the repair and the next failure of a node; 0: never."""
     repair: Number = "1h"
-    """Mean time that a repair takes."""
+    """Mean time of a repair."""
     outages: list[OutageFields] = []
     refused_starts: Share = 0.0
     stragglers: Share = 0.0
@@ -80,12 +79,12 @@ class FaultFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
-    """How speed depends on place and company."""
+    """How the speed of a job depends on its placement and its neighbours."""
 
     profiles: str = ""
-    """`built-in`, or a folder of published measurements; empty takes durations as they are, wherever a job runs."""
+    """`built-in`, or a folder of published measurements. Empty: durations do not depend on the placement."""
     accelerators: dict[str, float] = {}
-    """Relative speed by type."""
+    """Relative speed of each accelerator type."""
     node_loss: Share = 0.0
     domain_loss: Share = 0.0
     neighbour_loss: Share = 0.0
@@ -93,7 +92,7 @@ class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
-    """What things cost in virtual time, and how its world behaves."""
+    """The costs of actions in virtual time, and how the simulated world behaves."""
 
     start: Number = 0
     save: Number = 0
@@ -101,11 +100,11 @@ class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
     scale: Number = 0
     resize: Number = 0
     checkpoint: Number = 0
-    """Jobs save after every so much training; 0 means only when they are told to."""
+    """Jobs save a checkpoint after this much training; 0: only on request."""
     report: Number = 0
-    """At most one progress report of a job in this time."""
+    """Minimum time between two progress reports of a job."""
     noise: Share = 0.0
-    """Standard deviation of a reported loss, as a share of it."""
+    """Standard deviation of a reported loss, as a share of the loss."""
     faults: FaultFields = msgspec.field(default_factory=FaultFields)
     speed: SpeedFields = msgspec.field(default_factory=SpeedFields)
 
@@ -123,9 +122,9 @@ T = TypeVar("T")
 class JobsFile:
     path: Path
     jobs: tuple[Job, ...]
-    """In the order in which they are submitted."""
+    """In order of submission."""
     nodes: tuple[Node, ...]
-    """Empty where the file leaves the cluster to the command."""
+    """Empty if the file names no nodes."""
     simulate: SimulateFields
 
 
@@ -155,7 +154,7 @@ def nodes_of(path: Path, entries: list[NodeFields]) -> tuple[Node, ...]:
 
 
 def load_all(paths: Sequence[Path]) -> JobsFile:
-    """Several files as one: their jobs together, on the nodes of the first that names any."""
+    """Reads several files as one: all their jobs, on the nodes of the first file that names any."""
     files = [load(path) for path in paths]
     owner: dict[str, Path] = {}
     for file in files:
@@ -169,7 +168,7 @@ def load_all(paths: Sequence[Path]) -> JobsFile:
 
 
 def decode(path: Path, kind: type[T]) -> T:
-    """A YAML file as these fields, or one sentence on what is wrong with it."""
+    """Decodes a YAML file as `kind`. Raises with one sentence on what is wrong."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -183,7 +182,7 @@ def decode(path: Path, kind: type[T]) -> T:
 
 
 def _misspelt(text: bytes) -> str:
-    """Where and why this is no YAML."""
+    """Where and why the text is not YAML."""
     try:
         yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
@@ -195,7 +194,7 @@ def _misspelt(text: bytes) -> str:
 
 
 def _named(text: bytes, message: str) -> str:
-    """The job's name beside its number, where the message has a number."""
+    """The message, with the name of the job if it has the number of one."""
     sentence = message.replace("`", "'").replace("$.", "").replace(" - at ", " at ")
     found = re.search(r"jobs\[(\d+)\]", message)
     if not found:
@@ -213,7 +212,7 @@ def _job(path: Path, number: int, fields: JobFields) -> Job:
 
 
 def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role, ...] = ()) -> Job:
-    """Checks one job's fields; `where` begins every complaint. Roles may be given that were made of equal fields."""
+    """Makes a job of its fields. `where` begins every message; `roles` are those of an equal earlier job, if any."""
     if not NAME.fullmatch(fields.name):
         raise WorkloadError(
             f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit"
@@ -227,7 +226,7 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
     duration = fields.seconds
     if fields.steps is not None and fields.steps < 1:
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
-    with _told(where):
+    with _naming(where):
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
@@ -241,16 +240,16 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
 def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
     roles = []
     for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items():
-        with _told(f"{where}, role {name!r}"):
+        with _naming(f"{where}, role {name!r}"):
             roles.append(jobspec.role_of(name, role, fields.command or (), fields.env))
-    with _told(where):
+    with _naming(where):
         jobspec.check_roles(roles)
     return tuple(roles)
 
 
 def _own_role(where: str, fields: JobFields) -> RoleFields:
     if fields.after or fields.near or fields.apart:
-        raise WorkloadError(f"{where}: field after, near or apart: only a job with several roles has an order")
+        raise WorkloadError(f"{where}: field after, near or apart: only a job with several roles may have it")
     return fields
 
 
@@ -258,7 +257,7 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
     where = f"{path}: nodes[{number}]"
     if fields.count < 1:
         raise WorkloadError(f"{where}: field count: must be at least 1, not {fields.count}")
-    with _told(where):
+    with _naming(where):
         capacity = jobspec.amounts(jobspec.amounts_of(fields))
     if not capacity:
         raise WorkloadError(f"{where}: field cpu: a node must have some resource")
@@ -274,8 +273,8 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Says where the wrong field stands."""
+def _naming(where: str) -> Iterator[None]:
+    """Adds to the error where the wrong field is."""
     try:
         yield
     except Wrong as wrong:

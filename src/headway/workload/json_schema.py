@@ -1,6 +1,6 @@
-"""The published schemas of our file formats, made from the very structs that read them.
+"""The JSON schemas of our file formats, made from the structs that read the files.
 
-`python -m headway.workload.json_schema docs/schema` writes them anew; a test holds the published ones to these.
+`python -m headway.workload.json_schema docs/schema` writes them. A test compares the files with this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.workload.jobsfile import FileFields
 from headway.workload.open import CsvFields, LineFields
 
 SCHEMAS: dict[str, tuple[type[Any], str]] = {
-    "jobs-file.schema.json": (FileFields, "A jobs file (YAML): who wants to train what, and optionally on what nodes."),
+    "jobs-file.schema.json": (FileFields, "A jobs file (YAML): jobs, and optionally nodes and simulation settings."),
     "workload-line.schema.json": (LineFields, "One line of a JSON-lines workload."),
     "workload-row.schema.json": (CsvFields, "One row of a csv workload; the columns may be in any order."),
     "cluster-file.schema.json": (ClusterFields, "A cluster file (YAML): node shapes, racks, accelerators."),

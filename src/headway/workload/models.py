@@ -1,10 +1,10 @@
-"""Which model does a job train that says nothing of it? A documented rule, so that speed and loss curves can be given.
+"""Gives a model to jobs that name none, so that they have a speed profile and a loss curve.
 
-The rule. A job's class is its asked-for GPU-hours: small below 1, medium below 10, large below 100, huge from there on
-(the classes of Pollux's workloads); jobs with parameter servers are a class of their own. Within a class the models
-have the weights of `WEIGHTS`. Which one it is depends on the seed and the job's id alone, by a hash: it does not change
-when other jobs are added, left out or reordered. A job without a duration counts as small. A job that names its model
-keeps it. A job without steps is given its declared seconds times the model's steps per second.
+The class of a job depends on its requested GPU-hours: small below 1, medium below 10, large below 100, else huge (the
+classes of Pollux's workloads). Jobs with parameter servers are a class of their own. `WEIGHTS` has the weights of the
+models in each class. The choice is a hash of the seed and the job's id: it does not change when other jobs are
+added, removed or reordered. A job without a duration is small. A job that names its model keeps it. A job without
+steps gets its declared seconds times the steps per second of the model.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ WEIGHTS: Mapping[str, Mapping[str, float]] = {
 STEPS_PER_SECOND: Mapping[str, float] = {
     "bert": 1.1, "cifar10": 9.7, "deepspeech2": 1.5, "imagenet": 1.1, "ncf": 134.0, "yolov3": 3.1,
 }  # fmt: skip
-"""On one T4 at the model's base batch size, after Pollux's profiles."""
+"""On one T4 at the base batch size of the model, from Pollux's profiles."""
 OTHER_STEPS_PER_SECOND = 1.0
-"""For models of any other name."""
+"""For all other models."""
 
 
 def size_class(job: Job) -> str:
@@ -41,7 +41,7 @@ def size_class(job: Job) -> str:
 
 
 def model_for(job: Job, seed: int) -> str:
-    """The model that the rule gives this job, whatever it says itself."""
+    """Returns the model by the rule, also for a job that names one."""
     digest = blake2b(f"{seed}:{job.id}".encode(), digest_size=8).digest()
     at = int.from_bytes(digest, "big") / 2**64
     weights = WEIGHTS[size_class(job)]
@@ -53,7 +53,7 @@ def model_for(job: Job, seed: int) -> str:
 
 
 def assign_models(jobs: Iterable[Job], seed: int = 0) -> tuple[Job, ...]:
-    """The same jobs, each with a model and, where its duration is declared, with steps."""
+    """Returns the same jobs, each with a model and, if it declares its duration, with steps."""
     return tuple(_assigned(job, seed) for job in jobs)
 
 

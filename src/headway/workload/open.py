@@ -1,8 +1,8 @@
-"""One entry for every workload file: what format is it, and its jobs. Our own tables are read here.
+"""Opens every workload file: finds its format and reads its jobs.
 
-Those have one job per line, as csv with a header or as JSON lines. A JSON line has the fields of a job in a jobs file
-(`jobsfile.JobFields`) and `true_seconds`. A csv row has those of `CsvFields`: one role per job. Unknown fields are
-errors, never silently dropped.
+Our own tables are read here: one job per line, as csv with a header or as JSON lines. A JSON line has the fields of a
+job in a jobs file (`jobsfile.JobFields`) and `true_seconds`. A csv row has the fields of `CsvFields`: one role per job.
+An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -46,37 +46,47 @@ class LineFields(JobFields, forbid_unknown_fields=True):
 
 
 class CsvFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The columns of a csv workload. Only `name` must be there; an empty cell is as a column left out."""
+    """The columns of a csv workload. Only `name` is required; an empty cell is the same as no column."""
 
-    name: Annotated[str, msgspec.Meta(description="1 to 52 of a-z, 0-9 and -; no two jobs have the same.")]
-    submit: Annotated[Duration, msgspec.Meta(description="When it is submitted.")] = 0
-    seconds: Annotated[Duration | None, msgspec.Meta(description="Training time at the asked-for size.")] = None
+    name: Annotated[str, msgspec.Meta(description="1 to 52 of a-z, 0-9 and -; unique.")]
+    submit: Annotated[Duration, msgspec.Meta(description="Time of submission.")] = 0
+    seconds: Annotated[Duration | None, msgspec.Meta(description="Declared training time at the requested size.")] = (
+        None
+    )
     true_seconds: Annotated[
-        Duration | None, msgspec.Meta(description="What it really takes, where that differs; unseen by policies.")
+        Duration | None, msgspec.Meta(description="True training time, if it differs; hidden from policies.")
     ] = None
-    replicas: Annotated[int, msgspec.Meta(ge=1, description="Replicas asked for; all of one role, `worker`.")] = 1
-    least: Annotated[int | None, msgspec.Meta(description="It never runs with fewer; `replicas` unless told.")] = None
-    most: Annotated[int | None, msgspec.Meta(description="It never runs with more; `replicas` unless told.")] = None
-    gpu: Annotated[Number | None, msgspec.Meta(description="GPUs per replica; 1 where neither cpu nor memory.")] = None
+    replicas: Annotated[int, msgspec.Meta(ge=1, description="Requested replicas, all of the role `worker`.")] = 1
+    least: Annotated[int | None, msgspec.Meta(description="Min replicas; default: `replicas`.")] = None
+    most: Annotated[int | None, msgspec.Meta(description="Max replicas; default: `replicas`.")] = None
+    gpu: Annotated[Number | None, msgspec.Meta(description="GPUs per replica; default: 1 without cpu and memory.")] = (
+        None
+    )
     cpu: Annotated[Number | None, msgspec.Meta(description="Cores per replica: 2, 1.5 or 500m.")] = None
     memory: Annotated[Number | None, msgspec.Meta(description="Memory per replica: 512Mi, 2Gi.")] = None
     user: str = ""
     queue: str = ""
     priority: int = 0
-    deadline: Annotated[Duration | None, msgspec.Meta(description="Counted from the submission.")] = None
+    deadline: Annotated[Duration | None, msgspec.Meta(description="Seconds after the submission, or with a unit.")] = (
+        None
+    )
     steps: int | None = None
     model: str = ""
     accelerator: str = ""
     target_metric: Annotated[
-        str | None, msgspec.Meta(description="The metric at which the job stops by itself; loss unless told.")
+        str | None, msgspec.Meta(description="The metric by which the job stops itself; default: loss.")
     ] = None
-    target_at_least: Annotated[float | None, msgspec.Meta(description="It stops when the metric is so high.")] = None
-    target_at_most: Annotated[float | None, msgspec.Meta(description="It stops when the metric is so low.")] = None
+    target_at_least: Annotated[
+        float | None, msgspec.Meta(description="The job stops when the metric is at least this.")
+    ] = None
+    target_at_most: Annotated[
+        float | None, msgspec.Meta(description="The job stops when the metric is at most this.")
+    ] = None
 
 
 CSV_COLUMNS = CsvFields.__struct_fields__
 _TARGET = {f"target_{name}": name for name in TargetFields.__struct_fields__}
-"""Columns that are one nested field elsewhere."""
+"""Columns that are fields of `target` in other formats."""
 
 
 def read_lines(path: Path) -> Trace:
@@ -140,7 +150,7 @@ def _add(jobs: Collector, fields: LineFields) -> None:
     key = _role_key(fields)
     job = job_of(f"{jobs.rows.path}, line {jobs.rows.line}", fields, roles=jobs.known_roles.get(key, ()))
     if not any(amount for role in job.roles for _, amount in role.request):
-        raise jobs.rows.error("gpu", "the job asks for no resource at all")
+        raise jobs.rows.error("gpu", "the job requests no resource")
     jobs.known_roles[key] = job.roles
     jobs.job_id(job.id, "name")
     if fields.true_seconds is not None:
@@ -152,7 +162,7 @@ def _add(jobs: Collector, fields: LineFields) -> None:
 
 
 def _role_key(fields: LineFields) -> bytes:
-    """Equal for jobs whose roles are equal: many jobs, few shapes, each checked and made once."""
+    """Equal for jobs with equal roles: many jobs have few shapes, and each is checked and made once."""
     return _ENCODER.encode([getattr(fields, name) for name in _ROLE_FIELDS])
 
 
@@ -165,9 +175,9 @@ class Format:
     read: Callable[[Path], Trace]
     about: str
     needs: tuple[str, ...] = ()
-    """Columns by which a csv file is recognised."""
+    """The columns that identify a csv file of this format."""
     endings: tuple[str, ...] = ()
-    """Ends of the file's name, without .gz, by which others are."""
+    """The endings of the name, without .gz, that identify other files."""
 
 
 def _jobsfile(path: Path) -> Trace:
@@ -187,7 +197,7 @@ FORMATS: dict[str, Format] = {
     "pollux": Format(pollux.read, "Pollux and Sia", pollux.NEEDS),
     "tiresias": Format(tiresias.read, "Tiresias", tiresias.NEEDS),
     "gavel": Format(gavel.read, "Gavel and Shockwave", endings=(".trace",)),
-    "openb": Format(openb.read, "Alibaba openb pods, with nodes where they lie beside", openb.NEEDS),
+    "openb": Format(openb.read, "Alibaba openb pods, with nodes if their list is in the same folder", openb.NEEDS),
     "helios": Format(helios.read, "SenseTime Helios", helios.NEEDS),
     "lucid": Format(helios.read_lucid, "Lucid: Helios with models", helios.NEEDS_LUCID),
     "acme": Format(acme.read, "Shanghai AI Lab Acme (Seren, Kalos)", acme.NEEDS),
@@ -198,8 +208,8 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def open_workload(path: Path, format: str = "") -> Trace:  # noqa: A002  the command line's word
-    """Reads any workload. Without a format it is told by the file's name, or by the columns of its header."""
+def open_workload(path: Path, format: str = "") -> Trace:  # noqa: A002  the name of the option
+    """Reads any workload. Without a format, the name of the file or the columns of its header decide."""
     name = format or guess(path)
     if name not in FORMATS:
         raise WorkloadError(f"--format {name}: there is no such format; choose one of {', '.join(FORMATS)}")
@@ -207,7 +217,7 @@ def open_workload(path: Path, format: str = "") -> Trace:  # noqa: A002  the com
 
 
 def guess(path: Path) -> str:
-    """The format's name. Of several whose columns are there, the one that asks for most of them."""
+    """Returns the name of the format. If several match, the one with most required columns."""
     bare = bare_name(path)
     for name, form in FORMATS.items():
         if form.endings and bare.endswith(form.endings):
@@ -221,6 +231,6 @@ def guess(path: Path) -> str:
         return "csv"
     if not fitting:
         raise WorkloadError(
-            f"{path}: its format cannot be told from name and header; give --format, one of {', '.join(FORMATS)}"
+            f"{path}: the format is not clear from name and header; give --format, one of {', '.join(FORMATS)}"
         )
     return max(fitting)[1]

@@ -1,7 +1,7 @@
-"""Tables line by line, plain or gzipped, and the jobs that are made of their rows; errors name file, line and field.
+"""Reads tables line by line, plain or gzipped, and collects the jobs of their rows. Errors name file, line and field.
 
-Published traces are comma- or tab-separated with a header, or without one. `Rows` reads them and does not know what a
-job is; `Collector` has the checks that every adapter shares, and counts what was left out.
+Published traces are separated by commas or tabs, with or without a header. `Rows` reads them and knows nothing of jobs.
+`Collector` has the checks that all formats share, and counts the rows that were left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway.workload.trace import Expectation, Trace
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """The file as text; gzip is recognised by its first bytes, not by its name."""
+    """Opens the file as text. The first bytes, not the name, tell whether it is gzip."""
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
@@ -38,7 +38,7 @@ def opened(path: Path) -> Iterator[TextIO]:
             with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as text:
                 yield text
     except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path}: this is no text file") from error
+        raise WorkloadError(f"{path}: this is not a text file") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise WorkloadError(f"{path}: the gzip file is damaged: {error}") from error
     except OSError as error:
@@ -46,18 +46,18 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 
 def first_line(path: Path) -> str:
-    """For guessing what a file is; without the end of line."""
+    """The first line without its end, to find out the format of a file."""
     with opened(path) as text:
         return text.readline(65536).rstrip("\r\n")
 
 
 def bare_name(path: Path) -> str:
-    """The file's name in small letters without .gz."""
+    """The name of the file in lower case without .gz."""
     return path.name.lower().removesuffix(".gz")
 
 
 class Rows:
-    """Iterate over it: it yields itself, once per line, standing on that line."""
+    """Iterate over it: it yields itself once per line, and its methods read the fields of that line."""
 
     def __init__(
         self, path: Path, needs: Sequence[str], *, header: Sequence[str] | None = None, separator: str = ","
@@ -94,7 +94,7 @@ class Rows:
         self._column = {name: number for number, name in enumerate(names)}
         if len(self._column) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise WorkloadError(f"{self.path}, line 1: field {twice}: there are two such columns")
+            raise WorkloadError(f"{self.path}, line 1: field {twice}: the column exists twice")
         missing = [name for name in self._needs if name not in self._column]
         if missing:
             raise WorkloadError(f"{self.path}, line 1: field {missing[0]}: there is no such column")
@@ -110,7 +110,7 @@ class Rows:
         return default if number is None else self._cells[number].strip()
 
     def filled(self) -> dict[str, str]:
-        """All cells that are not empty, by their column."""
+        """All cells that are not empty, by column."""
         return {name: cell.strip() for name, cell in zip(self._column, self._cells, strict=True) if cell.strip()}
 
     def _cell(self, field: str) -> str:
@@ -125,20 +125,20 @@ class Rows:
         try:
             value = float(text)
         except ValueError:
-            raise self.error(field, f"{text!r} is no number") from None
+            raise self.error(field, f"{text!r} is not a number") from None
         if not math.isfinite(value):
             raise self.error(field, f"{text!r} is not finite")
         return value
 
     def seconds(self, field: str) -> float:
-        """A number of seconds, not below zero."""
+        """A number of seconds, 0 or more."""
         value = self.number(field)
         if value < 0:
-            raise self.error(field, f"must not be below zero, not {value:g}")
+            raise self.error(field, f"must be 0 or more, is {value:g}")
         return value
 
     def count(self, field: str) -> int:
-        """A whole number, not below zero; `8.0` will do."""
+        """A whole number, 0 or more; `8.0` is accepted."""
         text = self._cell(field)
         try:
             value = int(text)
@@ -148,18 +148,18 @@ class Rows:
             if value != number:
                 raise self.error(field, f"must be a whole number, not {text!r}") from None
         if value < 0:
-            raise self.error(field, f"must not be below zero, not {value}")
+            raise self.error(field, f"must be 0 or more, is {value}")
         return value
 
     def amount(self, field: str, each: int = 1) -> int:
-        """A whole number times the units of one; columns of amounts hold no more than `LARGEST`."""
+        """A whole number times `each`; the result is `LARGEST` at most, which is what columns of amounts can hold."""
         value = self.count(field) * each
         if value > LARGEST:
-            raise self.error(field, f"must not be above {LARGEST // each}, not {value // each}")
+            raise self.error(field, f"must be {LARGEST // each} or less, is {value // each}")
         return value
 
     def time(self, field: str) -> float:
-        """A date with time, as seconds since 1970; one without a zone is read as UTC."""
+        """A date with time, as seconds since 1970. Without a time zone it is UTC."""
         return moment(self.text(field), self, field)
 
 
@@ -167,7 +167,7 @@ def moment(text: str, rows: Rows, field: str) -> float:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise rows.error(field, f"{text!r} is no date with time, such as 2020-06-09 18:41:01") from None
+        raise rows.error(field, f"{text!r} is not a date with time such as 2020-06-09 18:41:01") from None
     if at.tzinfo is None:
         return (at - _EPOCH).total_seconds()
     return at.timestamp()
@@ -182,7 +182,7 @@ MOST_REPLICAS = 1_000_000
 
 @cache
 def gpu_roles(gpus: int, accelerator: str = "") -> tuple[Role, ...]:
-    """A gang of one-GPU workers. Equal sizes share one object: a trace of 80,000 jobs has some ten of them."""
+    """A gang of one-GPU workers. Equal sizes share one object: a trace of 80,000 jobs has about ten sizes."""
     return (
         Role(
             name="worker", replicas=gpus, least=gpus, most=gpus, request=((GPU, 1),), accelerator=accelerator
@@ -192,17 +192,17 @@ def gpu_roles(gpus: int, accelerator: str = "") -> tuple[Role, ...]:
 
 @cache
 def elastic_roles(gpus: int, most: int) -> tuple[Role, ...]:
-    """The same for jobs that may run at any size up to `most`."""
+    """A gang of one-GPU workers that may run at any size up to `most`."""
     return (Role(name="worker", replicas=gpus, least=1, most=max(gpus, most), request=((GPU, 1),)),)
 
 
 def plain_name(text: str) -> str:
-    """A published model name as profiles are kept under: small letters, digits, dots and dashes."""
+    """A published model name in the form of profile names: lower case, digits, dots and dashes."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
 class Collector:
-    """Takes the jobs of one file. A second job of the same name is an error; what is dropped is counted."""
+    """Collects the jobs of one file. A second job of the same name is an error; dropped rows are counted."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -214,7 +214,7 @@ class Collector:
         self._jobs: list[Job] = []
         self._lines: dict[JobId, int] = {}
         self.known_roles: dict[bytes, tuple[Role, ...]] = {}
-        """For adapters whose roles are not gangs of one-GPU workers: equal roles are one object."""
+        """For formats whose roles are not gangs of one-GPU workers: equal roles share one object."""
 
     def job_id(self, name: str, field: str) -> JobId:
         if not name:
@@ -226,7 +226,7 @@ class Collector:
         return job_id
 
     def asking(self, *fields: str, lasting: str = "") -> Iterator[tuple[Rows, int]]:
-        """Rows that ask for GPUs, with how many: the product of these fields. `lasting` must not be empty either."""
+        """Yields the rows that request GPUs, and how many: the product of `fields`. Drops rows without `lasting`."""
         for row in self.rows:
             gpus = math.prod(row.count(field) for field in fields)
             if not gpus:
@@ -252,7 +252,7 @@ class Collector:
         counted = [f"{count} rows dropped: they {why}" for why, count in self.dropped.items()]
         counted += [f"{count} jobs {what}" for what, count in self.remarks.items()]
         if not self._jobs:
-            raise WorkloadError(f"{path}: there is no job in it" + "".join(f"; {note}" for note in counted))
+            raise WorkloadError(f"{path}: the file has no job" + "".join(f"; {note}" for note in counted))
         self._jobs.sort(key=_submit)
         return Trace(
             name=f"{name}/{stem(path)}", jobs=tuple(self._jobs), nodes=nodes, truth=self.truth or None,
@@ -269,7 +269,7 @@ def stem(path: Path) -> str:
 
 
 def beside(path: Path, *names: str) -> Path | None:
-    """A file of one of these names, gzipped or not, in the same folder."""
+    """Returns a file of one of these names, gzipped or not, in the same folder, or None."""
     for name in names:
         for candidate in (path.with_name(name), path.with_name(name + ".gz")):
             if candidate.is_file():

@@ -1,4 +1,4 @@
-"""What a generated workload is to be like. Every field says what it means, its unit and why it has its default."""
+"""The settings of a generated workload. Every field has its meaning, unit and default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DURATIONS = ("lognormal", "pareto", "bimodal", "constant")
 DEADLINES = ("uniform", "chronus")
 
 Mix = tuple[tuple[int, float], ...]
-"""Workers asked for, and the weight of this size."""
+"""Requested workers, and the weight of this size."""
 
 MIXES: Mapping[str, Mix] = {
     "single": ((1, 1.0),),
@@ -22,54 +22,54 @@ MIXES: Mapping[str, Mix] = {
     "balanced": ((1, 0.40), (2, 0.20), (4, 0.20), (8, 0.15), (16, 0.05)),
     "wide": ((4, 0.30), (8, 0.40), (16, 0.20), (32, 0.10)),
 }
-"""Sizes by name. `philly` and `itp` are rounded from the published traces; the others are ours."""
+"""Mixes of sizes by name. `philly` and `itp` are rounded from the published traces; the others are ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     jobs: int = 200
-    """How many."""
+    """Number of jobs."""
     seed: int = 0
     """The same seed and the same settings give the same workload, byte for byte."""
     load: float = 0.9
-    """Demand over capacity: worker-seconds of all jobs, divided by what the cluster offers between second 0 and the end
-    of the window in which jobs arrive. The window is made as long as this needs. Above 1 a queue grows without end."""
+    """Demand over capacity: worker-seconds of all jobs, divided by what the cluster offers in the window in which jobs
+    arrive. The length of the window follows from it. Above 1 the queue grows without end."""
     arrivals: str = "poisson"
     """`poisson`: independent of each other. `bursty`: in groups of `burst` jobs on average, within a minute. `diurnal`:
-    more by day than by night, `swing` times the mean at most above and below. `at-once`: all at second 0; `load` then
-    says nothing."""
+    more by day than by night, up to `swing` times the mean above and below. `at-once`: all at second 0; `load` then has
+    no effect."""
     burst: float = 8.0
-    """Mean jobs per burst: a sweep over a few hyperparameters."""
+    """Mean number of jobs per burst, such as a sweep over hyperparameters."""
     swing: float = 0.8
-    """How far the diurnal rate goes above and below its mean, 0 to 1."""
+    """Amplitude of the diurnal rate as a share of its mean, 0 to 1."""
     sizes: str = "balanced"
-    """A mix of `MIXES`, or one's own as `1:0.5,4:0.3,8:0.2`. Sizes that the cluster cannot hold are left out."""
+    """A mix of `MIXES`, or your own such as `1:0.5,4:0.3,8:0.2`. Sizes above the cluster's capacity are left out."""
     durations: str = "lognormal"
-    """`lognormal` with `spread` as its sigma; `pareto` with a tail of 1 + 1/`spread`; `bimodal`: nine short in ten,
-    and one that is long, ten times `spread` as long; `constant`."""
+    """`lognormal` with `spread` as sigma; `pareto` with tail index 1 + 1/`spread`; `bimodal`: nine of ten are short
+    and one is 10 * `spread` times as long; `constant`."""
     mean_seconds: float = 3600.0
-    """Of the distribution; a sample's mean differs."""
+    """Mean of the distribution; the mean of a sample differs."""
     spread: float = 1.5
-    """How unlike the durations are. Philly's sigma is about 2; 1.5 has means that settle within a thousand jobs."""
+    """Spread of the durations. Philly's sigma is about 2; with 1.5 the mean settles within a thousand jobs."""
     longest_seconds: float = 864_000.0
-    """Durations are cut here; ten days."""
+    """Max duration: longer ones are cut to it. Ten days."""
     users: int = 8
-    """Users, with weights 1, 1/2, 1/3, …: few submit most. Four of them share a queue."""
+    """Number of users, with weights 1, 1/2, 1/3, …: few users submit most jobs. Four users share a queue."""
     urgent: float = 0.0
     """Share of jobs with priority 5 instead of 0."""
     deadlines: float = 0.0
     """Share of jobs with a deadline."""
     deadline_rule: str = "uniform"
-    """`uniform`: a factor between 0.5 and 1.5 of the duration after submission, as ElasticFlow has it, so that half of
-    them need more than they ask for. `chronus`: lognormal with median 1.97 and never below 1.1."""
+    """`uniform`: 0.5 to 1.5 times the duration after submission, as in ElasticFlow, so half of them need more than they
+    request. `chronus`: a lognormal factor with median 1.97, 1.1 or more."""
     ps: float = 0.0
-    """Share of jobs of two or more workers that have parameter servers: one for every four workers."""
+    """Share of jobs with two or more workers that have parameter servers: one for every four workers."""
     ps_cpu: float = 1.0
-    """Cores of a parameter server. The cluster's nodes must have cpu."""
+    """Cores of a parameter server. The nodes of the cluster must have cpu."""
     elastic: float = 0.0
-    """Share of jobs that may run at any size from 1 to four times what they ask for."""
+    """Share of jobs that may run at any size from 1 to four times their request."""
     declared_error: float = 0.0
-    """Sigma of the lognormal factor between true and declared seconds; 0 declares the truth."""
+    """Sigma of the lognormal factor between true and declared seconds; 0: jobs declare the truth."""
 
 
 def mix_of(text: str) -> Mix:
@@ -86,7 +86,7 @@ def mix_of(text: str) -> Mix:
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, or one sentence on the first that makes no sense."""
+    """Returns the settings. Raises with one sentence on the first wrong one."""
     for name, offer in (("arrivals", ARRIVALS), ("durations", DURATIONS), ("deadline_rule", DEADLINES)):
         if getattr(settings, name) not in offer:
             raise UserError(f"{name} {getattr(settings, name)}: choose one of {', '.join(offer)}")
@@ -97,9 +97,9 @@ def checked(settings: Settings) -> Settings:
         if not 0 < getattr(settings, name) < math.inf:
             raise UserError(f"{name} {getattr(settings, name):g}: must be above 0")
     if not 0 <= settings.declared_error < math.inf or settings.seed < 0 or settings.burst < 1:
-        raise UserError("declared_error and seed must not be below 0, and burst not below 1")
+        raise UserError("declared_error and seed must be 0 or more, burst 1 or more")
     if settings.spread > 10:
-        raise UserError(f"spread {settings.spread:g}: must not be above 10")
+        raise UserError(f"spread {settings.spread:g}: must be 10 or less")
     mix_of(settings.sizes)
     return settings
 

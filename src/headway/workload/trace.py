@@ -1,4 +1,4 @@
-"""A workload as every adapter and generator yields it: jobs, and what is known about them beside what users declare."""
+"""A workload: jobs, and what is known about them beyond what users declare. All formats and the generator make one."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from headway.workload.errors import WorkloadError
 from headway.workload.jobsfile import SimulateFields
 
 Expectation = tuple[tuple[float, float], ...]
-"""Seconds after submission, and what finishing by then is worth; the earliest first."""
+"""Seconds after submission, and the value of finishing by then; the earliest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     name: str
     jobs: tuple[Job, ...]
-    """In order of submission; where times are equal, in the file's order."""
+    """In order of submission; at equal times, in the order of the file."""
     nodes: tuple[Node, ...] = ()
-    """Empty where the trace leaves the cluster to the command."""
+    """Empty if the trace has no nodes."""
     truth: Mapping[JobId, float] | None = None
-    """True seconds at the asked-for size, where they differ from the declared ones; jobs left out are as declared."""
+    """True seconds at the requested size, if they differ from the declared ones; other jobs take the declared ones."""
     seconds_on: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict)
-    """True seconds per accelerator type, where the trace measured several."""
+    """True seconds per accelerator type, if the trace has them for several."""
     expectations: Mapping[JobId, Expectation] = field(default_factory=dict)
     """For jobs whose value falls in steps; `Job.deadline` is the first of them."""
     simulate: SimulateFields = field(default_factory=SimulateFields)
     notes: tuple[str, ...] = ()
-    """Sentences on what was dropped, rounded or assumed."""
+    """Sentences on what the reader dropped, rounded or assumed."""
 
     def work(self, job: Job) -> float | None:
-        """True seconds at the asked-for size; this is what a simulated world needs to know."""
+        """True seconds at the requested size, for the simulator."""
         return job.seconds if self.truth is None else self.truth.get(job.id, job.seconds)
 
 
 def compress(trace: Trace, by: float) -> Trace:
     """The same jobs, submitted `by` times as fast. Deadlines keep their distance from the submission."""
     if not by > 0:
-        raise WorkloadError(f"submit times cannot be divided by {by:g}: it must be above zero")
+        raise WorkloadError(f"submit times cannot be divided by {by:g}: give a number above 0")
     return replace(trace, jobs=tuple(_moved(job, job.submit / by) for job in trace.jobs))
 
 
@@ -55,12 +55,12 @@ def head(trace: Trace, count: int) -> Trace:
 
 
 def rigid(trace: Trace) -> Trace:
-    """The same jobs at the size they ask for and no other: for baselines that know no elasticity."""
+    """The same jobs with a fixed size, the requested one: for baselines without elasticity."""
     return _resized(trace, lambda role: replace(role, least=role.replicas, most=role.replicas))
 
 
 def elastic(trace: Trace, most: int, least: int = 1) -> Trace:
-    """The same jobs, whose workers may be as many as from `least` to `most`; what they ask for stays."""
+    """The same jobs, with `least` to `most` workers; the requested number stays."""
 
     def stretched(role: Role) -> Role:
         if role.name == "ps":
@@ -71,7 +71,7 @@ def elastic(trace: Trace, most: int, least: int = 1) -> Trace:
 
 
 def _resized(trace: Trace, change: Callable[[Role], Role]) -> Trace:
-    """Jobs that share their roles go on sharing them."""
+    """Changes every role. Jobs that share roles still share them."""
     known: dict[tuple[Role, ...], tuple[Role, ...]] = {}
     for job in trace.jobs:
         if job.roles not in known:

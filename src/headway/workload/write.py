@@ -1,4 +1,4 @@
-"""Workloads into our own files: YAML, JSON lines or csv, by the name's ending; with .gz compressed.
+"""Writes workloads to our own files: YAML, JSON lines or csv by the ending of the name; .gz compresses.
 
 The same trace gives the same bytes, and reading them gives the same jobs.
 """
@@ -42,7 +42,7 @@ def write_workload(trace: Trace, path: Path) -> None:
 
 def _yaml(trace: Trace) -> bytes:
     if trace.truth:
-        raise WorkloadError("a jobs file declares durations and holds no true ones; write .jsonl or .csv instead")
+        raise WorkloadError("a jobs file has declared durations only, no true ones; write .jsonl or .csv instead")
     entries: dict[str, Any] = {}
     if trace.nodes:
         entries["nodes"] = node_entries(trace.nodes)
@@ -71,7 +71,7 @@ def _csv(trace: Trace) -> bytes:
 
 
 def job_entry(job: Job) -> dict[str, Any]:
-    """The fields of a jobs file; what has its default is left out."""
+    """The fields of a job in a jobs file, without those that have their default."""
     entry: dict[str, Any] = {"name": job.id, "submit": job.submit}
     if job.seconds is not None:
         entry["seconds"] = job.seconds
@@ -95,7 +95,7 @@ def job_entry(job: Job) -> dict[str, Any]:
 
 
 def node_entries(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Like nodes with the names `base-0`, `base-1`, … become one entry; all others have one each."""
+    """Equal nodes named `base-0`, `base-1`, … become one entry; all others have one each."""
     entries = []
     for _, group in groupby(enumerate(nodes), key=lambda pair: _alike(pair[1])):
         alike = [node for _, node in group]
@@ -124,7 +124,7 @@ def _node_entry(node: Node) -> dict[str, Any]:
 
 
 def _csv_row(job: Job, true_seconds: float | None) -> list[str]:
-    """The job as a row in the order of `CSV_COLUMNS`; the caller sees to it that a row can hold it."""
+    """The job as a row in the order of `CSV_COLUMNS`. The caller checks that a row can hold the job."""
     given = dict(_cells(job, job.roles[0], true_seconds))
     return [given.get(name, "") for name in CSV_COLUMNS]
 

@@ -1,1 +1,1 @@
-"""One file per published trace format. Each has `NEEDS`, the columns it cannot do without, and `read`."""
+"""One file per published trace format. Each has `NEEDS`, the required columns, and `read`."""

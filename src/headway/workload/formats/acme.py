@@ -1,7 +1,7 @@
 """Shanghai AI Lab's Acme (`trace_seren.csv`, `trace_kalos.csv`), and a converted sample with iterations.
 
-The workload type (pretrain, eval, sft, ...) becomes the queue. Jobs without GPUs, and rows of jobs that never ran, are
-dropped and counted. In the converted form a job has workers of several GPUs; they are read as one-GPU replicas.
+The workload type (pretrain, eval, sft, ...) becomes the queue. Jobs without GPUs, and jobs that never ran, are dropped
+and counted. In the converted form a worker may have several GPUs; it is read as several one-GPU replicas.
 """
 
 from __future__ import annotations

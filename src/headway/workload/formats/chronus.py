@@ -1,7 +1,7 @@
 """Chronus: strict, soft and best-effort jobs. Its times are minutes; ours are seconds.
 
-A soft job's value falls in steps after its submission. Its deadline is the first step; all steps are in
-`Trace.expectations`. A best-effort job has none, whatever the row says.
+The value of a soft job falls in steps after its submission. Its deadline is the first step; all steps are in
+`Trace.expectations`. A best-effort job has no deadline, even if the row has one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _expectation(row: Rows) -> Expectation:
         try:
             columns.append([float(part) for part in text.split("-")])
         except ValueError:
-            raise row.error(field, f"{text!r} is no list of numbers such as 159-189-229") from None
+            raise row.error(field, f"{text!r} is not a list of numbers such as 159-189-229") from None
     times, values = columns
     if len(times) != len(values):
         raise row.error("expect_value_list", f"has {len(values)} values for {len(times)} times")

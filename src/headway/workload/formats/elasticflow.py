@@ -1,6 +1,6 @@
-"""ElasticFlow's traces: one hard deadline per job, on the clock of the submissions, and jobs of any size to 64 GPUs.
+"""ElasticFlow's traces: one hard deadline per job, on the same clock as the submissions, and jobs of 1 to 64 GPUs.
 
-Two forms: the joined ITP table (`itp_jobs_deadline`, seven clusters) and the csv that its simulator reads.
+There are two forms: the joined ITP table (`itp_jobs_deadline`, seven clusters) and the csv of its simulator.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Gavel's and Shockwave's `.trace` files: tab-separated, no header, three layouts told apart by their width.
+"""Gavel's and Shockwave's `.trace` files: tab-separated, no header, three layouts with different numbers of columns.
 
-Gavel gives steps, not seconds. Durations come from a throughput table of its own form that lies in the trace's
-folder or up to four above (`simulation_throughputs.json` or another `*throughputs.json`, plain or gzipped), for every
-accelerator type in it. Declared are those on the fastest one. A scale that was not measured has the speed of the next
-smaller one. The model is the job type without its batch size, as `gavel-resnet-18`. Shockwave gives an expected
-duration.
+Gavel gives steps, not seconds. Durations come from a throughput table in the folder of the trace or up to four above
+(`simulation_throughputs.json` or another `*throughputs.json`, plain or gzipped), for every accelerator type in it. The
+declared duration is that on the fastest type. A scale without a measurement has the speed of the next smaller one. The
+model is the job type without its batch size, such as `gavel-resnet-18`. Shockwave gives an expected duration.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SHOCKWAVE = (
 LAYOUTS = {len(layout): layout for layout in (MSR, PHYSICAL, SHOCKWAVE)}
 
 Speeds = Mapping[tuple[str, int], Mapping[str, float]]
-"""Job type and scale, to steps per second by accelerator type."""
+"""From job type and scale to steps per second by accelerator type."""
 
 
 def read(path: Path) -> Trace:
@@ -47,7 +46,7 @@ def read(path: Path) -> Trace:
     for row, gpus in jobs.asking("scale"):
         measured = max((scale for kind, scale in speeds if kind == row.text("type") and scale <= gpus), default=gpus)
         if measured != gpus:
-            jobs.remarks["have the speed of the next smaller scale, for theirs was not measured"] += 1
+            jobs.remarks["have the speed of the next smaller scale, because theirs was not measured"] += 1
         _add(jobs, row, gpus, speeds.get((row.text("type"), measured), {}))
     name = "shockwave" if layout is SHOCKWAVE else "gavel"
     known = f"speeds are from {table.name}" if table else "no throughput table was found"
@@ -88,7 +87,7 @@ _KEY = re.compile(r"\('(.*)', (\d+)\)")
 
 
 def _speeds(path: Path) -> Speeds:
-    """Speeds of jobs that have their GPUs for themselves; the other entries are of shared ones."""
+    """Speeds of jobs that do not share their GPUs. Entries for shared GPUs are left out."""
     speeds: dict[tuple[str, int], dict[str, float]] = {}
     with opened(path) as text:
         try:

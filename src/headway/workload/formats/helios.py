@@ -1,7 +1,7 @@
 """SenseTime's Helios (`cluster_log.csv`), and Lucid's logs, which are Helios's with a model per job.
 
-Jobs without GPUs are dropped and counted. Seconds count from the first submission. Where `vc_config.csv` (nodes per
-virtual cluster, eight GPUs each) lies beside the log, the trace has those nodes, labelled with `vc`.
+Jobs without GPUs are dropped and counted. Seconds count from the first submission. If `vc_config.csv` (nodes per
+virtual cluster, eight GPUs each) is in the same folder, the trace has those nodes, with the label `vc`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _model(row: Rows) -> str:
 
 
 def submission(row: Rows) -> float:
-    """A date with time, or, in Lucid's shorter logs, seconds."""
+    """A date with time or, in Lucid's shorter logs, seconds."""
     text = row.text("submit_time")
     return row.number("submit_time") if text.replace(".", "", 1).isdigit() else row.time("submit_time")
 

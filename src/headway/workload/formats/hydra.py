@@ -1,6 +1,6 @@
 """Hydra: one-GPU jobs, all at once, with a duration per accelerator type and sometimes a deadline.
 
-Declared seconds are those on the fastest type; all are in `Trace.seconds_on`.
+The declared seconds are those on the fastest type; `Trace.seconds_on` has all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Alibaba's openb (GPU sharing, 2023): pods, and the nodes where their list lies beside.
+"""Alibaba's openb (GPU sharing, 2023): pods, and nodes if their list is in the same folder.
 
-A pod is a job of one replica: its GPUs are on one node. GPUs are counted in thousandths under the kind `gpu_milli`, on
-nodes and pods alike, so that a shared GPU is a smaller number; two shares never lie across GPUs of a node here, which
-no count per node can tell. A pod that accepts several GPU models has a selector which the nodes' labels answer.
+A pod is a job of one replica: its GPUs are on one node. The resource `gpu_milli` counts GPUs in thousandths, on nodes
+and pods, so a shared GPU is a smaller number. A count per node does not show how shares lie on single GPUs. A pod that
+accepts several GPU models has a selector that matches labels of the nodes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(path: Path) -> Trace:
 
 
 def _seconds(jobs: Collector, row: Rows) -> float:
-    """From the start on a node to the end; a pod that never started is as long as it was there."""
+    """From the start on a node to the end. A pod that never started counts from creation to deletion."""
     if row.text("scheduled_time"):
         start = row.number("scheduled_time")
     else:
@@ -56,7 +56,7 @@ def _seconds(jobs: Collector, row: Rows) -> float:
         jobs.remarks["were never scheduled and count from creation to deletion"] += 1
     seconds = row.number("deletion_time") - start
     if seconds < 0:
-        raise row.error("deletion_time", f"lies {-seconds:g} s before the start")
+        raise row.error("deletion_time", f"is {-seconds:g} s before the start")
     return seconds
 
 

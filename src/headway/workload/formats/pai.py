@@ -1,9 +1,9 @@
 """Alibaba PAI 2020: the job extract of its simulator, and the published task table.
 
-A share of a GPU is read as a whole one, and counted. In the extract, `num_gpu` is the whole job's; where it carries
-estimates, the best (`group_gpu_dur`) is what is declared and `duration` is the truth. The task table has no header
-and no submissions: a job is its tasks that ask for GPUs, from the first start to the last end; users are taken from
-`pai_job_table.csv` where that lies beside it.
+A share of a GPU is read as a whole GPU, and counted. In the extract, `num_gpu` is for the whole job. If the extract has
+estimates, the best one (`group_gpu_dur`) is the declared duration and `duration` the true one. The task table has no
+header and no submissions: a job is its tasks that request GPUs, from the first start to the last end. Users come from
+`pai_job_table.csv` if it is in the same folder.
 """
 
 from __future__ import annotations

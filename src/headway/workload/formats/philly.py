@@ -1,6 +1,6 @@
 """Microsoft's Philly: the reduced csv of the Pollux authors, with seconds, and the raw `cluster_job_log` (JSON).
 
-From the raw log, GPUs and start are those of the last attempt, and the duration is that of all attempts together.
+In the raw log, GPUs and start are those of the last attempt, and the duration is the sum of all attempts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RawJob(msgspec.Struct):
 
 
 def read_raw(path: Path) -> Trace:
-    """The log as Microsoft publishes it. Errors tell the entry's number, for the file has no useful lines."""
+    """Reads the log as Microsoft publishes it. Errors name the number of the entry, not the line."""
     rows = Rows(path, ())
     jobs = Collector(rows)
     for number, raw in enumerate(_raw_jobs(path)):

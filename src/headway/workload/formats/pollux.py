@@ -1,9 +1,9 @@
 """Pollux and Sia: which application, how many replicas, what batch size. The files have no durations.
 
-Declared seconds and steps come from `FITS`: power laws in replicas and batch size, fitted to the time that Pollux's
-own T4 profiles and validation curves give for every configuration in its workloads (packed on nodes of four GPUs,
-batch size fixed, exchange once per accumulated batch); yolov3 is fitted to the published completion times, which the
-profiles miss. Against the shortest published completion times of equal jobs they are within 15 %.
+Declared seconds and steps come from `FITS`: power laws in replicas and batch size. They are fitted to the time that
+Pollux's own T4 profiles and validation curves give for every configuration in its workloads (packed on nodes of four
+GPUs, batch size fixed, exchange once per accumulated batch). yolov3 is fitted to the published completion times, which
+the profiles miss. They are within 15 % of the shortest published completion times of equal jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_GPUS = 64
 class PolluxFit:
     base_batch: int
     seconds: float
-    """On one T4 at the base batch size, until the published target metric is reached."""
+    """On one T4 at the base batch size, to the published target metric."""
     by_replicas: float
     by_batch: float
     steps: float

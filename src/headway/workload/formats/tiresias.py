@@ -1,4 +1,4 @@
-"""Tiresias: one row per job, seconds; some files name the tenant in a further column `vc`."""
+"""Tiresias: one row per job, in seconds. Some files have the tenant in the column `vc`."""
 
 from __future__ import annotations
 
