@@ -1,4 +1,4 @@
-"""What a training script imports: tells Headway how far it is, hears "save now" and "resized".
+"""What a training script imports: it reports progress to Headway and receives requests to save and new sizes.
 
     from headway import progress
 
@@ -7,8 +7,8 @@
             loss = train()
             p.report(step, loss=loss)
 
-Standard library only; imports nothing else of Headway: a container image needs no more than this.
-Silent when Headway did not start the script, and no fault in here ever reaches the training.
+It uses the standard library only and imports nothing else of Headway, so a container image needs only this package.
+It does nothing if Headway did not start the script, and none of its errors reaches the training.
 """
 
 from headway.progress._environment import (

@@ -1,6 +1,6 @@
-"""Reads what Headway tells a replica through its environment. Nonsense in a variable reads as unset.
+"""Reads the environment variables that Headway sets for a replica. An invalid value counts as unset.
 
-Must not know sockets or training: it only turns strings into values.
+It knows neither sockets nor training: it only turns strings into values.
 """
 
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which replica of which job this process is; all empty when Headway did not start it."""
+    """Which replica of which job this process is. All empty if Headway did not start it."""
 
     job: str = ""
     role: str = ""
     index: int = 0
-    attempt: int = 0  # how often the job was started before, so that logs of two starts can be told apart
+    attempt: int = 0  # number of earlier starts of the job, to tell the logs of two starts apart
 
 
 def identity() -> Identity:
@@ -29,7 +29,7 @@ def identity() -> Identity:
 
 
 def checkpoint_dir() -> Path | None:
-    """Where to save so that the next start of this job finds it, wherever that is; None when on its own."""
+    """The folder for checkpoints, which the next start of this job finds on any node. None without Headway."""
     directory = os.environ.get("HEADWAY_CHECKPOINT")
     return Path(directory) if directory else None
 
@@ -49,12 +49,12 @@ def hosts() -> dict[str, list[str]]:
 
 
 def replicas() -> dict[str, int]:
-    """Role -> how many replicas of it the job was started with."""
+    """Role -> number of replicas at the start of the job."""
     return {role: count for role, count in _table("HEADWAY_REPLICAS").items() if isinstance(count, int)}
 
 
 def address() -> tuple[str, str, int] | None:
-    """Where Headway listens: ("unix", path, 0) or ("tcp", host, port); None when nobody does."""
+    """Where Headway listens: ("unix", path, 0) or ("tcp", host, port); or None."""
     kind, _, rest = os.environ.get("HEADWAY_PROGRESS", "").partition(":")
     if kind == "unix" and rest:
         return "unix", rest, 0

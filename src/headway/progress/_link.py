@@ -1,8 +1,7 @@
-"""The connection to Headway, kept by a daemon thread: connects, says hello, empties the mailbox, listens.
+"""The connection to Headway, in a daemon thread: connects, says hello, sends from the mailbox, receives.
 
-For ever: when Headway goes away it tries again, less and less often up to a bound, and repeats hello and
-the last report.
-Must not know what a save or a size is, and never calls into the training.
+When the connection is lost it tries again for ever, with growing pauses up to a bound, and repeats hello and the last
+report. It does not know what a save or a size is, and never calls the training.
 """
 
 import contextlib
@@ -18,13 +17,13 @@ from headway.progress._mailbox import Lines, Mailbox, TooLongError, line
 
 SHORTEST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
-STEADY_SECONDS = 1.0  # a connection that lasted this long was a good one: the next pause is short again
+STEADY_SECONDS = 1.0  # after a connection of at least this length the next pause is short again
 CONNECT_SECONDS = 5.0
-SILENT_PEER_SECONDS = 20  # what was sent and not confirmed for so long counts as a lost connection
+SILENT_PEER_SECONDS = 20  # data without confirmation for this long means that the connection is lost
 
 
 class Link:
-    """One per `track`. `wake` and `close` are called by the training thread, all else runs on its own."""
+    """One per `track`. The training thread calls `wake` and `close`; the rest runs in the thread of the link."""
 
     def __init__(
         self,
@@ -51,18 +50,18 @@ class Link:
         self._thread.start()
 
     def wake(self) -> None:
-        with contextlib.suppress(OSError):  # a full pipe wakes as well; a closed one has nobody to wake
+        with contextlib.suppress(OSError):  # a full socket wakes the thread as well; a closed one has no thread left
             self._wake_writer.send(b"!")
 
     def close(self, farewell: bytes, patience_seconds: float) -> None:
-        """Send what is left and the farewell, and wait for it, but not longer than this."""
+        """Sends what is left and the farewell, and waits for that for `patience_seconds` at most."""
         self._farewell = farewell
         self._give_up_at = time.monotonic() + patience_seconds
         self.wake()
         self._thread.join(patience_seconds)
 
     def forget_in_child(self) -> None:
-        """A forked child's copy would keep the connection open after the parent has gone."""
+        """Closes the copies in a forked child, which would keep the connection open after the parent has ended."""
         for end in (self._connection, self._wake_reader, self._wake_writer):
             if end is not None:
                 end.close()
@@ -128,7 +127,7 @@ class Link:
                         out = out[connection.send(out) :]
 
     def _next_out(self) -> bytes:
-        """Answers at once; a report when the last one is long enough ago, or when it is the last of all."""
+        """Answers at once; a report if the interval has passed, or if it is the last one."""
         out = self._mailbox.take_answers()
         now = time.monotonic()
         if now >= self._next_report_at or self._farewell is not None:
@@ -139,7 +138,7 @@ class Link:
         return out
 
     def _seconds_to_wait(self, out: bytes) -> float | None:
-        """Until the next report may go, or until the patience of leaving ends; for ever when none is due."""
+        """Until the next report may be sent, or until closing gives up; None (for ever) if nothing is due."""
         now = time.monotonic()
         if self._give_up_at is not None:
             return max(0.0, self._give_up_at - now)
@@ -155,7 +154,7 @@ class Link:
             self._mailbox.take_message(message)
 
     def _wait(self, seconds: float) -> None:
-        """A pause that reports do not shorten, but leaving does."""
+        """A pause that `close` shortens and reports do not."""
         until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_reader, selectors.EVENT_READ)
@@ -168,7 +167,7 @@ class Link:
 
 
 def _finish(connection: socket.socket, farewell: bytes) -> None:
-    """Closing a TCP connection with bytes unread may destroy what was just sent: read them first."""
+    """Reads what is left before closing: closing a TCP connection with unread bytes may destroy what was just sent."""
     connection.settimeout(1.0)
     connection.sendall(farewell)
     connection.shutdown(socket.SHUT_WR)

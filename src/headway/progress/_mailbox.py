@@ -1,7 +1,7 @@
-"""What the training thread and the input/output thread leave for each other, and the lines that go over the wire.
+"""The messages between the training thread and the connection's thread, and their form on the wire.
 
-Bounded whatever they do: the wire carries newline-delimited JSON, always valid, never longer than a fixed bound.
-Must not know sockets, and calls none of the training's functions.
+Its size is bounded, and so is the length of a line. The wire carries newline-delimited JSON. It knows nothing of
+sockets and calls none of the training's functions.
 """
 
 import json
@@ -18,7 +18,7 @@ MOST_VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report as the training gave it. Values are read when it is sent: reading may wait for a device."""
+    """One report of the training. Values are read when it is sent, because reading may wait for a device."""
 
     step: int
     loss: object
@@ -31,11 +31,11 @@ class Report:
 
 
 def number(value: object) -> float | str | None:
-    """A JSON number; "nan", "inf" or "-inf" for what JSON has no number for; null for what is none at all."""
+    """A number for JSON; "nan", "inf" or "-inf" for numbers that JSON lacks; None for anything else."""
     if value is None:
         return None
     try:
-        real = float(value)  # type: ignore[arg-type]  # whatever has __float__: arrays, tensors, decimals
+        real = float(value)  # type: ignore[arg-type]  # anything with __float__: arrays, tensors, decimals
     except Exception:  # noqa: BLE001  a foreign type may raise anything, and a report must not break training
         return None
     return real if math.isfinite(real) else str(real)
@@ -46,11 +46,11 @@ def line(message: Mapping[str, object]) -> bytes:
 
 
 class TooLongError(Exception):
-    """The other side sent a line beyond the bound: it does not speak this protocol."""
+    """The other side sent a line above the limit: it does not speak this protocol."""
 
 
 class Lines:
-    """Cuts a stream into messages; lines that are no JSON object are passed over."""
+    """Splits a stream into messages. Lines that are not a JSON object are ignored."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -80,7 +80,7 @@ class Mailbox:
     """The newest report and the answers go out; requests to save and the newest size come in."""
 
     def __init__(self, *, can_save: bool) -> None:
-        self._lock = threading.RLock()  # a signal handler may report while its own thread is inside
+        self._lock = threading.RLock()  # a signal handler may report while its thread holds the lock
         self._can_save = can_save
         self._report: Report | None = None
         self._last_sent: Report | None = None
@@ -88,19 +88,19 @@ class Mailbox:
         self._saves: OrderedDict[SaveId, None] = OrderedDict()
         self._saved: OrderedDict[SaveId, int] = OrderedDict()
         self._size: dict[str, object] | None = None
-        self.requested = False  # read without the lock on every report: only a hint that there is work
+        self.requested = False  # read without the lock on every report: only a hint that a request waits
 
-    # The training thread's side.
+    # Called by the training thread.
 
     def put_report(self, report: Report) -> bool:
-        """The newest wins. True when the other thread took all before it and so must be woken."""
+        """Keeps the newest report. True if the mailbox was empty, so that the other thread must be woken."""
         with self._lock:
             was_empty = self._report is None
             self._report = report
         return was_empty
 
     def take_requests(self, *, resizes: bool) -> tuple[list[SaveId], dict[str, object] | None]:
-        """All saves asked for and the newest size; the size waits while nobody wants to hear it."""
+        """All requested saves and the newest size. Without `resizes` the size stays in the mailbox."""
         with self._lock:
             self.requested = False
             saves = [save for save in self._saves if not self._answer_again(save)]
@@ -123,7 +123,7 @@ class Mailbox:
         with self._lock:
             _keep(self._answers, save, line({"save_failed": save, "why": why[:1000]}))
 
-    # The input/output thread's side.
+    # Called by the thread of the connection.
 
     def take_answers(self) -> bytes:
         with self._lock:
@@ -141,12 +141,12 @@ class Mailbox:
         return report
 
     def repeat_last_report(self) -> None:
-        """After a reconnect: whoever listens now may never have seen it."""
+        """After a reconnect: the server may have restarted and never have seen it."""
         with self._lock:
             self._report = self._report or self._last_sent
 
     def take_message(self, message: dict[str, object]) -> None:
-        """What Headway says. Unknown messages are passed over: a newer Headway may say more."""
+        """Takes a message of Headway. Unknown messages are ignored: a newer Headway may send more kinds."""
         save, size = message.get("save"), message.get("resize")
         with self._lock:
             if isinstance(save, int | str) and not isinstance(save, bool) and not self._answer_again(save):
@@ -172,7 +172,7 @@ class Mailbox:
 
 
 def _keep(kept: "OrderedDict[SaveId, T]", save: SaveId, value: T) -> None:
-    """Remember at most so many, the oldest forgotten first."""
+    """Keeps the newest `MOST_KEPT` entries."""
     kept[save] = value
     while len(kept) > MOST_KEPT:
         kept.popitem(last=False)

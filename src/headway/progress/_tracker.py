@@ -1,7 +1,7 @@
-"""The face towards the training script: `track`, `report`, `poll`, `on_resize`.
+"""The interface for the training script: `track`, `report`, `poll`, `on_resize`.
 
-Calls the script's own functions only from inside `report` and `poll`, in the training thread, so that what
-they see is whole. Must not know sockets.
+It calls functions of the script only inside `report` and `poll`, in the training thread, so that they see whole steps.
+It knows nothing of sockets.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ LEAVING_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """What the job has from now on."""
+    """The new size of the job."""
 
     replicas: dict[str, int]  # role -> count
-    cpu: float | None  # cores that this replica may use; None when it did not change
+    cpu: float | None  # cores that this replica may use; None if unchanged
 
 
 def track(
@@ -39,13 +39,13 @@ def track(
     """Use as a context manager around the training loop.
 
     `save(step)` writes a checkpoint from which training can go on after `step`; `report` or `poll` calls it.
-    Reports are sent at most every `interval_seconds`, the newest wins, and the last one is always sent.
+    At most one report per `interval_seconds` is sent, the newest one. The last one is always sent.
     """
     return Tracker(total_steps, save, interval_seconds)
 
 
 class Tracker:
-    """Made by `track`. Does nothing outside the with-block, in a forked child, or when nobody listens."""
+    """Made by `track`. Does nothing outside the with-block, in a forked child, or without Headway."""
 
     def __init__(self, total_steps: int | None, save: Callable[[int], None] | None, interval_seconds: float) -> None:
         self._total_steps = total_steps
@@ -57,7 +57,7 @@ class Tracker:
         self._process = os.getpid()
         self._began = time.monotonic()
         self._step = 0
-        self._busy = threading.Lock()  # held while the script's functions run: they may report, and must not nest
+        self._busy = threading.Lock()  # held while the script's functions run; they may report, but must not nest
         self._noted: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class Tracker:
         self._began = time.monotonic()
         try:
             self._link = self._open()
-        except Exception:  # noqa: BLE001  whatever goes wrong in here is no reason not to train
+        except Exception:  # noqa: BLE001  no error in here may stop the training
             self._note("start", "no progress will be reported")
         return self
 
@@ -81,7 +81,7 @@ class Tracker:
             self._note("leave", "the last report may be missing")
 
     def report(self, step: int, /, loss: object = None, **values: object) -> None:
-        """How far the training is. Values are whatever `float()` takes, and are read when they are sent."""
+        """Reports the step. Values are anything that `float()` accepts, and are read when they are sent."""
         link = self._link
         if link is None or os.getpid() != self._process:
             return
@@ -95,7 +95,7 @@ class Tracker:
             self._note("report", "a report was dropped")
 
     def poll(self, step: int | None = None) -> None:
-        """Handle what Headway asked for without reporting; `step` if it is not the last one reported."""
+        """Handles requests of Headway without a report. Give `step` if it is not the last one reported."""
         link = self._link
         if link is None or os.getpid() != self._process:
             return
@@ -108,7 +108,7 @@ class Tracker:
             self._note("poll", "a request was dropped")
 
     def on_resize(self, callback: Callable[[Size], None]) -> None:
-        """Called with the newest size when the job grew, shrank or was given another cpu limit."""
+        """Registers a callback for the newest size, when the job grows, shrinks or gets another cpu limit."""
         self._on_resize.append(callback)
         self._mailbox.ask_again_for_size()
 
@@ -145,11 +145,11 @@ class Tracker:
             self._busy.release()
 
     def _try_to_save(self) -> str | None:
-        """One save answers all who asked. The reason when it failed."""
+        """One save answers all requests. Returns the reason if it failed."""
         assert self._save is not None
         try:
             self._save(self._step)
-        except Exception as error:  # noqa: BLE001  the script's own fault: told, and the training goes on
+        except Exception as error:  # noqa: BLE001  the fault of the script: it is reported, and the training goes on
             self._note("save", "the script's save function failed; training goes on")
             return f"{type(error).__name__}: {error}"
         return None
@@ -169,7 +169,7 @@ class Tracker:
                 self._note("resize", "the script's on_resize function failed; training goes on")
 
     def _note(self, what: str, sentence: str) -> None:
-        """Once for each kind of trouble, with the traceback of the exception at hand."""
+        """Prints a sentence and the current traceback, once for each kind of error."""
         if what in self._noted:
             return
         self._noted.add(what)
