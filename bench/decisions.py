@@ -2,11 +2,11 @@
 
     python bench/decisions.py [--nodes 5000] [--policy first-fit] [--rounds 5]
 
-The cluster: nodes of 8 GPUs, 64 cores and 512 GiB in 50 racks; a tenth carries a label, a tenth a taint, a third
+The cluster: nodes of 8 GPUs, 64 cores and 512 GiB in 50 racks; a tenth has a label, a tenth a taint, a third
 another accelerator; 85 % of its GPUs are held. The queue: 30 % single replicas, 40 % gangs of 2 to 64, 20 % parameter
-servers with workers; of all these every tenth has a selector and every tenth a toleration; 10 % of all jobs do not
-fit, and the reason of each is worked out too. One round is: policy, check of the plan, reasons. Counted are the
-replicas started. Seconds are of this process; the best round counts, as others may use the machine.
+servers with workers; every tenth of these has a selector and every tenth a toleration. 10 % of all jobs do not fit, and
+the reason of each is computed too. One round is: policy, check of the plan, reasons. The count is of started replicas.
+Seconds are processor time of this process; the best round counts, because other work may use the machine.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""ElasticFlow's two traces under our simulator, beside what its own simulator prints for them.
+"""Runs ElasticFlow's two traces in our simulator and compares with the results of its own simulator.
 
     python bench/elasticflow.py [--traces DIR] [--trace NAME] [--variants N] [--theirs DIR] [--jobs N]
 
-Same jobs, deadlines and throughput tables; remaining times are true. Deadlines met are over all submitted jobs,
-completion times over those that were let in.
+The jobs, deadlines and throughput tables are the same; remaining times are true. Deadlines met are over all submitted
+jobs, completion times over the admitted ones.
 
-- `its own rules` (`elasticflow_slots.py`): jobs are let in, sized and paused as ElasticFlow's simulator does it; `no
+- `its own rules` (`elasticflow_slots.py`): jobs are admitted, sized and paused as in ElasticFlow's simulator; `no
   pauses`: without the seconds that every decision costs every job there.
-- `elasticflow`: our policy. It turns nobody away, decides at every event, and decisions cost nothing.
+- `elasticflow`: our policy. It rejects no job, decides at every event, and decisions cost nothing.
 
 `--theirs` is a folder of `<trace>.csv`, the `job.csv` that ElasticFlow's simulator writes: `--jobs` then lists jobs
 that differ, with the reason.
@@ -71,7 +71,7 @@ def tables_of(case: Case) -> dict[str, Mapping[int, float]]:
 
 
 def by_steps(case: Case) -> Case:
-    """Jobs take as long as their steps do; the durations in the trace say otherwise of nine of them."""
+    """The jobs with the duration of their steps, which differs from the trace for nine jobs."""
     tables = tables_of(case)
     jobs = tuple(
         replace(job, seconds=(job.steps or 0) / speed_at(tables[job.model], job.roles[0].replicas))
@@ -90,7 +90,7 @@ def variants(case: Case, slot: float) -> dict[str, Policy]:
 
 
 def simulate(case: Case, policy: Policy) -> dict[JobId, float]:
-    """When each job that finished was done."""
+    """Returns the end of each finished job."""
     world = case.world(case.trace, 0)
     if isinstance(policy, Slots):
         world = replace(world, costs=Pauses(policy=policy))
@@ -122,7 +122,7 @@ def show(name: str, label: str, case: Case, ends: Mapping[JobId, float], seconds
 
 
 def show_jobs(case: Case, ends: Mapping[JobId, float], path: Path, slot: float, count: int) -> None:
-    """Who is in time here or there only, and why."""
+    """Prints the jobs that meet their deadline on one side only, and why."""
     with path.open(newline="") as file:
         theirs = {JobId(row["job_id"]): float(row["end_time"]) for row in csv.DictReader(file)}
     tables, reasons, lines = tables_of(case), Counter[str](), list[str]()

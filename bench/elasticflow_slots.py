@@ -1,9 +1,9 @@
-"""ElasticFlow's own rules, in our words, as a policy for our simulator: how its simulator lets jobs in and sizes them.
+"""ElasticFlow's own rules as a policy for our simulator: how its simulator admits and sizes jobs.
 
-Time ahead is cut into pieces; each has so many GPUs that nobody was promised. A job is laid into it with the smallest
-number that is in time: from the last moment at which that number suffices on, and before it with the next smaller one.
-GPUs that are then left over at once go, step by step, to the job whose use of GPU time grows most per GPU. If with
-those who have just come not all can be in time, all who have just come are turned away.
+The future is divided into pieces; each has a number of GPUs that no job was promised. A job gets the smallest number
+that meets its deadline, from the last moment at which that number suffices, and before it the next smaller one. GPUs
+that are then free now go, step by step, to the job whose use of GPU time grows most per GPU. If not all jobs can meet
+their deadline together with the new ones, all new ones are rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headway.sim.world import Costs
 
 @dataclass
 class Laid:
-    """One job in the time ahead."""
+    """One job in the future."""
 
     name: JobId
     row: int
@@ -42,7 +42,7 @@ class Laid:
     in_time: bool = False
 
     def at_most(self, gpus: int) -> int:
-        """The number of the largest level that needs no more; -1 where there is none."""
+        """The number of the largest level that needs no more, or -1."""
         return bisect_right(self.levels, gpus) - 1
 
     @property
@@ -55,7 +55,7 @@ class Laid:
 
 
 class Ahead:
-    """The time ahead: moments, and what is free from each on."""
+    """The future: moments, and the GPUs that are free from each on."""
 
     def __init__(self, now: float, gpus: int, slot: float) -> None:
         self.times, self.free, self.slot = [now], [gpus], slot
@@ -70,7 +70,7 @@ class Ahead:
         return first + max(0, math.ceil((moment - first) / self.slot - 1e-9)) * self.slot
 
     def cut(self, moment: float) -> int:
-        """The number of the piece that begins then."""
+        """The number of the piece that begins at that moment."""
         place = bisect_left(self.times, moment)
         if place == len(self.times) or self.times[place] != moment:
             self.times.insert(place, moment)
@@ -78,7 +78,7 @@ class Ahead:
         return place
 
     def merge(self) -> None:
-        """Leaves out moments at which nothing changes."""
+        """Removes moments at which nothing changes."""
         kept = [n for n in range(len(self.times)) if not n or self.free[n] != self.free[n - 1]]
         self.times, self.free = [self.times[n] for n in kept], [self.free[n] for n in kept]
 
@@ -89,7 +89,7 @@ class Ahead:
                 self.free[piece] += sign * count
 
     def lay(self, job: Laid, first: int | None = None) -> None:
-        """Promises the job its GPUs; with `first`, so many until the next moment at which something changes."""
+        """Promises the job its GPUs; with `first`, that many until the next moment at which something changes."""
         job.gpus, job.in_time = [], True
         left, begin = job.work, 0
         due = self.aligned(job.deadline)
@@ -115,7 +115,7 @@ class Ahead:
         self._fill(job, left, begin, [level - 1 if piece < point else level for piece in range(len(self.times))])
 
     def _latest(self, job: Laid, left: float, begin: int, last: int) -> tuple[int, int] | None:
-        """The least level that is in time, and the latest piece from which on it is enough."""
+        """The smallest level that meets the deadline, and the last piece from which it suffices."""
         for level in range(len(job.levels)):
             done = 0.0
             for piece in range(last - 1, begin - 1, -1):
@@ -157,12 +157,12 @@ class Ahead:
 
 
 def speed_at(table: Mapping[int, float], gpus: int) -> float:
-    """Steps per second: GPUs beyond the best number that was measured are idle."""
+    """Steps per second. GPUs above the best measured number are idle."""
     return max(speed for count, speed in table.items() if count <= gpus)
 
 
 def largest(model: str, *, t4: bool) -> int:
-    """The most GPUs that ElasticFlow gives a model of this batch size."""
+    """The maximum number of GPUs that ElasticFlow gives a model at this batch size."""
     name, _, batch = model.rpartition("-")
     if t4:
         return {"bert": 16, "cifar10": 16, "yolov3": 4, "ncf": 1, "deepspeech2": 32 if batch == "320" else 64}.get(
@@ -177,7 +177,7 @@ def largest(model: str, *, t4: bool) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses(Costs):
-    """What a start costs is what the policy says that a decision costs."""
+    """A start costs what the policy says that a decision costs."""
 
     policy: Slots
 
@@ -186,7 +186,7 @@ class Pauses(Costs):
 
 
 class Slots:
-    """It remembers whom it let in and when it last decided: so does ElasticFlow's simulator."""
+    """It remembers the admitted jobs and its last decision, as ElasticFlow's simulator does."""
 
     def __init__(
         self, speeds: Mapping[str, Mapping[int, float]], gpus: int, slot: float, *, pauses: bool = True
@@ -256,7 +256,7 @@ class Slots:
         return ahead
 
     def _share_out(self, ahead: Ahead, jobs: list[Laid]) -> None:
-        """What is free at once, a level at a time."""
+        """Distributes the GPUs that are free now, one level at a time."""
         while ahead.free[0] > 0:
             best: tuple[float, Laid, Laid, Ahead] | None = None
             for job in jobs:

@@ -3,7 +3,8 @@
     python bench/exact.py [--traces DIR]
 
 Without costs, with an oracle's estimates and one-GPU replicas, `fifo`, `first-fit`, `sjf` and `srtf` are exact: the
-difference must be zero to the second. `srsf` and `las` depend on details of ties and thresholds and are shown beside.
+difference must be zero to the second. `srsf` and `las` depend on details of ties and thresholds; they are shown for
+information.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python bench/fit_profiles.py FOLDER_OF_TRACES
 
-What it prints stands in src/headway/estimates/models/coefficients.py. The measurements are not part of Headway.
+Its output is in src/headway/estimates/models/coefficients.py. The measurements are not part of Headway.
 Needs scipy. Errors are medians of |fitted / measured - 1|.
 """
 

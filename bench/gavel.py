@@ -1,17 +1,16 @@
-"""Gavel's `fifo` and `fifo_perf` beside our simulator, on its two traces for a physical cluster of three GPU types.
+"""Compares Gavel's `fifo` and `fifo_perf` with our simulator, on its two traces for a cluster of three GPU types.
 
     python bench/gavel.py [--traces DIR] [--theirs DIR] [--jobs N]
 
 8 V100, 16 P100 and 24 K80, of which a gang uses one type only; speeds and steps as Gavel published them, through
-`headway`'s own reader (`Trace.seconds_on`). What Gavel's simulator prints for these traces stands beside ours.
-`--theirs` is a folder of files `<policy>-<trace>.csv` with columns `job` and `seconds`, where the time of each job was
-kept.
+`headway`'s own reader (`Trace.seconds_on`). The output has the results of Gavel's simulator next to ours. `--theirs` is
+a folder of files `<policy>-<trace>.csv` with columns `job` and `seconds`: the completion time of each job in Gavel.
 
-- `fastest` is Gavel's `fifo_perf`: all jobs in order of arrival, each on the type that is fastest for it of those with
-  room, dealt out anew where jobs came or went, but not within 1,920 s of the last time; in rounds of 360 s.
-- `booked` is Gavel's `fifo` with its slips: it draws a type at random and books another, mostly the V100s, whether
-  there is room or not; its rounds then share the V100s among all that were booked there, while others are idle.
-- `fifo` is our plain one, which looks at no types (gangs go where they fit most tightly) and decides at every event.
+- `fastest` is Gavel's `fifo_perf`: all jobs in order of arrival, each on the fastest type with room. It assigns types
+  again when jobs come or go, but not within 1,920 s of the last time; in rounds of 360 s.
+- `booked` is Gavel's `fifo` with its mistakes: it draws a type at random and books another, mostly the V100s, even if
+  there is no room. Its rounds then share the V100s among all jobs booked there, while other types are idle.
+- `fifo` is our plain one, which ignores types (gangs go where they fit most tightly) and decides at every event.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ THEIRS = {
 
 
 class Fastest:
-    """Gavel's `fifo_perf`. It remembers when it last dealt, and to whom; all of that is Gavel's own doing."""
+    """Gavel's `fifo_perf`. It remembers its last assignment and when it was, as Gavel does."""
 
     def __init__(self, trace: Trace, *, pause: float = DEAL_SECONDS) -> None:
         self.seconds_on = trace.seconds_on
@@ -100,11 +99,11 @@ def _type(snapshot: Snapshot, row: int) -> str:
 
 
 class Booked:
-    """Gavel's `fifo`. A job is booked on a type once and for all, and the round shares each type among its jobs.
+    """Gavel's `fifo`. A job is booked on one type for ever, and the round shares each type among its jobs.
 
-    Where a job is over, the next in line takes its type if what lower-numbered jobs leave there is enough. The others
-    in line are booked as long as some type has room for them: a type is drawn, but the last in the list is booked, and
-    when that is just full the one that was drawn is struck off the list.
+    When a job ends, the next in the queue takes its type if lower-numbered jobs leave enough there. The others in the
+    queue are booked as long as some type has room for them: a type is drawn, but the last in the list is booked. When
+    that is full, the drawn type is removed from the list.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -134,7 +133,7 @@ class Booked:
         return draft.plan()
 
     def _round(self, draft: Draft, kind: str, present: Mapping[JobId, int]) -> list[int]:
-        """Who had least since the last deal comes first; stops the others, and returns who is to start."""
+        """Jobs with the least time since the last assignment come first. Stops the others; returns those to start."""
         jobs, room, starting = draft.snapshot.jobs, TYPES[kind], []
         mine = [name for name, booked in self.booked.items() if booked == kind and name in present]
         trained = {name: self._trained(draft.snapshot, present[name]) - self.had.get(name, 0.0) for name in mine}
@@ -211,7 +210,7 @@ def entries(trace: Trace) -> list[Entry]:
 
 
 def simulate(trace: Trace, entry: Entry) -> tuple[dict[JobId, float], float]:
-    """Completion times counted from submission, and when the last job was done."""
+    """Completion times from submission, and the end of the last job."""
     nodes = Nodes.of(
         Node(name=kind, capacity=(("gpu", TYPES[kind] if kind in entry.types else 0),), accelerator=kind)
         for kind in TYPES

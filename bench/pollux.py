@@ -1,4 +1,4 @@
-"""Tiresias and Optimus as the Pollux simulator runs them, beside our simulator and our `tiresias` and `optimus`.
+"""Compares Tiresias and Optimus in the Pollux simulator with our `tiresias` and `optimus` in our simulator.
 
     python bench/pollux.py [--policies tiresias,optimus] [--loads 0.5,1.0,1.5,2.0] [--workloads 1,2,3,4,5,6]
                            [--traces DIR] [--extra DIR] [--jobs N] [--rules all|NAME,…]
@@ -7,8 +7,8 @@ Needs `pollux/` of the published traces: workloads, profiles, and the authors' o
 every job. Same jobs, 16 nodes of four T4, speeds from the same measurements (`pollux_profiles.py`). `--extra` names the
 simulator's folder in Pollux's artefact, for workloads 7 and 8.
 
-`--rules` turns off one of the rules by which that simulator differs from what ours does otherwise, and `all` each of
-them in turn: how far the results then lie apart is what that rule explains. `--jobs` lists the jobs that differ most.
+`--rules` turns off one of the rules by which that simulator differs from ours, and `all` each of them in turn. The
+difference of the results is what that rule explains. `--jobs` lists the jobs that differ most.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FOLDERS = {"0.5": "workloads-0.5", "1.0": "workloads", "1.5": "workloads-1.5", "
 
 @dataclass(frozen=True)
 class Rules:
-    """By which that simulator differs from what our simulator and policies do otherwise. All on: as it does."""
+    """The rules by which that simulator differs from our simulator and policies. All are on by default."""
 
     rounds: bool = True
     """Decisions at whole minutes only."""
@@ -86,7 +86,7 @@ class Setup:
         return self.sim
 
     def _speed(self, job: Job, placement: Placement, *_: object) -> float:
-        """So that the rest of its training takes as long as it does in this place."""
+        """The speed at which the rest of the training takes as long as it does on this placement."""
         work, row = self.works[job.id], self.sim.board.row(job.id)
         assert row is not None
         spots = tuple(Counter(placement.nodes[0]).values())
@@ -103,8 +103,8 @@ class Setup:
             return float(work.epochs(packed(work.replicas)).sum() / work.epochs(packed(counts[0])).sum())
         return work.guessed(work.replicas) / work.guessed(counts[0])
 
-    def book(self) -> OracleBook:
-        """Time left as Optimus is told it: what the recorded training had left at its last whole epoch."""
+    def book(self) -> Oracle:
+        """Time left for Optimus: that of the recorded training at its last whole epoch."""
 
         def told(snapshot: Snapshot) -> Beliefs:
             left = np.zeros(snapshot.jobs.count)
@@ -144,7 +144,7 @@ def policy_of(name: str, rules: Rules) -> Policy:
 
 
 class FallsRemembered:
-    """`Tiresias` with one thing that no snapshot tells: in which order jobs fell into the second queue."""
+    """`Tiresias` that also remembers the order in which jobs fell into the second queue, which no snapshot has."""
 
     def __init__(self, policy: Tiresias) -> None:
         self.policy = policy
@@ -164,7 +164,7 @@ class FallsRemembered:
 
 
 def simulate(setup: Setup, policy: str) -> dict[str, float]:
-    """Completion times of all jobs, counted from submission."""
+    """Completion times of all jobs, from submission."""
     nodes = Nodes.of(Node(name=f"n{number:02d}", capacity=(("gpu", 4),)) for number in range(16))
     sim = setup.begin(nodes)
     ends: dict[str, float] = {}
@@ -194,7 +194,7 @@ class Compared:
 
     @property
     def makespans(self) -> tuple[float, float]:
-        """When the last job is done."""
+        """The end of the last job."""
         ours, theirs = (max(job.submit + ends[job.id] for job in self.setup.jobs) for ends in (self.ours, self.theirs))
         return ours, theirs
 
@@ -202,7 +202,7 @@ class Compared:
         return float(np.median([abs(self.ours[name] / jct - 1) for name, jct in self.theirs.items()]))
 
     def within(self, share: float = 0.03, seconds: float = 0.0) -> float:
-        """Share of jobs whose completion time is that near."""
+        """Share of jobs whose completion time differs by no more than this."""
         return float(np.mean([abs(self.ours[n] - jct) <= max(share * jct, seconds) for n, jct in self.theirs.items()]))
 
 

@@ -1,8 +1,8 @@
 """The six models of Pollux's simulator, from its published profiles, and jobs that train them epoch by epoch.
 
-Seconds per iteration come from `placements.csv` where that very placement was measured (between two batch sizes in
-proportion), otherwise from all measurements by nodes, replicas and batch per replica. How much progress an iteration
-makes at a batch size comes from the noise of the gradient in `validation-*.csv`, epoch by epoch.
+Seconds per iteration come from `placements.csv` if that placement was measured (interpolated between two batch sizes),
+otherwise from all measurements by nodes, replicas and batch per replica. The progress of an iteration at a batch size
+comes from the noise of the gradient in `validation-*.csv`, epoch by epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EPSILON = 1e-8
 
 @dataclass(frozen=True)
 class Steps:
-    """How a batch is divided: so many samples at once, so often before gradients are exchanged."""
+    """How a batch is divided: samples per pass, and passes before gradients are exchanged."""
 
     samples: int
     more: int
@@ -75,7 +75,7 @@ class Model:
         return min(self.validation)
 
     def steps(self, replicas: int, batch: int, *, guess: bool = False) -> Steps:
-        """One replica alone needs two passes to measure the noise; a guess takes them to be needed always."""
+        """A single replica needs two passes to measure the noise; Optimus' estimate assumes two always."""
         each = math.ceil(batch / replicas - _EPSILON)
         more = math.ceil(each / self.most_per_replica - _EPSILON) - 1
         if replicas == 1 and (guess or batch > self.base_batch):
@@ -147,7 +147,7 @@ class Model:
         return self._at(batch, "iteration")
 
     def _at(self, batch: int, name: str) -> Floats:
-        """A column between the nearest recorded batch sizes, in proportion."""
+        """A column, interpolated between the nearest recorded batch sizes."""
         lower = max(size for size in self.validation if size <= batch)
         upper = min(size for size in self.validation if size >= batch)
         low, high = (self.validation[size][name][: self.epochs] for size in (lower, upper))
@@ -158,7 +158,7 @@ class Model:
 
 @dataclass
 class Work:
-    """One job of a workload: a model, trained at one batch size, and how far it is, epoch by epoch."""
+    """One job of a workload: a model, trained at one batch size, and its progress, epoch by epoch."""
 
     model: Model
     batch: int
@@ -176,7 +176,7 @@ class Work:
     _guesses: dict[int, float] = field(default_factory=dict)
 
     def epochs(self, spots: Spots) -> Floats:
-        """Seconds of each epoch in this place."""
+        """Seconds of each epoch on this placement."""
         known = self._epochs.get(spots)
         if known is None:
             replicas = sum(spots)
@@ -186,7 +186,7 @@ class Work:
         return known
 
     def guessed(self, replicas: int) -> float:
-        """Seconds per iteration as Optimus reckons with them."""
+        """Seconds per iteration as Optimus estimates them."""
         known = self._guesses.get(replicas)
         if known is None:
             known = self.model.seconds(packed(replicas), self.model.steps(replicas, self.batch, guess=True))
@@ -194,7 +194,7 @@ class Work:
         return known
 
     def after(self, trained: float) -> tuple[int, float]:
-        """The epoch in which it is after so many seconds of training, and the share of that epoch which is to come."""
+        """The epoch after this many seconds of training, and the share of that epoch that is left."""
         seconds, epoch, ahead = trained - self.trained, self.epoch, self.ahead
         while self.spots and epoch < self.model.epochs:
             left = ahead * float(self.epochs(self.spots)[epoch])
@@ -205,7 +205,7 @@ class Work:
         return epoch, ahead
 
     def go_on(self, spots: Spots, trained: float) -> float:
-        """It trains in this place from now on; returns the seconds that will take."""
+        """Continues on this placement; returns the seconds until the end."""
         self.epoch, self.ahead = self.after(trained)
         self.spots, self.trained = spots, trained
         left = (
@@ -222,7 +222,7 @@ class Work:
 
 
 def packed(replicas: int) -> Spots:
-    """On as few nodes as will do."""
+    """On as few nodes as possible."""
     whole, rest = divmod(replicas, GPUS_PER_NODE)
     return (GPUS_PER_NODE,) * whole + ((rest,) if rest else ())
 

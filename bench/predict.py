@@ -1,4 +1,4 @@
-"""What the book of estimates costs: a thousand running jobs that report once a second, all beliefs asked each second.
+"""The cost of the estimates: a thousand running jobs report once a second, and all beliefs are read each second.
 
     python bench/predict.py [JOBS] [SECONDS]
 

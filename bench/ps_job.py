@@ -6,7 +6,7 @@
 
 Each server holds one part of the parameters. A step is: every worker pulls all parts, computes the gradient of its
 share of the batch, and pushes each part back; a server steps when all workers have pushed. Worker 0 prints a line of
-JSON with the seconds of each step and the losses. Data are points around hidden centres: there is something to learn.
+JSON with the seconds of each step and the losses. Data are points around hidden centres, so the loss can fall.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def read_into(connection: socket.socket, array: Floats) -> None:
 
 
 def connected(address: str) -> socket.socket:
-    """As soon as the other side listens."""
+    """Connects as soon as the other side listens."""
     host, _, port = address.rpartition(":")
     until = time.monotonic() + PATIENCE_SECONDS
     while True:

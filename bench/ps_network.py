@@ -2,12 +2,12 @@
 
     sudo python bench/ps_network.py [--quick] [--json]
 
-Two namespaces stand for two nodes, joined by a pair of interfaces whose bandwidth `tc` shapes both ways. `ps_job.py`
-trains in them, servers and workers on the same side or not, for several bandwidths and model sizes. What the simulator
-foretells (`predict.profiles.Servers` on the same placement) rests on the bandwidth, the model's size, the speed of the
-loopback and the step of the same job on one node; everything that crosses is foretold. Needs root, `ip` and `tc` with
-tbf. The job runs at high priority, so that other work disturbs it little. Everything is taken away at the end, also on
-Ctrl-C.
+Two namespaces act as two nodes, joined by a pair of interfaces whose bandwidth `tc` shapes both ways. `ps_job.py`
+trains in them, servers and workers on the same side or not, for several bandwidths and model sizes. The simulator's
+prediction (`estimates.models.profiles.Servers` on the same placement) uses the bandwidth, the size of the model, the speed
+of the loopback and the step of the same job on one node. It predicts all traffic between the nodes. Needs root, `ip` and
+`tc` with tbf. The job runs at high priority, so that other work disturbs it little. Everything is removed at the end, also
+on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class Row:
     together: float
     """Seconds per step on one node."""
     measured: float
-    foretold: float
+    predicted: float
     losses: tuple[float, float]
 
     @property
     def ratio(self) -> float:
-        return self.foretold / self.measured
+        return self.predicted / self.measured
 
 
 def refuse(sentence: str) -> NoReturn:
@@ -112,7 +112,7 @@ def sh(*command: str) -> None:
 
 @contextlib.contextmanager
 def two_nodes() -> Iterator[tuple[str, str]]:
-    """Two namespaces with a link between them; gone afterwards with all that runs in them."""
+    """Two namespaces with a link between them; removed afterwards with all processes in them."""
     names = (f"headway-ps-{os.getpid()}-a", f"headway-ps-{os.getpid()}-b")
     links = ("hwps0", "hwps1")
     try:
@@ -140,7 +140,7 @@ def shape(names: tuple[str, str], megabits: int) -> None:
 
 
 def run(commands: list[tuple[str, tuple[str, ...]]]) -> Any:
-    """Runs processes in namespaces until all have ended; what one of them printed, as JSON."""
+    """Runs processes in namespaces until all have ended; returns the JSON that one of them printed."""
     started: list[subprocess.Popen[str]] = []
     try:
         for name, arguments in commands:
@@ -184,7 +184,7 @@ def train(
     return statistics.quantiles(found["seconds"][WARM_UP:], n=4)[0], (losses[0], statistics.mean(losses[-3:]))
 
 
-def foretell(where: Where, together: float, model_bytes: float, network: float, inside: float) -> float:
+def predict(where: Where, together: float, model_bytes: float, network: float, inside: float) -> float:
     """Seconds per step by the simulator's form; bandwidths in bytes per second.
 
     What is not exchange is what the same job on one node takes beyond it.
@@ -213,23 +213,23 @@ def measure(names: tuple[str, str], sizes: Sizes, rates: tuple[int, ...], steps:
             print(f"{size_of} at {megabits} Mbit/s done", file=sys.stderr)
         for megabits, where, measured, losses in crossing:
             kind, model_bytes = (len(where.servers), len(where.workers)), 4.0 * size(size_of[0])
-            foretold = foretell(where, together[kind], model_bytes, megabits * 1e6 / 8 * PAYLOAD, inside)
+            predicted = predict(where, together[kind], model_bytes, megabits * 1e6 / 8 * PAYLOAD, inside)
             setting = (model_bytes / 1e6, size_of[1], megabits, *kind, where.name)
-            rows.append(Row(*setting, together[kind], measured, foretold, losses))
+            rows.append(Row(*setting, together[kind], measured, predicted, losses))
     return rows
 
 
 def show(rows: list[Row]) -> None:
     print(
-        "| model | batch | link | servers, workers | where | together | measured | foretold | ratio | faster together |"
+        "| model | batch | link | servers, workers | where | together | measured | predicted | ratio | gain together |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
-        gains = " ".join(f"{seconds / row.together - 1:+.0%}" for seconds in (row.measured, row.foretold))
-        times = " | ".join(f"{seconds * 1000:.0f} ms" for seconds in (row.together, row.measured, row.foretold))
+        gains = " ".join(f"{seconds / row.together - 1:+.0%}" for seconds in (row.measured, row.predicted))
+        times = " | ".join(f"{seconds * 1000:.0f} ms" for seconds in (row.together, row.measured, row.predicted))
         print(f"| {row.megabytes:.1f} MB | {row.batch} | {row.megabits} Mbit/s | {row.servers}, {row.workers} | "
               f"{row.where} | {times} | {row.ratio:.2f} | {gains} |")  # fmt: skip
-    print("\n| servers, workers | where | foretold / measured: median | least to most |\n|---|---|---|---|")
+    print("\n| servers, workers | where | predicted / measured: median | min to max |\n|---|---|---|---|")
     for where in CROSSING:
         kind = (len(where.servers), len(where.workers))
         found = sorted(row.ratio for row in rows if (row.servers, row.workers, row.where) == (*kind, where.name))

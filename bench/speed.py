@@ -5,9 +5,9 @@
     python bench/speed.py philly_jobs.csv.gz --gpus 2496 --first 10000
     python bench/speed.py philly_all_5000.csv --gpus 240 --policy fifo --peer 17.6
 
-An event is an arrival, a start, a stop or an end of a job. Times are processor time of this process; where other work
-shares the cores they still swell, so every line also says how long one turn of an empty loop took (`loop_ns`, some 30
-on a quiet machine). `--peer` prints the ratio to the seconds of somebody else's simulator, best measured beside ours.
+An event is an arrival, a start, a stop or an end of a job. Times are processor time of this process. Other work on the
+same cores still makes them longer, so every line also has the time of one turn of an empty loop (`loop_ns`, about 30 on
+a quiet machine). `--peer` prints the ratio to the seconds of another simulator, best measured at the same time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def nodes_of(gpus: int, each: int = 8) -> Nodes:
 
 
 def loop_ns(turns: int = 300_000) -> float:
-    """How fast is this machine just now? Processor time of one turn of a plain loop."""
+    """The present speed of this machine: processor time of one turn of a plain loop."""
     begun, total = time.process_time(), 0
     for number in range(turns):
         total += number
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--faster", type=float, default=1.0, help="divide submit times by this")
     parser.add_argument("--policy", default="first-fit")
     parser.add_argument("--estimates", default="oracle")
-    parser.add_argument("--first", type=int, help="only so many jobs of the trace; several runs show the curve")
+    parser.add_argument("--first", type=int, help="use only this many jobs of the trace; several runs show the curve")
     parser.add_argument("--peer", type=float, help="seconds of another simulator on the same run")
     parser.add_argument("--all", action="store_true", help="the four Philly settings")
     given = parser.parse_args()

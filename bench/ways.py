@@ -1,18 +1,18 @@
-"""How many files does one job pass? Counts the modules of headway in which a function runs, on three ways.
+"""How many files does one job pass? Counts the files of headway in which a function runs, on three ways.
 
     python bench/ways.py                       # this tree
     python bench/ways.py --source ../other     # another checkout, by the same script
     python bench/ways.py --ways report,trace --files
     python bench/ways.py --json
 
-submit   a jobs file becomes a bound pod: all of `headway submit`, and `headway schedule --policy fifo` from idle to
-         the binding. Also to the end of the job. Needs a lab (docs/lab.md); starts one of its own and ends it.
-report   a report becomes a decision: `headway run --policy srtf` with one job that reports five times a second, from
-         the third to the sixth plan that the cluster is given. Also counts the training process, which reports.
-trace    a line of a trace becomes a row of a comparison: all of `headway compare` with two policies, in one process.
+submit   A jobs file becomes a bound pod: all of `headway submit`, and `headway schedule --policy fifo` from idle to
+         the binding. A second figure goes on to the end of the job. Starts a lab (docs/lab.md) and ends it.
+report   A report becomes a decision: `headway run --policy srtf` with one job that reports five times a second, from
+         the third to the sixth plan. A second figure includes the training process, which reports.
+trace    A line of a trace becomes a row of a comparison: all of `headway compare` with two policies, in one process.
 
 A file counts when one of its functions is called, in any thread. Module-level code does not count, nor what it calls
-while a module is imported; generated code (a dataclass' `__init__`) has no file and does not count either.
+while a module is imported. Generated code, such as the `__init__` of a dataclass, has no file and does not count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IDLE_SECONDS = 2.0
 
 @dataclass
 class Way:
-    """What was counted on one way: a row per figure."""
+    """The files of one way: one list per figure."""
 
     name: str
     rows: dict[str, list[str]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Way:
 
 @dataclass
 class Tree:
-    """The checkout whose files are counted, and a folder for what its commands leave behind."""
+    """The checkout whose files are counted, and a folder for the output of its commands."""
 
     source: Path
     folder: Path
@@ -231,9 +231,11 @@ WAYS = {"submit": submit_way, "report": report_way, "trace": trace_way}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1], help="The checkout to count.")
-    parser.add_argument("--ways", default=",".join(WAYS), help="Which ways, with commas between them.")
-    parser.add_argument("--files", action="store_true", help="Name the files, too.")
+    parser.add_argument(
+        "--source", type=Path, default=Path(__file__).parents[1], help="Count the files of this checkout."
+    )
+    parser.add_argument("--ways", default=",".join(WAYS), help="Follow only these ways, separated by commas.")
+    parser.add_argument("--files", action="store_true", help="List the files, too.")
     parser.add_argument("--json", action="store_true", help="Print the counts and the files as JSON.")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the lab is ended however this ends

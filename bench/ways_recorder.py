@@ -1,9 +1,9 @@
-"""A headway command whose files are recorded: those in which a function runs. For `ways.py`, which says what counts.
+"""Runs a headway command and records the files in which a function runs. For `ways.py`, which says what counts.
 
     python bench/ways_recorder.py OUT whole|window|asked COMMAND...
 
-`whole` records all of it, `window` from the third to the sixth plan that the cluster is given, `asked` as lines on
-standard input say: `on` begins, any other word writes under this name what was seen so far.
+`whole` records the whole command, `window` from the third to the sixth plan. `asked` reads lines from standard input:
+`on` starts the recording, any other word saves the files so far under that name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from types import CodeType, FrameType
 CO_OPTIMIZED = 0x1
 """Functions have this flag; modules and class bodies do not."""
 FIRST, LAST = 3, 6
-"""Between these calls of the cluster's `apply` the way from a report to a decision is recorded."""
+"""The calls of the cluster's `apply` at which the recording of a `window` starts and ends."""
 
 
 class Recorder:
-    """Keeps the files of `root` in which functions run, in all threads that start after it."""
+    """Records the files of `root` in which functions run, in this thread and all later ones."""
 
     def __init__(self, root: Path, out: Path, *, on: bool) -> None:
         self.root, self.out, self.on = f"{root}{os.sep}", out, on
@@ -39,7 +39,7 @@ class Recorder:
         sys.setprofile(self._event)
 
     def mark(self, name: str) -> None:
-        """Writes what was seen so far under this name."""
+        """Saves the files so far under this name."""
         self.files[name] = sorted(self._files.copy())
         partial = self.out.with_suffix(".partial")
         partial.write_text(json.dumps({"applies": self.applies, "files": self.files}))

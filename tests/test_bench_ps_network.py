@@ -48,9 +48,9 @@ def test_a_real_job_trains_across_namespaces_and_is_slower_apart():
     assert len(rows) == 5
     assert "the loss fell in 5 of 5" in done.stdout
     for row in rows:
-        together, measured, foretold = (float(cell.split()[0]) for cell in row[5:8])
+        together, measured, predicted = (float(cell.split()[0]) for cell in row[5:8])
         assert together < measured, "500 Mbit/s is far slower than a loopback"
-        assert 0.2 < foretold / measured < 5.0, "a busy machine disturbs it; more than this is another model"
+        assert 0.2 < predicted / measured < 5.0, "a busy machine disturbs it; more than this is another model"
     assert not _spaces()
 
 
