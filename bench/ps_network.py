@@ -4,10 +4,10 @@
 
 Two namespaces act as two nodes, joined by a pair of interfaces whose bandwidth `tc` shapes both ways. `ps_job.py`
 trains in them, servers and workers on the same side or not, for several bandwidths and model sizes. The simulator's
-prediction (`estimates.models.profiles.Servers` on the same placement) uses the bandwidth, the size of the model, the speed
-of the loopback and the step of the same job on one node. It predicts all traffic between the nodes. Needs root, `ip` and
-`tc` with tbf. The job runs at high priority, so that other work disturbs it little. Everything is removed at the end, also
-on Ctrl-C.
+prediction (`estimates.models.profiles.Servers` on the same placement) uses the bandwidth, the size of the model, the
+speed of the loopback and the step of the same job on one node. It predicts all traffic between the nodes. Needs root,
+`ip` and `tc` with tbf. The job runs at high priority, so that other work disturbs it little. Everything is removed at
+the end, also on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -220,9 +220,7 @@ def measure(names: tuple[str, str], sizes: Sizes, rates: tuple[int, ...], steps:
 
 
 def show(rows: list[Row]) -> None:
-    print(
-        "| model | batch | link | servers, workers | where | together | measured | predicted | ratio | gain together |"
-    )
+    print("| model | batch | link | servers, workers | where | together | measured | predicted | ratio | faster |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         gains = " ".join(f"{seconds / row.together - 1:+.0%}" for seconds in (row.measured, row.predicted))

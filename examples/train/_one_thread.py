@@ -1,4 +1,4 @@
-"""Imported before jax: one thread per process, so that a cpu limit means what it says; CPU only."""
+"""Import this before jax: one thread per process, so that a cpu limit is exact; CPU only."""
 
 import os
 

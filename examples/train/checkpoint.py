@@ -1,6 +1,6 @@
-"""Saves and finds again: one .npz file, written whole or not at all.
+"""Saves and restores a checkpoint: one .npz file, written whole or not at all.
 
-Must not know models: a state is any tree of arrays.
+It knows nothing of models: a state is any tree of arrays.
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Checkpoint:
-    """The file of one part of one run; without a directory it saves nothing and finds nothing."""
+    """The checkpoint of one part of one run. Without a directory it saves and restores nothing."""
 
     def __init__(self, directory: Path | None, name: str, run: str) -> None:
         self._path = None if directory is None else directory / f"{name}.npz"
@@ -42,7 +42,7 @@ class Checkpoint:
             os.close(directory)
 
     def load(self, state: Any) -> tuple[int, Any]:
-        """The step that was saved and the state after it; 0 and what was given when there is none."""
+        """Returns the saved step and the state after it, or 0 and the given state if there is none."""
         if self._path is None or not self._path.exists():
             return 0, state
         with np.load(self._path) as saved:

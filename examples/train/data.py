@@ -9,7 +9,7 @@ Batch = tuple[np.ndarray, np.ndarray]  # inputs, targets
 
 SIDE = 16  # pixels
 CLASSES = 16
-CHARACTERS = 96  # printable ASCII; everything else, line ends too, is one more sign
+CHARACTERS = 96  # printable ASCII; all other characters, also line ends, are one more
 
 # The sixteen hexadecimal digits, five pixels wide and seven high: one number per row, one bit per pixel.
 FONT = """
@@ -28,7 +28,7 @@ def font() -> np.ndarray:
 
 
 def glyphs(rng: np.random.Generator, count: int, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Noisy pictures (count, 16, 16), the same without noise, and which glyph each of them shows."""
+    """Noisy pictures (count, 16, 16), the same without noise, and the glyph of each."""
     labels = rng.integers(CLASSES, size=count)
     down = rng.integers(SIDE - 7 + 1, size=(count, 1, 1)) + np.arange(7).reshape(1, 7, 1)
     right = rng.integers(SIDE - 5 + 1, size=(count, 1, 1)) + np.arange(5).reshape(1, 1, 5)
@@ -58,7 +58,7 @@ def manual() -> np.ndarray:
 
 
 def passages(rng: np.random.Generator, count: int, length: int) -> Batch:
-    """Passages of the manual, and the same one character later."""
+    """Passages of the manual, and the same passages shifted by one character."""
     text = manual()
     starts = rng.integers(len(text) - length - 1, size=(count, 1))
     cut = text[starts + np.arange(length + 1)]

@@ -1,6 +1,6 @@
 """Trains one model in many processes: parameter servers hold it, workers compute, asynchronously.
 
-The role comes from Headway, or by hand:
+The role comes from Headway, or from the command line:
 
     python examples/train/distributed.py --model mlp --steps 100                       # a chief alone
     python examples/train/distributed.py --model mlp --steps 100 --role ps --port 7000
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def listener_on(port: int) -> socket.socket:
-    """On every interface when another machine may hold the workers, otherwise on this machine only."""
+    """Listens on every interface if workers may be on another machine, otherwise on this machine only."""
     return socket.create_server(("" if progress.port() else "127.0.0.1", port), backlog=128)
 
 
@@ -106,7 +106,7 @@ def which_shard(role: str) -> tuple[int, int]:
 
 
 def names_of_shards(start: dict[str, Any], count: int) -> list[set[str]]:
-    """The largest array first, each to the shard that has least."""
+    """Assigns the largest array first, each to the smallest shard."""
     names: list[set[str]] = [set() for _ in range(count)]
     sizes = [0] * count
     for name in sorted(start, key=lambda name: (-start[name].size, name)):

@@ -1,6 +1,6 @@
 """Messages between replicas: a JSON header and named numpy arrays, each with its length before it. No pickle.
 
-Must not know training.
+It knows nothing of training.
 """
 
 import json
@@ -28,7 +28,7 @@ def send(connection: socket.socket, header: Mapping[str, object], arrays: Mappin
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, object], Arrays]:
-    """The next message; raises EOFError when the other side has left."""
+    """Returns the next message. Raises EOFError if the other side has left."""
     text_bytes, body_bytes = struct.unpack("!IQ", _exactly(connection, 12))
     if text_bytes + body_bytes > MOST_BYTES:
         raise BrokenFrameError

@@ -1,6 +1,6 @@
 """Five small models that really learn. Parameters are a flat dict of arrays: simple to save and to send.
 
-Must not know how it is trained: one process or many.
+It does not know how a model is trained: in one process or in many.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ class Model:
         return self.start(np.random.default_rng(seed))
 
     def batch_of(self, *seed: int) -> data.Batch:
-        """The same numbers give the same batch: a run that was stopped and resumed sees what it had."""
+        """The same numbers give the same batch, so a resumed run sees the same data."""
         return self.batch(np.random.default_rng(seed))
 
 
 def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Scaled by what flows into one unit."""
+    """Weights scaled by the number of inputs of one unit."""
     return (rng.standard_normal(shape) / np.sqrt(np.prod(shape[:-1]))).astype(np.float32)
 
 

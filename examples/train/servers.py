@@ -1,6 +1,6 @@
 """The worker's side: one connection to each parameter server, and the newest parameters of all of them.
 
-Must not know models or progress.
+It knows nothing of models or progress.
 """
 
 import socket
@@ -8,13 +8,13 @@ import time
 
 import frames
 
-LOST_PATIENCE_SECONDS = 4.0  # a server that was there and is gone may be back at once, or not at all
+LOST_PATIENCE_SECONDS = 4.0  # a lost server comes back soon or not at all
 PAUSE_SECONDS = 0.25
 ANSWER_SECONDS = 60.0
 
 
 class ServersGoneError(Exception):
-    """A parameter server was sought for long enough and not found."""
+    """A parameter server did not answer in time."""
 
 
 class Servers:
@@ -31,7 +31,7 @@ class Servers:
             self.params |= server.ask({}, {})
 
     def push(self, gradients: frames.Arrays, loss: float) -> None:
-        """To each server the gradients of what it holds; each answers with what it holds now."""
+        """Sends each server the gradients of its part; each answers with its new parameters."""
         for server in self._servers:
             if not server.finished:
                 part = {name: gradients[name] for name in server.names}
@@ -52,7 +52,7 @@ class Server:
         self.finished = False
 
     def ask(self, header: dict[str, object], arrays: frames.Arrays) -> frames.Arrays:
-        """Ask until there is an answer or the patience ends. A gradient may then count twice."""
+        """Repeats the request until there is an answer or the time is over. A gradient may then count twice."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
             try:

@@ -1,6 +1,6 @@
 """The parameter server's side: holds a part of the parameters, applies gradients, counts the steps.
 
-Workers come and go as they like; each has a connection and a thread here. Must not know models or progress.
+Workers may come and go; each has a connection and a thread here. It knows nothing of models or progress.
 """
 
 import socket
@@ -18,7 +18,7 @@ LINGER_SECONDS = 5.0
 
 
 class Shard:
-    """Asynchronous: a gradient is applied when it comes, to parameters that may have moved on meanwhile."""
+    """Asynchronous: a gradient is applied when it arrives, to parameters that may have changed since."""
 
     def __init__(self, params: frames.Arrays, learning_rate: float, steps: int, checkpoint: Checkpoint) -> None:
         optimiser = optax.flatten(optax.adam(learning_rate))
@@ -50,7 +50,7 @@ class Shard:
         return {name: np.asarray(array) for name, array in params.items()}
 
     def push(self, gradients: frames.Arrays, loss: float) -> None:
-        """One more step, unless all are done or the gradient is not one of these parameters."""
+        """Applies one step, unless all are done or the gradient does not fit these parameters."""
         with self._changed:
             params = self._state[0]
             fits = {n: a.shape for n, a in gradients.items()} == {n: a.shape for n, a in params.items()}
@@ -71,11 +71,11 @@ class Shard:
             self._changed.wait_for(lambda: self.step > step or self.finished, seconds)
 
     def listen(self, listener: socket.socket) -> None:
-        """Answers workers from now on, in threads that end with the process."""
+        """Starts to answer workers, in threads that end with the process."""
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def wait_until_told(self) -> None:
-        """Every worker that is still here hears that all is done, if it asks soon."""
+        """Tells every connected worker that asks soon that all steps are done."""
         deadline = time.monotonic() + LINGER_SECONDS
         while self._workers and time.monotonic() < deadline:
             time.sleep(0.02)

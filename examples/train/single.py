@@ -1,4 +1,4 @@
-"""Trains one model in one process; goes on from its last checkpoint.
+"""Trains one model in one process; continues from its last checkpoint.
 
 python examples/train/single.py --model mlp --steps 100
 """
@@ -52,7 +52,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def compiled(model: Model) -> tuple[Any, Any]:
-    """Two functions: the first state from the first parameters, and state and loss after one more batch."""
+    """Two functions: one makes the first state of parameters, one returns state and loss after a batch."""
     optimiser = optax.flatten(optax.adam(model.learning_rate))  # one array: half the compilation
 
     def advance(state: Any, batch: Any) -> tuple[Any, jax.Array]:
