@@ -213,7 +213,7 @@ class Slots:
         return self._carry_out(snapshot)
 
     def pause(self, gpus: int) -> float:
-        """Seconds without training that a decision costs a job which runs; now and then all start quite anew."""
+        """Seconds without training that a decision costs a running job; at times all jobs restart."""
         large = self.gpus >= 256
         seconds = 7.0 if large else 2.0
         if self.decisions > 1 and (self.decisions - 1) % int(self.slot) == 0:
