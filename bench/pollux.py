@@ -103,7 +103,7 @@ class Setup:
             return float(work.epochs(packed(work.replicas)).sum() / work.epochs(packed(counts[0])).sum())
         return work.guessed(work.replicas) / work.guessed(counts[0])
 
-    def book(self) -> Oracle:
+    def book(self) -> OracleBook:
         """Time left for Optimus: that of the recorded training at its last whole epoch."""
 
         def told(snapshot: Snapshot) -> Beliefs:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from headway.core.job import Amounts, Can, Role, Target, start_order
+from headway.core.job import Amounts, Can, Role, Success, Target, start_order
 from headway.core.quantity import CPU, GPU, MEMORY, parse, write
 
 Number = int | float | str
@@ -42,7 +42,6 @@ class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
     after: list[str] = []
     near: list[str] = []
     apart: list[str] = []
-    restarts_alone: bool = False
     command: list[str] | None = None
     env: dict[str, str] = {}
 
@@ -53,6 +52,15 @@ class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
     metric: str = "loss"
     at_least: float | None = None
     at_most: float | None = None
+
+
+class SuccessFields(msgspec.Struct, forbid_unknown_fields=True):
+    """Which replicas must end well for the job to have succeeded."""
+
+    roles: list[str] = []
+    """Empty: `chief` or `master` if there is one, else the roles that no other role comes after."""
+    when: Literal["all", "any"] = "all"
+    """Whether all replicas of these roles must end well, or any one of them."""
 
 
 def amounts_of(fields: Any) -> dict[str, Number]:

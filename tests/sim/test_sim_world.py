@@ -15,6 +15,7 @@ from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed
 from headway.workload.jobsfile import FaultFields, OutageFields, SimulateFields, SpeedFields
+from headway.workload.trace import Trace
 
 
 def _world(**fields):

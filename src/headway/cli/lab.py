@@ -30,7 +30,6 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Option("--name", "-n", help="Name the lab; several can be up at the same time.")]
 PartName = Annotated[str, typer.Argument(help="A part as `headway lab status` names it, or node-N.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @contextmanager

@@ -14,17 +14,16 @@ from headway.core.errors import UserError
 from headway.core.node import Node
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Profile
-from headway.jobspec.fields import Number
+from headway.jobspec import Number, seconds
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.faults import NO_FAULTS, Faults, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
-from headway.workload.jobsfile import decode
+from headway.workload.jobsfile import FaultFields, JobFields, NodeFields, SimulateFields, decode
 from headway.workload.models import assign_models
 from headway.workload.open import open_workload
-from headway.workload.schema import FaultFields, JobFields, NodeFields, SimulateFields, seconds
 from headway.workload.trace import Trace
 
 MakeWorld = Callable[[Trace, int], World]

@@ -19,7 +19,7 @@ import yaml
 from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
-from headway.jobspec import NAME, Number, RoleFields, TargetFields, Wrong, seconds
+from headway.jobspec import NAME, Number, RoleFields, SuccessFields, TargetFields, Wrong, seconds
 from headway.workload.errors import WorkloadError
 
 
@@ -34,6 +34,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     deadline: Number | None = None
     steps: int | None = None
     target: TargetFields | None = None
+    success: SuccessFields | None = None
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True
@@ -228,6 +229,7 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
     with _naming(where):
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
+        success = jobspec.success_of(fields.success, roles)
     return Job(
         id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
         submit=submit, deadline=deadline, steps=fields.steps, target=target,

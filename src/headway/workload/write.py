@@ -18,7 +18,7 @@ import msgspec
 from headway.core.job import Job, Role
 from headway.core.node import Node
 from headway.core.quantity import write
-from headway.jobspec import amounts_entry, can_entry, role_entry, target_entry
+from headway.jobspec import amounts_entry, can_entry, role_entry, success_entry, target_entry
 from headway.workload.errors import WorkloadError
 from headway.workload.open import CSV_COLUMNS
 from headway.workload.trace import Trace

@@ -13,6 +13,7 @@ import msgspec
 from headway.core.job import Job, JobId, Role
 from headway.jobspec import (
     RoleFields,
+    SuccessFields,
     TargetFields,
     Wrong,
     can_entry,
@@ -20,10 +21,12 @@ from headway.jobspec import (
     check_roles,
     role_entry,
     role_of,
+    success_entry,
+    success_of,
     target_entry,
     target_of,
 )
-from headway.kube.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
+from headway.kube.api.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}
