@@ -11,7 +11,7 @@ from headway.compare.scenario import Scenario, described_world
 from headway.core.errors import UserError
 from headway.policies.fifo import fifo
 from headway.workload.cluster import open_cluster
-from headway.workload.jobsfile import SimulateFields
+from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import Trace
 from make import a_job
 

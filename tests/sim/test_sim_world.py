@@ -14,7 +14,7 @@ from headway.estimates.models.profiles import Layout
 from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed
-from headway.workload.jobsfile import FaultFields, OutageFields, SimulateFields, SpeedFields
+from headway.workload.simulate_fields import ExitFields, FaultFields, OutageFields, SimulateFields, SpeedFields
 from headway.workload.trace import Trace
 
 
@@ -81,3 +81,16 @@ def test_a_broken_measurement_is_named(tmp_path) -> None:
     (tmp_path / "dl2/ps_worker_speed.csv").write_text("model,num_ps,num_worker,speed_steps_sum\nx,1,1,fast\n")
     with pytest.raises(UserError, match="field speed_steps_sum: a number is needed, not 'fast'"):
         load_profiles(tmp_path)
+
+
+def test_a_replica_that_ends_is_part_of_the_world():
+    exits = [ExitFields(job="a", after="1m", code=137, attempt=1)]
+    (fault,) = _world(faults=FaultFields(exits=exits)).faults.exits
+    assert (fault.job, fault.role, fault.index, fault.after, fault.code, fault.attempt) == (
+        "a",
+        "worker",
+        0,
+        60,
+        137,
+        1,
+    )

@@ -29,7 +29,7 @@ from headway.record.metrics import Tally
 from headway.record.results import Outcome, outcome
 from headway.record.resume import interrupted
 from headway.sim.cluster import SimCluster
-from headway.workload.jobsfile import SimulateFields
+from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import rigid
 
 ESTIMATES = ("oracle", "declared", "progress", "linear", "none")

@@ -15,7 +15,7 @@ from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, show
 from headway.record.results import Outcome
-from headway.workload.jobsfile import SimulateFields
+from headway.workload.simulate_fields import SimulateFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

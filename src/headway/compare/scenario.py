@@ -16,14 +16,15 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Profile
 from headway.jobspec import Number, seconds
 from headway.sim.cluster import Costs, Reports, World
-from headway.sim.faults import NO_FAULTS, Faults, Outage
+from headway.sim.faults import NO_FAULTS, Faults, Outage, ReplicaExit
 from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
-from headway.workload.jobsfile import FaultFields, JobFields, NodeFields, SimulateFields, decode
+from headway.workload.jobsfile import JobFields, NodeFields, decode
 from headway.workload.models import assign_models
 from headway.workload.open import open_workload
+from headway.workload.simulate_fields import ExitFields, FaultFields, SimulateFields
 from headway.workload.trace import Trace
 
 MakeWorld = Callable[[Trace, int], World]
@@ -126,8 +127,16 @@ def _faults(fields: FaultFields) -> Faults:
             Outage(outage.node, _duration("faults.outages.at", outage.at), _duration("faults.outages", outage.seconds))
             for outage in fields.outages
         ),
+        exits=tuple(_exit(fault) for fault in fields.exits),
         mean_seconds_between=between, mean_repair_seconds=repair, refused_starts=fields.refused_starts,
         stragglers=fields.stragglers, straggler_speed=fields.straggler_speed,
+    )  # fmt: skip
+
+
+def _exit(fields: ExitFields) -> ReplicaExit:
+    return ReplicaExit(
+        job=fields.job, role=fields.role, index=fields.index, after=_duration("faults.exits.after", fields.after),
+        code=fields.code, out_of_memory=fields.out_of_memory, attempt=fields.attempt,
     )  # fmt: skip
 
 

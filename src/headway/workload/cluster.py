@@ -16,8 +16,9 @@ from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
 from headway.workload.errors import WorkloadError
 from headway.workload.formats.helios import vc_nodes
 from headway.workload.formats.openb import NEEDS_NODES, openb_nodes
-from headway.workload.jobsfile import JobFields, NodeFields, SimulateFields, decode, nodes_of
+from headway.workload.jobsfile import JobFields, NodeFields, decode, nodes_of
 from headway.workload.rows import Rows, bare_name, first_line
+from headway.workload.simulate_fields import SimulateFields
 
 TIRESIAS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
 SPOT = ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name")

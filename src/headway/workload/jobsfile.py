@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 import yaml
@@ -21,6 +21,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.jobspec import NAME, Number, RoleFields, SuccessFields, TargetFields, Wrong, seconds
 from headway.workload.errors import WorkloadError
+from headway.workload.simulate_fields import SimulateFields
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):
@@ -53,61 +54,6 @@ class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
     taints: list[str] = []
     domain: str = ""
     accelerator: str = ""
-
-
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-
-class OutageFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A node that fails at time `at` for `seconds`."""
-
-    node: str
-    at: Number
-    seconds: Number
-
-
-class FaultFields(msgspec.Struct, forbid_unknown_fields=True):
-    """Faults in virtual time. By default there are none."""
-
-    between: Number = 0
-    """Mean time between the repair and the next failure of a node; 0: never."""
-    repair: Number = "1h"
-    """Mean time of a repair."""
-    outages: list[OutageFields] = []
-    refused_starts: Share = 0.0
-    stragglers: Share = 0.0
-    straggler_speed: Share = 0.5
-
-
-class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
-    """How the speed of a job depends on its placement and its neighbours."""
-
-    profiles: str = ""
-    """`built-in`, or a folder of published measurements. Empty: durations do not depend on the placement."""
-    accelerators: dict[str, float] = {}
-    """Relative speed of each accelerator type."""
-    node_loss: Share = 0.0
-    domain_loss: Share = 0.0
-    neighbour_loss: Share = 0.0
-    share_cpu: bool = False
-
-
-class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The costs of actions in virtual time, and how the simulated world behaves."""
-
-    start: Number = 0
-    save: Number = 0
-    stop: Number = 0
-    scale: Number = 0
-    resize: Number = 0
-    checkpoint: Number = 0
-    """Jobs save a checkpoint after this much training; 0: only on request."""
-    report: Number = 0
-    """Minimum time between two progress reports of a job."""
-    noise: Share = 0.0
-    """Standard deviation of a reported loss, as a share of the loss."""
-    faults: FaultFields = msgspec.field(default_factory=FaultFields)
-    speed: SpeedFields = msgspec.field(default_factory=SpeedFields)
 
 
 class FileFields(msgspec.Struct, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.workload.errors import WorkloadError
-from headway.workload.jobsfile import SimulateFields
+from headway.workload.simulate_fields import SimulateFields
 
 Expectation = tuple[tuple[float, float], ...]
 """Seconds after submission, and the value of finishing by then; the earliest first."""
