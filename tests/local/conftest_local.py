@@ -15,8 +15,8 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
 from headway.estimates.progress import ProgressBook
-from headway.local.cluster import LocalCluster, Setup
-from headway.local.flights import Patience
+from headway.local.cluster import LocalCluster
+from headway.local.settings import LocalSettings, LocalTimeouts
 
 COUNT = '''
 """Counts to N in steps of 50 ms, saves on request, goes on from there."""
@@ -58,11 +58,13 @@ def a_local_job(name: str, scripts: Path, *command: str, cpu: int = 200, memory:
 class Run:
     """A run on this machine that a test watches."""
 
-    def __init__(self, folder: Path, jobs: list[Job], patience: Patience | None = None) -> None:
+    def __init__(self, folder: Path, jobs: list[Job], timeouts: LocalTimeouts | None = None) -> None:
         nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000), ("memory", 4096))) for n in ("left", "right")])
         self.folder = folder / "state"
-        setup = Setup(folder=self.folder, began=time.time(), patience=patience or Patience(save=30, stop=30, start=90))
-        self.cluster = LocalCluster(nodes, jobs, setup)
+        settings = LocalSettings(
+            folder=self.folder, began=time.time(), timeouts=timeouts or LocalTimeouts(save=30, stop=30, start=90)
+        )
+        self.cluster = LocalCluster(nodes, jobs, settings)
         self.snapshots: list[Snapshot] = []
         self.notes: dict[str, list[str]] = {}
         self.plans: list[Plan] = []

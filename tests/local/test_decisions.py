@@ -14,7 +14,7 @@ from headway.core.job import Job, JobId, Role, Target
 from headway.core.placement import Placement
 from headway.core.plan import Because, Plan
 from headway.core.snapshot import Snapshot
-from headway.local.flights import Patience
+from headway.local.settings import LocalTimeouts
 from headway.policies.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
@@ -122,7 +122,7 @@ def test_a_job_is_resized_while_it_trains(scripts):
     assert run.state("a") == "FINISHED"
     assert "resized 0.8" in run.output("a")
     assert run.snapshots[-1].jobs.stops[0] == 0
-    if run.cluster.limits.by_cgroup:
+    if run.cluster.control_groups.by_cgroup:
         used = [snapshot.used_cpu[0] for snapshot in run.snapshots if 0 in snapshot.used_cpu]
         assert max(used[:2]) < 0.3
         assert max(used) > 0.3
@@ -182,7 +182,7 @@ def test_a_job_that_ignores_the_save_signal_is_neither_moved_nor_stopped(scripts
     )
     job = a_local_job("a", scripts, "deaf.py")
     policy = _once(_step_reached(1), lambda draft: draft.move(0, Placement(((1,),))))
-    run = Run(scripts, [job], Patience(save=1, stop=30, start=90)).go(policy)
+    run = Run(scripts, [job], LocalTimeouts(save=1, stop=30, start=90)).go(policy)
     assert run.state("a") == "FINISHED"
     assert run.notes["a"] == ["it was not moved: it did not save within 1 seconds"]
     assert run.snapshots[-1].jobs.stops[0] == 0
@@ -212,7 +212,9 @@ def test_a_job_that_refuses_is_not_asked_without_a_pause(scripts, save):
             draft.wake(snapshot.now + 0.05)  # whatever else happens: it is asked for again and again
         return draft.plan() if draft.decided_rows() else first_fit(snapshot)
 
-    run = Run(scripts, [a_local_job("a", scripts, "no.py")], Patience(speak=0.2, save=30, stop=30, start=90)).go(policy)
+    run = Run(scripts, [a_local_job("a", scripts, "no.py")], LocalTimeouts(speak=0.2, save=30, stop=30, start=90)).go(
+        policy
+    )
     assert run.state("a") == "FINISHED"
     seconds = run.snapshots[-1].now - run.snapshots[0].now
     assert 1 <= len(run.notes["a"]) <= math.log2(seconds + 1) + 1, "after 1, 2, 4 ... seconds"

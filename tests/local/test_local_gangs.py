@@ -13,8 +13,8 @@ from conftest_local import Run, a_local_job
 from gang_cases import CASES, GRACE, MEMORY, NODE, Case
 from headway.core.job import Job, JobId
 from headway.core.states import State
-from headway.local.flights import Patience
-from headway.local.limits import Limits, Share
+from headway.local.limits import ControlGroups, ReplicaLimits
+from headway.local.settings import LocalTimeouts
 from headway.policies.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
@@ -39,11 +39,11 @@ os._exit(code)
 
 
 def _limits_memory() -> bool:
-    limits = Limits(f"try-{os.getpid()}")
+    groups = ControlGroups(f"try-{os.getpid()}")
     try:
-        return limits.group("a", Share(500, 64)).memory is not None
+        return groups.group("a", ReplicaLimits(500, 64)).memory is not None
     finally:
-        limits.close()
+        groups.close()
 
 
 def _job(case: Case, name: str, folder) -> Job:
@@ -70,7 +70,7 @@ def test_the_table_of_cases_on_real_processes(scripts):
         for number, case in enumerate(CASES)
         if not any(exit_.code == NODE or (exit_.code == MEMORY and not memory) for exit_ in case.exits)
     }
-    run = Run(scripts, [_job(case, name, scripts) for name, case in cases.items()], Patience(grace=GRACE, stop=30))
+    run = Run(scripts, [_job(case, name, scripts) for name, case in cases.items()], LocalTimeouts(grace=GRACE, stop=30))
     ran: dict[str, list[tuple[State, float]]] = {}
 
     def policy(snapshot):

@@ -10,7 +10,7 @@ from conftest_local import Run, a_local_job
 
 from headway.core.plan import Plan, Resize
 from headway.core.snapshot import Snapshot
-from headway.local.limits import Group, Limits, Share
+from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
 from headway.policies.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
@@ -32,12 +32,12 @@ with progress.track(total_steps=len(sys.argv) - 1) as p:
 
 @pytest.fixture
 def permitted() -> None:
-    limits = Limits(f"try-{os.getpid()}")
+    groups = ControlGroups(f"try-{os.getpid()}")
     try:
-        if limits.group("a", Share(500, 64)).memory is None:
+        if groups.group("a", ReplicaLimits(500, 64)).memory is None:
             pytest.skip("this user may not make control groups that limit memory")
     finally:
-        limits.close()
+        groups.close()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_replica_that_takes_more_than_its_memory_is_killed_and_the_note_says_s
     assert run.notes["greedy"] == ["worker-0 was killed: it used more than its 128 MiB"]
     assert run.state("fitting") == "FINISHED"
     assert run.state("free") == "FINISHED"
-    assert not list(Path("/sys/fs/cgroup").glob(f"**/{run.cluster.limits._name}"))
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{run.cluster.control_groups._name}"))
 
 
 @pytest.mark.usefixtures("permitted")
@@ -111,8 +111,8 @@ def test_limits_in_both_versions(tmp_path):
         (tmp_path / name).write_text("max")
     (tmp_path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     (tmp_path / "memory.stat").write_text(f"anon {70 << 20}\nfile {900 << 20}\nshmem {5 << 20}\n")
-    two = Group((tmp_path,), unified=True, memory=tmp_path)
-    two.limit(Share(500, 512))
+    two = ControlGroup((tmp_path,), unified=True, memory=tmp_path)
+    two.limit(ReplicaLimits(500, 512))
     assert (tmp_path / "memory.max").read_text() == str(512 << 20)
     assert (tmp_path / "memory.swap.max").read_text() == "0"
     assert (tmp_path / "memory.oom.group").read_text() == "1"
@@ -125,12 +125,12 @@ def test_limits_in_both_versions(tmp_path):
     (one / "memory.limit_in_bytes").write_text(str(2**60))
     (one / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
     (one / "memory.stat").write_text(f"cache {900 << 20}\ntotal_rss {70 << 20}\ntotal_shmem {5 << 20}\n")
-    group = Group((cpu, cpu), unified=False, memory=one)
-    group.limit(Share(500, 512))
+    group = ControlGroup((cpu, cpu), unified=False, memory=one)
+    group.limit(ReplicaLimits(500, 512))
     assert (one / "memory.limit_in_bytes").read_text() == str(512 << 20)
     assert not (one / "memory.memsw.limit_in_bytes").exists()
     assert (group.held_memory(), group.killed_for_memory()) == (75, False)
     assert group.join[-1] == str(one / "cgroup.procs")
-    plain = Group((cpu, cpu), unified=False)
-    plain.limit(Share(500, 64))
+    plain = ControlGroup((cpu, cpu), unified=False)
+    plain.limit(ReplicaLimits(500, 64))
     assert (plain.held_memory(), plain.killed_for_memory()) == (0, False)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest_local import Run, a_local_job
 
-from headway.local.limits import Limits, Share
+from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.shim import descendants
 from headway.policies.fifo import first_fit
 
@@ -138,18 +138,18 @@ def test_nothing_is_left_when_a_run_is_closed(scripts):
     with pytest.raises(KeyboardInterrupt):
         run.go(policy)
     assert not [pid for pid in descendants(os.getpid()) if pid not in before and _alive(pid)]
-    assert not [folder for parent in run.cluster.limits._parents for folder in [parent] if folder.exists()]
+    assert not [folder for parent in run.cluster.control_groups._parents for folder in [parent] if folder.exists()]
 
 
 def test_limits_by_affinity_where_cgroups_are_not_permitted(scripts):
-    limits = Limits("test", cgroups=False)
-    assert not limits.by_cgroup
-    group = limits.group("a", Share(500))
+    groups = ControlGroups("test", cgroups=False)
+    assert not groups.by_cgroup
+    group = groups.group("a", ReplicaLimits(500))
     assert group.join == []
     assert group.cpu_seconds() is None
-    group.limit(Share(700, 64))
+    group.limit(ReplicaLimits(700, 64))
     group.remove()
-    limits.close()
+    groups.close()
 
 
 def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
@@ -193,11 +193,11 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
         "while not os.path.exists('go'): time.sleep(0.02)\n"
         "ctypes.CDLL(None).syscall(ctypes.c_long(60 if os.uname().machine == 'x86_64' else 93), 0)\n"
     )
-    limits = Limits(f"half-{os.getpid()}")
+    groups = ControlGroups(f"half-{os.getpid()}")
     ready = scripts / "ready"
     spec = {
         "command": [sys.executable, str(scripts / "deaf.py"), str(ready)], "directory": str(scripts), "grace": 200,
-        "output": str(scripts / "out"), "join": limits.group("a", Share(500)).join,
+        "output": str(scripts / "out"), "join": groups.group("a", ReplicaLimits(500)).join,
     }  # fmt: skip
     half = subprocess.Popen([sys.executable, str(scripts / "half.py"), json.dumps(spec)], cwd=scripts)
     deadline = time.monotonic() + 100
@@ -212,6 +212,6 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert half.poll() is None
-    assert not [folder for folder in limits._parents if folder.exists()]
+    assert not [folder for folder in groups._parents if folder.exists()]
     half.kill()
     half.wait()

@@ -21,10 +21,10 @@ from headway.core.errors import UserError
 from headway.core.node import Node, Nodes
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
-from headway.local.cluster import LocalCluster, Setup
-from headway.local.flights import Patience
+from headway.local.cluster import LocalCluster
 from headway.local.machine import check_jobs, check_nodes, this_machine
 from headway.local.replica import missing_program
+from headway.local.settings import LocalSettings, LocalTimeouts
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
@@ -63,8 +63,8 @@ def run(
     book = after(book, folder / "run.log")
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
-    setup = Setup(folder=folder, began=began, patience=Patience(save=save_seconds), cgroups=cgroups)
-    here = _continued(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
+    setup = LocalSettings(folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups)
+    here = _gone_on(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
     writer = LogWriter(folder / "run.log", head, durable=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:

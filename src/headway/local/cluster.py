@@ -1,7 +1,7 @@
-"""This machine behind the seam: snapshots of real processes, plans carried out on them.
+"""This machine as a cluster: takes snapshots of real processes and carries plans out on them.
 
-One thread; it waits for reports, for ends of processes and for clocks, and wakes the policy when something happened
-that is worth a decision.
+It works in one thread. It waits for reports, for processes that end and for its clock, and returns a snapshot when
+something happened that may need a decision.
 """
 
 from __future__ import annotations
@@ -14,100 +14,95 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.board import Board
-from headway.core.gang import Life, RestartLimits, Verdict, ask_again_at, back_off_seconds
+from headway.core.gang import Life, ask_again_at
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Because, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, TRAINING, State
-from headway.local.flights import Flight, Landing, Patience, Pilot
-from headway.local.gang import Gang, Grounds
-from headway.local.limits import Limits
+from headway.local.flights import FlightSteps, Landing, Pilot
+from headway.local.gang import Gang, RunContext
+from headway.local.limits import ControlGroups
 from headway.local.machine import cores_of
+from headway.local.settings import LocalSettings
 from headway.progress_server import Connected, Event, ProgressServer, Reported, Saved, SaveFailed
 
-BEAT_SECONDS = 0.1
+LONGEST_WAIT_SECONDS = 0.1
+"""How often processes are looked at: nothing tells when one has ended."""
 SAMPLE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """Where and how a run on this machine is kept."""
-
-    folder: Path
-    began: float
-    """Seconds since 1970 at which the run's clock showed zero; kept over restarts."""
-    patience: Patience = field(default_factory=Patience)
-    cgroups: bool = True
-    limits: RestartLimits = field(default_factory=RestartLimits)
+"""How often reports alone lead to a new snapshot, and how often the cpu that jobs use is measured."""
 
 
 class LocalCluster:
-    def __init__(self, nodes: Nodes, jobs: Sequence[Job], setup: Setup) -> None:
+    def __init__(self, nodes: Nodes, jobs: Sequence[Job], settings: LocalSettings) -> None:
         self.board = Board(nodes)
-        self._offset = time.time() - setup.began - time.monotonic()
+        self._offset = time.time() - settings.began - time.monotonic()
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._gangs: dict[JobId, Gang] = {}
-        self._flights: dict[JobId, Flight] = {}
+        self._flights: dict[JobId, FlightSteps] = {}
         self._socket_folder = Path(tempfile.mkdtemp(prefix="headway-"))
-        self._ear, self._mouth = os.pipe()
-        os.set_blocking(self._mouth, False)
-        os.set_blocking(self._ear, False)
-        self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._ring)
-        self.limits = Limits(f"{zlib.crc32(bytes(setup.folder.resolve())):08x}", cgroups=setup.cgroups)
-        self._grounds = Grounds(self.limits, cores_of(nodes.nodes), nodes.kinds, setup.folder, self.server.address)
-        self._limits = setup.limits
-        self._pilot = Pilot(self.now, self.server, setup.patience)
-        self._wake = math.inf
-        self._happened = False
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        os.set_blocking(self._wake_reader, False)
+        self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._wake_up)
+        run = f"{zlib.crc32(bytes(settings.folder.resolve())):08x}"
+        self.control_groups = ControlGroups(run, cgroups=settings.cgroups)
+        cores = cores_of(nodes.nodes)
+        self._context = RunContext(self.control_groups, cores, nodes.kinds, settings.folder, self.server.address)
+        self._pilot = Pilot(self.now, self.server, settings.timeouts, settings.restart_limits)
+        self._wake_at = math.inf
+        self._happened = False  # since the last snapshot, something that may need a decision
         self._sampled = -math.inf
-        self._heard = False
+        self._has_new_samples = False
 
     def now(self) -> float:
-        """Seconds on the run's clock; never goes back, also not when the wall clock is set."""
+        """Seconds on the run's clock. It never goes back, even if the wall clock is set back."""
         return time.monotonic() + self._offset
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
     def next_snapshot(self) -> Snapshot | None:
         while True:
-            self._arrive()
-            self._hear()
+            self._add_arrivals()
+            self._receive()
             self._watch_processes()
-            self._fly()
+            self._advance_flights()
             now = self.now()
-            if self._happened or now >= self._wake or (self._heard and now - self._sampled >= SAMPLE_SECONDS):
+            if (
+                self._happened
+                or now >= self._wake_at
+                or (self._has_new_samples and now - self._sampled >= SAMPLE_SECONDS)
+            ):
                 return self._snapshot(now)
             if not self._arrivals and not self.board.unfinished:
                 return None
             self._wait(now)
 
     def apply(self, plan: Plan) -> None:
-        self._wake = plan.until
+        self._wake_at = plan.until
         for decision in plan.decisions:
             if not isinstance(decision, Reserve) and self._may_begin(decision):
                 self._begin(decision)
 
     def close(self) -> None:
-        """Ends every process of this run. What was not finished goes on from its checkpoint at the next start."""
+        """End every process of this run. A job that has not finished goes on from its checkpoint at the next start."""
         for gang in self._gangs.values():
             for replica in gang.replicas:
                 replica.tell_to_stop()
         give_up = time.monotonic() + 15
         while any(gang.alive() for gang in self._gangs.values()) and time.monotonic() < give_up:
             time.sleep(0.05)
-        self.limits.close()
+        self.control_groups.close()
         self.server.close()
         self._socket_folder.rmdir()
-        for end in (self._ear, self._mouth):
-            os.close(end)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
 
     def restore(self, job: Job, restore: Callable[[Board, int], None]) -> None:
-        """A job of an earlier, interrupted run. Its processes are gone; what it had saved is not."""
+        """Take over a job of an earlier, interrupted run: its processes are gone, its checkpoint is still there."""
         self._arrivals = [other for other in self._arrivals if other.id != job.id]
         row = self.board.add(job, self.now())
         restore(self.board, row)
@@ -120,43 +115,46 @@ class LocalCluster:
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────
 
     def _snapshot(self, now: float) -> Snapshot:
+        if now - self._sampled >= SAMPLE_SECONDS:
+            self._sampled = now
+            self._measure_cpu(now)
+        if now >= self._wake_at:
+            self._wake_at = math.inf
+        self._happened = self._has_new_samples = False
+        return self.board.snapshot(now)
+
+    def _measure_cpu(self, now: float) -> None:
         for job_id, gang in self._gangs.items():
             row = self.board.row(job_id)
-            if row is not None and self.board.state(row) in TRAINING and now - self._sampled >= SAMPLE_SECONDS:
+            if row is not None and self.board.state(row) in TRAINING:
                 cores = gang.used_cores(now)
                 if cores is not None:
                     self.board.uses(row, round(cores, 3))
-        if now - self._sampled >= SAMPLE_SECONDS:
-            self._sampled = now
-        if now >= self._wake:
-            self._wake = math.inf
-        self._happened = self._heard = False
-        return self.board.snapshot(now)
 
-    def _arrive(self) -> None:
+    def _add_arrivals(self) -> None:
         while self._arrivals and self._arrivals[0].submit <= self.now():
             self.board.add(self._arrivals.pop(0), self.now())
             self._happened = True
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.read(self._ear, 65536)
+            os.read(self._wake_reader, 65536)
         for event in self.server.poll():
             gang = self._gangs.get(event.job)
             if gang is not None and event.attempt == gang.attempt:
-                self._heard_from(gang, event)
+                self._handle(gang, event)
 
-    def _heard_from(self, gang: Gang, event: Event) -> None:
+    def _handle(self, gang: Gang, event: Event) -> None:
         match event:
             case Connected():
                 gang.connected(event)
             case Reported(step=step, loss=loss, total_steps=total):
-                if not gang.heard_step(step):
+                if not gang.accept_step(step):
                     return
                 gang.total_steps = total or gang.total_steps
                 metric = event.metric(gang.job.target)
                 self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps, metric))
-                self._heard = True
+                self._has_new_samples = True
             case Saved(request=request):
                 gang.saves = gang.saves.answered((event.role, event.index), request)
                 row = self.board.row(gang.job.id)
@@ -173,31 +171,22 @@ class LocalCluster:
             self._judge(row, gang)
 
     def _judge(self, row: int, gang: Gang) -> None:
-        """A running job's processes: all well, done, failed, or lost?"""
-        verdict = gang.verdict(self.now(), self._pilot.patience.grace)
+        """End the job, or take it down, if its processes are done, failed or lost."""
+        verdict = gang.verdict(self.now(), self._pilot.timeouts.grace)
         if verdict.life is Life.DONE and not gang.alive():
             self._land(row, gang, Landing(State.FINISHED, None))
         elif verdict.life is Life.DONE:
             self._bring_down(row, gang, Landing(State.FINISHED, None))
         elif verdict.life in (Life.FAILED, Life.LOST):
-            self._bring_down(row, gang, self._after(gang, verdict))
+            self._bring_down(row, gang, self._pilot.after_break(gang, verdict))
 
     def _bring_down(self, row: int, gang: Gang, landing: Landing) -> None:
-        """What is left of the gang goes; policies leave the job alone meanwhile."""
-        self.board.begin(row, State.STOPPING, None, self.now(), self.now() + self._pilot.patience.stop)
+        """Stop what is left of the gang. The job is in flight meanwhile, so no policy touches it."""
+        self.board.begin(row, State.STOPPING, None, self.now(), self.now() + self._pilot.timeouts.stop)
         self._flights[gang.job.id] = self._pilot.take_down(gang, landing)
         self._happened = True
 
-    def _after(self, gang: Gang, verdict: Verdict) -> Landing:
-        """What becomes of a gang that has failed, or was lost."""
-        if verdict.life is Life.FAILED:
-            return Landing(State.FAILED, None, verdict.why)
-        gang.losses = gang.losses.another(self.now(), gang.furthest, self._limits)
-        if gang.losses.too_many(self._limits):
-            return Landing(State.FAILED, None, gang.losses.sentence(verdict.why))
-        return Landing(State.WAITING, None, f"{verdict.why}; it starts again")
-
-    def _fly(self) -> None:
+    def _advance_flights(self) -> None:
         for job_id in list(self._flights):
             try:
                 next(self._flights[job_id])
@@ -209,9 +198,9 @@ class LocalCluster:
 
     def _land(self, row: int, gang: Gang, landing: Landing) -> None:
         if gang.broken is not None:
-            landing, gang.broken = self._after(gang, gang.broken), None
+            landing, gang.broken = self._pilot.after_break(gang, gang.broken), None
         if landing.refused:
-            landing = self._after_refusal(gang, landing)
+            landing = self._pilot.after_refusal(gang, landing)
         if landing.state is State.WAITING and not landing.saved:
             self.board.settle(row, State.WAITING, None, self.now())
             self.board.rewind(row)
@@ -227,18 +216,10 @@ class LocalCluster:
             gang.declined = 0
         self._happened = True
 
-    def _after_refusal(self, gang: Gang, landing: Landing) -> Landing:
-        """A start that was refused is tried again after a pause that grows, and not without end."""
-        gang.refusals += 1
-        gang.start_at = self.now() + back_off_seconds(gang.refusals)
-        if gang.refusals <= self._limits.refusals:
-            return landing
-        return Landing(State.FAILED, None, f"refused {gang.refusals} times in a row, last: {landing.why}")
-
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
 
     def _may_begin(self, decision: Action) -> bool:
-        """What a job has just refused is left for later, whatever the policy wishes."""
+        """Whether to begin it now. What the job has just refused waits, even if the policy asks for it again."""
         gang, now = self._gangs.get(decision.job), self.now()
         if gang is None:
             return True
@@ -246,7 +227,7 @@ class LocalCluster:
         if isinstance(decision, Start):
             then = max(then, gang.start_at)
         if then > now:
-            self._wake = min(self._wake, then)
+            self._wake_at = min(self._wake_at, then)
         return then <= now
 
     def _begin(self, decision: Action) -> None:
@@ -255,7 +236,7 @@ class LocalCluster:
         job, old = self.board.job(row), self.board.placement(row)
         gang = self._gangs.get(job.id) or self._new_gang(row)
         state, target = self.board.aim(row, decision)
-        self.board.begin(row, state, target, self.now(), self.now() + self._pilot.patience.start)
+        self.board.begin(row, state, target, self.now(), self.now() + self._pilot.timeouts.start)
         match decision:
             case Start(placement=placement):
                 gang.begin_attempt(gang.attempt + 1)
@@ -271,25 +252,25 @@ class LocalCluster:
 
     def _new_gang(self, row: int) -> Gang:
         table = self.board.table
-        gang = Gang(self.board.job(row), table.shapes[int(table.get("shape", row))], self._grounds)
+        gang = Gang(self.board.job(row), table.shapes[int(table.get("shape", row))], self._context)
         gang.attempt = int(table.get("stops", row))
         self._gangs[gang.job.id] = gang
         return gang
 
     def cancel(self, job_id: JobId) -> None:
-        """Its user withdrew it; no policy is asked."""
+        """Stop a running job that its user withdrew, without asking the policy."""
         row = self.board.row(job_id)
         if row is not None and self.board.state(row) is State.RUNNING:
             self._begin(Stop(job_id, Because.CANCELLED))
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _ring(self) -> None:
+    def _wake_up(self) -> None:
         try:
-            os.write(self._mouth, b"!")
+            os.write(self._wake_writer, b"!")
         except OSError:
             return
 
     def _wait(self, now: float) -> None:
-        until = min(self._wake, self._arrivals[0].submit if self._arrivals else math.inf)
-        select.select([self._ear], [], [], max(0.0, min(BEAT_SECONDS, until - now)))
+        until = min(self._wake_at, self._arrivals[0].submit if self._arrivals else math.inf)
+        select.select([self._wake_reader], [], [], max(0.0, min(LONGEST_WAIT_SECONDS, until - now)))

@@ -1,7 +1,7 @@
-"""How a decision is carried out on this machine, step by step. Each is a generator that yields while it must wait.
+"""How a decision is carried out on this machine, step by step. Each flight is a generator that yields while it waits.
 
-What a generator returns is where the job is when the flight has ended: its state, its placement, and, where it did not
-go as planned, a sentence that says why.
+Example: a move asks the job to save, waits for the answers, stops the replicas, and starts them on other nodes. The
+generator returns a Landing: the state and placement of the job at the end, and why, if it did not go as planned.
 """
 
 from __future__ import annotations
@@ -10,57 +10,52 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from headway.core.gang import GRACE_SECONDS, Life, ReplicaKey, to_ask
+from headway.core.gang import Life, ReplicaKey, RestartLimits, Verdict, back_off_seconds, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import State
 from headway.local.gang import Gang
-from headway.local.replica import Replica
+from headway.local.replica import LocalReplica
+from headway.local.settings import LocalTimeouts
 from headway.progress_server import ProgressServer
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
+    """Where a job is when its flight has ended."""
+
     state: State
     placement: Placement | None
     why: str = ""
+    """Why it did not go as planned."""
     saved: bool = False
+    """The job goes on from a checkpoint that was made in this flight."""
     refused: bool = False
-    """A start that did not come about."""
+    """The job was to start and did not."""
 
 
-Flight = Generator[None, None, Landing]
-Steps = Generator[None, None, str]
-"""Some steps of a flight; returns why it cannot go on, or nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """Seconds until something is given up."""
-
-    start: float = 60.0
-    speak: float = 5.0
-    """For a replica that says that it can save; some say so only when their model is built."""
-    save: float = 30.0
-    stop: float = 20.0
-    grace: float = GRACE_SECONDS
-    """For the other replicas to end once the job has succeeded."""
+FlightSteps = Generator[None, None, Landing]
+PartialSteps = Generator[None, None, str]
+"""Some steps of a flight; returns why the flight cannot go on, or an empty string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
+    """Makes the flights: one method for each kind of decision."""
+
     clock: Callable[[], float]
     server: ProgressServer
-    patience: Patience
+    timeouts: LocalTimeouts
+    restart_limits: RestartLimits
 
-    def start(self, gang: Gang, placement: Placement) -> Flight:
+    def start(self, gang: Gang, placement: Placement) -> FlightSteps:
         why = yield from self._bring_up(gang, placement)
         if why:
             yield from self._take_down(gang)
             return Landing(State.WAITING, None, why, refused=True)
         return Landing(State.RUNNING, placement)
 
-    def scale(self, gang: Gang, old: Placement, target: Placement) -> Flight:
+    def scale(self, gang: Gang, old: Placement, target: Placement) -> FlightSteps:
         for role, nodes in enumerate(target.nodes):
             extra = gang.leftover(role, nodes)
             yield from self._dismiss(extra)
@@ -68,31 +63,31 @@ class Pilot:
             more = tuple((Counter(nodes) - here).elements())
             if not more:
                 continue
-            fresh = gang.launch(role, more, gang.share(target, role), self._counts(gang, target), self.clock())
+            fresh = gang.launch(role, more, gang.limits_of(target, role), self._counts(gang, target), self.clock())
             why = yield from self._wait_up(gang, fresh)
             if why:
                 yield from self._dismiss(fresh)
-                gang.broken = None  # whether the rest of the gang is well is judged as ever
+                gang.broken = None  # only the new replicas failed; the next cycle judges the old ones
                 return Landing(State.RUNNING, old, f"it was not scaled: {why}")
-        self.tell_size(gang, target)
+        self._tell_size(gang, target)
         return Landing(State.RUNNING, target)
 
-    def resize(self, gang: Gang, old: Placement, target: Placement) -> Flight:
-        shares = [gang.share(target, role) for role in range(len(gang.job.roles))]
+    def resize(self, gang: Gang, old: Placement, target: Placement) -> FlightSteps:
+        limits = [gang.limits_of(target, role) for role in range(len(gang.job.roles))]
         yield
         for replica in gang.alive():
-            held, memory = replica.group.held_memory(), shares[replica.role].memory
+            held, memory = replica.group.held_memory(), limits[replica.role].memory
             if memory and held >= memory:
                 name = gang.name(replica)
                 return Landing(
                     State.RUNNING, old, f"it was not resized: {name} holds {held} MiB, not below {memory} MiB"
                 )
         for replica in gang.alive():
-            replica.give(shares[replica.role])
-        self.tell_size(gang, target)
+            replica.set_limits(limits[replica.role])
+        self._tell_size(gang, target)
         return Landing(State.RUNNING, target)
 
-    def move(self, gang: Gang, old: Placement, target: Placement) -> Flight:
+    def move(self, gang: Gang, old: Placement, target: Placement) -> FlightSteps:
         why = yield from self._save(gang)
         if why:
             return Landing(State.RUNNING, old, f"it was not moved: {why}")
@@ -101,95 +96,109 @@ class Pilot:
         why = yield from self._bring_up(gang, target)
         if why:
             yield from self._take_down(gang)
-            return Landing(
-                State.WAITING,
-                None,
-                f"it was saved and stopped, but did not start elsewhere: {why}",
-                saved=True,
-                refused=True,
-            )
-        return Landing(State.RUNNING, target, "", True)
+            why = f"it was saved and stopped, but did not start elsewhere: {why}"
+            return Landing(State.WAITING, None, why, saved=True, refused=True)
+        return Landing(State.RUNNING, target, saved=True)
 
-    def stop(self, gang: Gang, old: Placement, because: Because) -> Flight:
+    def stop(self, gang: Gang, old: Placement, because: Because) -> FlightSteps:
         cancelled = because is Because.CANCELLED
         if not cancelled:
             why = yield from self._save(gang)
             if why:
                 return Landing(State.RUNNING, old, f"it was not stopped: {why}")
         yield from self._take_down(gang)
-        return Landing(State.CANCELLED if cancelled else State.WAITING, None, "", not cancelled)
+        return Landing(State.CANCELLED if cancelled else State.WAITING, None, saved=not cancelled)
 
-    def take_down(self, gang: Gang, landing: Landing) -> Flight:
-        """After a failure: the rest of the gang goes too."""
+    def take_down(self, gang: Gang, landing: Landing) -> FlightSteps:
+        """Stop what is left of a gang that is done, failed or lost; the job then is as `landing` says."""
         yield from self._take_down(gang)
         return landing
 
-    def tell_size(self, gang: Gang, placement: Placement) -> None:
-        cpu = {role.name: gang.share(placement, number).cpu / 1000 for number, role in enumerate(gang.job.roles)}
-        self.server.resize(gang.job.id, gang.counts(), cpu)
+    # ── what becomes of a gang that broke ───────────────────────────────────────────────────────────────
+
+    def after_break(self, gang: Gang, verdict: Verdict) -> Landing:
+        """A failed gang fails the job. A lost one starts again, unless that happens too often."""
+        if verdict.life is Life.FAILED:
+            return Landing(State.FAILED, None, verdict.why)
+        gang.losses = gang.losses.another(self.clock(), gang.furthest, self.restart_limits)
+        if gang.losses.too_many(self.restart_limits):
+            return Landing(State.FAILED, None, gang.losses.sentence(verdict.why))
+        return Landing(State.WAITING, None, f"{verdict.why}; it starts again")
+
+    def after_refusal(self, gang: Gang, landing: Landing) -> Landing:
+        """A refused start is tried again after a pause that grows. Too many in a row fail the job."""
+        gang.refusals += 1
+        gang.start_at = self.clock() + back_off_seconds(gang.refusals)
+        if gang.refusals <= self.restart_limits.refusals:
+            return landing
+        return Landing(State.FAILED, None, f"refused {gang.refusals} times in a row, last: {landing.why}")
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bring_up(self, gang: Gang, placement: Placement) -> Steps:
-        """Role after role; a later one is started when the earlier ones are up."""
+    def _bring_up(self, gang: Gang, placement: Placement) -> PartialSteps:
+        """Start one role after the other; the next one starts when the earlier ones are up."""
         counts = self._counts(gang, placement)
         for role in gang.shape.order:
-            fresh = gang.launch(role, placement.nodes[role], gang.share(placement, role), counts, self.clock())
+            fresh = gang.launch(role, placement.nodes[role], gang.limits_of(placement, role), counts, self.clock())
             why = yield from self._wait_up(gang, fresh)
             if why:
                 return why
         return ""
 
-    def _wait_up(self, gang: Gang, fresh: list[Replica]) -> Steps:
-        give_up = self.clock() + self.patience.start
+    def _wait_up(self, gang: Gang, fresh: list[LocalReplica]) -> PartialSteps:
+        give_up = self.clock() + self.timeouts.start
         while not gang.up(fresh, self.clock()):
-            verdict = gang.verdict(self.clock(), self.patience.grace, starting=True)
+            verdict = gang.verdict(self.clock(), self.timeouts.grace, starting=True)
             if verdict.life in (Life.FAILED, Life.LOST):
                 gang.broken = verdict
                 return verdict.why
             if self.clock() > give_up:
-                return f"a replica was not up after {self.patience.start:g} seconds"
+                return f"a replica was not up after {self.timeouts.start:g} seconds"
             yield
         return ""
 
-    def _save(self, gang: Gang) -> Steps:
+    def _save(self, gang: Gang) -> PartialSteps:
         gang.saves = gang.saves.next()
-        give_up = self.clock() + self.patience.speak
+        give_up = self.clock() + self.timeouts.speak
         while not (asked := to_ask(gang.savers, self._can_save(gang), gang.present())):
             if self.clock() > give_up or not gang.alive():
                 return "none of its replicas can save" if not gang.savers else "not all that can save are connected"
             yield
         gang.saves = replace(gang.saves, asked=asked)
         self.server.save(gang.job.id, gang.saves.request)
-        give_up = self.clock() + self.patience.save
+        give_up = self.clock() + self.timeouts.save
         while not gang.saves.is_complete:
             if gang.saves.failed:
                 return f"it could not save: {gang.saves.failed}"
             if not gang.alive():
                 return "it ended before it had saved"
             if self.clock() > give_up:
-                return f"it did not save within {self.patience.save:g} seconds"
+                return f"it did not save within {self.timeouts.save:g} seconds"
             yield
         return ""
 
     def _can_save(self, gang: Gang) -> set[ReplicaKey]:
         connected = self.server.connected(gang.job.id)
-        return {(who.role, who.index) for who in connected if who.can_save and who.attempt == gang.attempt}
+        return {(one.role, one.index) for one in connected if one.can_save and one.attempt == gang.attempt}
 
     def _take_down(self, gang: Gang) -> Generator[None, None, None]:
         yield from self._dismiss(gang.replicas)
 
-    def _dismiss(self, replicas: list[Replica]) -> Generator[None, None, None]:
-        """Ended for certain when this returns: the shim kills what does not go by itself."""
+    def _dismiss(self, replicas: list[LocalReplica]) -> Generator[None, None, None]:
+        """Stop these replicas. All have ended when this returns: what does not end by itself is killed."""
         for replica in replicas:
             replica.tell_to_stop()
-        give_up = self.clock() + self.patience.stop
+        give_up = self.clock() + self.timeouts.stop
         while any(replica.poll() is None for replica in replicas):
             if self.clock() > give_up:
                 for replica in replicas:
                     replica.group.remove()
                     replica.process.kill()
             yield
+
+    def _tell_size(self, gang: Gang, placement: Placement) -> None:
+        cpu = {role.name: gang.limits_of(placement, number).cpu / 1000 for number, role in enumerate(gang.job.roles)}
+        self.server.resize(gang.job.id, gang.counts(), cpu)
 
     def _counts(self, gang: Gang, placement: Placement) -> dict[str, int]:
         return {role.name: len(nodes) for role, nodes in zip(gang.job.roles, placement.nodes, strict=True)}

@@ -22,8 +22,8 @@ from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.core.shape import Shape
-from headway.local.limits import Limits, Share, cores_for
-from headway.local.replica import Replica, Seat, launch
+from headway.local.limits import ControlGroups, ReplicaLimits, cores_for
+from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected
 
 UP_SECONDS = 3.0
@@ -31,10 +31,10 @@ UP_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class RunContext:
     """What all gangs of a run share."""
 
-    limits: Limits
+    control_groups: ControlGroups
     cores: list[tuple[int, ...]]
     """By node."""
     kinds: tuple[str, ...]
@@ -46,9 +46,9 @@ class Grounds:
 class Gang:
     job: Job
     shape: Shape
-    grounds: Grounds
+    context: RunContext
     attempt: int = 0
-    replicas: list[Replica] = field(default_factory=list)
+    replicas: list[LocalReplica] = field(default_factory=list)
     step: int = -1
     """The last step reported in this attempt."""
     furthest: int = -1
@@ -70,17 +70,17 @@ class Gang:
 
     @property
     def checkpoint(self) -> Path:
-        return self.grounds.folder / "checkpoints" / self.job.id
+        return self.context.folder / "checkpoints" / self.job.id
 
     def output(self, role: str, index: int) -> Path:
-        return self.grounds.folder / "output" / self.job.id / f"{role}-{index}.log"
+        return self.context.folder / "output" / self.job.id / f"{role}-{index}.log"
 
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.replicas, self.step, self.savers = attempt, [], -1, set()
 
     def launch(
-        self, role: int, nodes: tuple[int, ...], share: Share, counts: dict[str, int], now: float
-    ) -> list[Replica]:
+        self, role: int, nodes: tuple[int, ...], limits: ReplicaLimits, counts: dict[str, int], now: float
+    ) -> list[LocalReplica]:
         """Starts replicas of one role; they are told where the roles are that were started before."""
         name = self.job.roles[role].name
         taken = {replica.index for replica in self.of(role)}
@@ -88,19 +88,20 @@ class Gang:
         for node in nodes:
             index = next(number for number in range(len(taken) + 1) if number not in taken)
             taken.add(index)
-            group = self.grounds.limits.group(f"{self.job.id}.{name}.{index}.{self.attempt}", share)
-            cores = self.grounds.cores[node]
-            seat = Seat(
-                role=role, index=index, node=node, attempt=self.attempt, share=share,
-                cores=cores if self.grounds.limits.by_cgroup else tuple(cores_for(share.cpu, cores)), group=group,
-                hosts=self.hosts(), counts=counts, output=self.output(name, index), checkpoint=self.checkpoint,
-                progress=self.grounds.progress,
+            group = self.context.control_groups.group(f"{self.job.id}.{name}.{index}.{self.attempt}", limits)
+            cores = self.context.cores[node]
+            if not self.context.control_groups.by_cgroup:
+                cores = cores_for(limits.cpu, cores)
+            spec = LaunchSpec(
+                role=role, index=index, node=node, attempt=self.attempt, limits=limits,
+                cores=cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
+                checkpoint=self.checkpoint, progress=self.context.progress,
             )  # fmt: skip
-            started.append(launch(self.job, seat, now))
+            started.append(launch(self.job, spec, now))
         self.replicas += started
         return started
 
-    def of(self, role: int) -> list[Replica]:
+    def of(self, role: int) -> list[LocalReplica]:
         return [replica for replica in self.replicas if replica.role == role and not replica.leaving]
 
     def hosts(self) -> dict[str, list[str]]:
@@ -113,32 +114,32 @@ class Gang:
     def counts(self) -> dict[str, int]:
         return {role.name: len(self.of(number)) for number, role in enumerate(self.job.roles)}
 
-    def name(self, replica: Replica) -> str:
+    def name(self, replica: LocalReplica) -> str:
         return f"{self.job.roles[replica.role].name}-{replica.index}"
 
-    def share(self, placement: Placement, role: int) -> Share:
+    def limits_of(self, placement: Placement, role: int) -> ReplicaLimits:
         """What one replica of this role is given; no memory limit, not even by a resize, where its job names none."""
-        given = dict(zip(self.grounds.kinds, placement.vector(self.shape, role).tolist(), strict=True))
+        given = dict(zip(self.context.kinds, placement.vector(self.shape, role).tolist(), strict=True))
         named = dict(self.job.roles[role].request)
-        return Share(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
+        return ReplicaLimits(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
 
     def verdict(self, now: float, grace: float, *, starting: bool = False) -> Verdict:
         """What the gang rule says of its processes."""
         members = [self._member(replica, now) for replica in self.replicas if not replica.leaving]
         return judge(self.job, self.counts(), members, now, starting=starting, grace=grace)
 
-    def _member(self, replica: Replica, now: float) -> Member:
+    def _member(self, replica: LocalReplica, now: float) -> Member:
         role, code = self.job.roles[replica.role].name, replica.poll()
         if code is None:
             return Member(role, replica.index, Phase.UP if replica.up else Phase.PENDING)
         replica.ended_at = replica.ended_at or now
         if replica.over_memory:
-            why = f"{self.name(replica)} was killed: it used more than its {replica.share.memory} MiB"
+            why = f"{self.name(replica)} was killed: it used more than its {replica.limits.memory} MiB"
             return Member(role, replica.index, Phase.FAILED, replica.ended_at, why, is_cause=True)
         why = f"{exit_sentence(self.name(replica), code)}; its output is in {self.output(role, replica.index)}"
         return Member(role, replica.index, phase_of_exit(code), replica.ended_at, why)
 
-    def heard_step(self, step: int) -> bool:
+    def accept_step(self, step: int) -> bool:
         """Whether it is news; a step that goes backwards within an attempt is none."""
         if step < self.step:
             return False
@@ -156,12 +157,12 @@ class Gang:
                 if replica.index == event.index:
                     replica.up = True
 
-    def up(self, replicas: list[Replica], now: float) -> bool:
+    def up(self, replicas: list[LocalReplica], now: float) -> bool:
         for replica in replicas:
             replica.up = replica.up or now - replica.launched >= UP_SECONDS
         return all(replica.up for replica in replicas)
 
-    def leftover(self, role: int, nodes: tuple[int, ...]) -> list[Replica]:
+    def leftover(self, role: int, nodes: tuple[int, ...]) -> list[LocalReplica]:
         """The replicas of a role that a new set of nodes has no place for: the latest on each node first."""
         room = Counter(nodes)
         extra = []
@@ -172,7 +173,7 @@ class Gang:
                 extra.append(replica)
         return extra
 
-    def alive(self) -> list[Replica]:
+    def alive(self) -> list[LocalReplica]:
         return [replica for replica in self.replicas if replica.poll() is None]
 
     def used_cores(self, now: float) -> float | None:

@@ -16,7 +16,7 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ReplicaLimits:
     """What one replica is given."""
 
     cpu: int
@@ -26,7 +26,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ControlGroup:
     """The folders of one replica's control group; none where limits are by affinity."""
 
     folders: tuple[Path, ...]
@@ -43,13 +43,13 @@ class Group:
     def _all(self) -> tuple[Path, ...]:
         return self.folders if self.memory is None or self.memory in self.folders else (*self.folders, self.memory)
 
-    def limit(self, share: Share) -> None:
+    def limit(self, limits: ReplicaLimits) -> None:
         """At most so much from now on."""
-        if self.memory is not None and share.memory > 0:
-            _limit_memory(self.memory, share.memory << 20, unified=self.unified)
-        if not self.folders or share.cpu <= 0:
+        if self.memory is not None and limits.memory > 0:
+            _limit_memory(self.memory, limits.memory << 20, unified=self.unified)
+        if not self.folders or limits.cpu <= 0:
             return
-        quota = max(1000, share.cpu * PERIOD_MICROSECONDS // 1000)
+        quota = max(1000, limits.cpu * PERIOD_MICROSECONDS // 1000)
         if self.unified:
             (self.folders[0] / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
         else:
@@ -95,7 +95,7 @@ class Group:
                 time.sleep(0.02)
 
 
-class Limits:
+class ControlGroups:
     """Groups for the replicas of one run, below one folder of their own that an earlier, killed run may have left."""
 
     def __init__(self, name: str, *, cgroups: bool = True) -> None:
@@ -108,12 +108,12 @@ class Limits:
     def by_cgroup(self) -> bool:
         return bool(self._parents)
 
-    def group(self, replica: str, share: Share) -> Group:
+    def group(self, replica: str, limits: ReplicaLimits) -> ControlGroup:
         folders = tuple(parent / replica for parent in self._parents)
         for folder in folders:
             folder.mkdir(exist_ok=True)
-        group = Group(folders, self._unified, self._memory(replica) if share.memory > 0 else None)
-        group.limit(share)
+        group = ControlGroup(folders, self._unified, self._memory(replica) if limits.memory > 0 else None)
+        group.limit(limits)
         return group
 
     def _memory(self, replica: str) -> Path | None:
@@ -134,7 +134,7 @@ class Limits:
         """Whatever an earlier run left inside is ended."""
         for parent in self._roots:
             for folder in [path for path in parent.iterdir() if path.is_dir()]:
-                Group((folder,), self._unified).remove()
+                ControlGroup((folder,), self._unified).remove()
 
     def close(self) -> None:
         self.sweep()
@@ -207,6 +207,6 @@ def _unified_parent(name: str) -> tuple[Path, ...]:
     return (folder,)
 
 
-def cores_for(cpu: int, cores: tuple[int, ...]) -> list[int]:
-    """The first cores of a node that hold so many thousandths: a limit in whole cores."""
-    return list(cores[: max(1, math.ceil(cpu / 1000))])
+def cores_for(cpu: int, cores: tuple[int, ...]) -> tuple[int, ...]:
+    """The first cores of a node, enough for `cpu` thousandths of a core: a limit in whole cores."""
+    return cores[: max(1, math.ceil(cpu / 1000))]

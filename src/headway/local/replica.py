@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.job import Job, Role
-from headway.local.limits import Group, Share
+from headway.local.limits import ControlGroup, ReplicaLimits
 
-GRACE_SECONDS = 10.0
+TERMINATION_GRACE_SECONDS = 10.0
 """How long a replica may take to end after it was told to; documented in docs/local.md."""
 
 
 @dataclass(slots=True, eq=False)
-class Replica:
+class LocalReplica:
     role: int
     index: int
     node: int
-    share: Share
-    group: Group
+    limits: ReplicaLimits
+    group: ControlGroup
     process: subprocess.Popen[bytes]
     port: int
     launched: float
@@ -37,7 +37,7 @@ class Replica:
     ended_at: float = 0.0
     """On the run's clock, when its end was first seen."""
     over_memory: bool = False
-    """It, or something it started, was killed because together they used more memory than its share."""
+    """It, or something it started, was killed because together they used more memory than its limit."""
     measured: tuple[float, float] = field(default=(0.0, 0.0))
     """When its cpu time was last read, and what it was."""
 
@@ -55,22 +55,22 @@ class Replica:
                 self.group.remove()
         return self.exit_code
 
-    def give(self, share: Share) -> None:
-        self.share = share
-        self.group.limit(share)
+    def set_limits(self, limits: ReplicaLimits) -> None:
+        self.limits = limits
+        self.group.limit(limits)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class LaunchSpec:
     """Everything a replica is started with that does not follow from the job."""
 
     role: int
     index: int
     node: int
     attempt: int
-    share: Share
+    limits: ReplicaLimits
     cores: tuple[int, ...]
-    group: Group
+    group: ControlGroup
     hosts: Mapping[str, list[str]]
     counts: Mapping[str, int]
     output: Path
@@ -78,37 +78,37 @@ class Seat:
     progress: str
 
 
-def launch(job: Job, seat: Seat, now: float) -> Replica:
-    role = job.roles[seat.role]
+def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
+    role = job.roles[spec.role]
     port = free_port()
-    seat.output.parent.mkdir(parents=True, exist_ok=True)
-    seat.checkpoint.mkdir(parents=True, exist_ok=True)
-    spec = {
+    spec.output.parent.mkdir(parents=True, exist_ok=True)
+    spec.checkpoint.mkdir(parents=True, exist_ok=True)
+    for_shim = {
         "parent": os.getpid(), "command": resolve(role.command), "directory": job.directory or str(Path.cwd()),
-        "env": environment(job, role, seat, port), "output": str(seat.output), "join": seat.group.join,
-        "cores": list(seat.cores), "grace": GRACE_SECONDS,
+        "env": environment(job, role, spec, port), "output": str(spec.output), "join": spec.group.join,
+        "cores": list(spec.cores), "grace": TERMINATION_GRACE_SECONDS,
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-E", "-s", "-m", "headway.local.shim", json.dumps(spec)],
+        [sys.executable, "-E", "-s", "-m", "headway.local.shim", json.dumps(for_shim)],
         stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    return Replica(seat.role, seat.index, seat.node, seat.share, seat.group, process, port, now)
+    return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, port, now)
 
 
-def environment(job: Job, role: Role, seat: Seat, port: int) -> dict[str, str]:
+def environment(job: Job, role: Role, spec: LaunchSpec, port: int) -> dict[str, str]:
     """The contract with training scripts; docs/progress.md tells it to their authors."""
     return {
         **os.environ,
         **dict(role.env),
         "HEADWAY_JOB": job.id,
         "HEADWAY_ROLE": role.name,
-        "HEADWAY_INDEX": str(seat.index),
-        "HEADWAY_ATTEMPT": str(seat.attempt),
+        "HEADWAY_INDEX": str(spec.index),
+        "HEADWAY_ATTEMPT": str(spec.attempt),
         "HEADWAY_PORT": str(port),
-        "HEADWAY_HOSTS": json.dumps(seat.hosts),
-        "HEADWAY_REPLICAS": json.dumps(seat.counts),
-        "HEADWAY_CHECKPOINT": str(seat.checkpoint),
-        "HEADWAY_PROGRESS": seat.progress,
+        "HEADWAY_HOSTS": json.dumps(spec.hosts),
+        "HEADWAY_REPLICAS": json.dumps(spec.counts),
+        "HEADWAY_CHECKPOINT": str(spec.checkpoint),
+        "HEADWAY_PROGRESS": spec.progress,
     }
 
 

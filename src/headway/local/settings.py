@@ -1,0 +1,36 @@
+"""Where a run on this machine keeps its files, and its time limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headway.core.gang import GRACE_SECONDS, RestartLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTimeouts:
+    """Seconds after which a step of a decision is given up."""
+
+    start: float = 60.0
+    """For a replica to come up."""
+    speak: float = 5.0
+    """For a replica to say that it can save; some scripts say so only when their model is built."""
+    save: float = 30.0
+    """For all replicas that can save to answer a request to save."""
+    stop: float = 20.0
+    """For a replica that was told to stop; then it is killed."""
+    grace: float = GRACE_SECONDS
+    """For the other replicas to end once the job has succeeded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    folder: Path
+    """Holds the checkpoints and the output of the jobs."""
+    began: float
+    """Seconds since 1970 at which the run's clock showed zero; a run that goes on after a restart keeps it."""
+    timeouts: LocalTimeouts = field(default_factory=LocalTimeouts)
+    cgroups: bool = True
+    """Use control groups where this user may; without them cpu is limited by affinity, memory not at all."""
+    restart_limits: RestartLimits = field(default_factory=RestartLimits)
