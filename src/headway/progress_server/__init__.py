@@ -1,6 +1,6 @@
-"""The other end of `headway.progress`: hears training scripts, and asks them to save. Used by the live clusters."""
+"""The other end of `headway.progress`: receives what training scripts report and asks them to save."""
 
-from headway.progress_server.events import Connected, Disconnected, Done, Event, Reported, Saved, SaveFailed
+from headway.progress_server.messages import Connected, Disconnected, Done, Event, Reported, Saved, SaveFailed
 from headway.progress_server.server import ListenError, ProgressServer
 
 __all__ = [

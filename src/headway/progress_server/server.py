@@ -1,8 +1,8 @@
 """A small server in a thread of its own: one line of JSON per message, both ways.
 
-Bounded on every side. A line longer than 64 KiB ends the connection. A replica that floods is read at most 100
-messages a second and feels back-pressure in its own socket; nobody else is slowed. Of several reports that wait to be
-polled only the newest of each replica is kept.
+Every side is bounded. A line longer than 64 KiB ends the connection. At most 100 messages a second are read from a
+connection; a replica that sends more fills its own socket, and the others are not slowed. Of several reports that wait
+to be polled, only the newest of each replica is kept.
 """
 
 from __future__ import annotations
@@ -20,8 +20,17 @@ from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.progress_server.events import Connected, Disconnected, Event, Reported
-from headway.progress_server.words import Nonsense, greeting, parse, speaker_of, understand
+from headway.progress_server.messages import (
+    Connected,
+    Disconnected,
+    Event,
+    MessageError,
+    Reported,
+    Sender,
+    event_of,
+    hello_event,
+    parse,
+)
 
 LONGEST_LINE = 64 * 1024
 MESSAGES_PER_SECOND = 100
@@ -29,35 +38,38 @@ MOST_CONNECTIONS = 10_000
 
 
 class ListenError(UserError):
-    """The address cannot be listened on."""
+    """The server cannot listen at this address."""
 
 
 @dataclass(slots=True, eq=False)
-class _Caller:
-    link: socket.socket
-    who: Connected | None = None
-    heard: bytes = b""
-    to_say: bytes = b""
+class _Connection:
+    sock: socket.socket
+    replica: Connected | None = None
+    """Its first message; None until that has come."""
+    received: bytes = b""
+    """What was read and is not yet a whole line, or waits because too many messages came."""
+    outgoing: bytes = b""
     second: float = 0.0
+    """When the current second began, in which `messages` are counted."""
     messages: int = 0
-    nonsense: int = 0
     paused: bool = False
+    """Nothing is read until the current second is over."""
 
 
 @dataclass(slots=True)
-class _Inbox:
-    """What waits to be polled."""
+class _EventQueue:
+    """Events that wait to be polled."""
 
     events: list[Event] = field(default_factory=list)
-    reports: dict[tuple[object, ...], Reported] = field(default_factory=dict)
+    reports: dict[Sender, Reported] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, event: Event) -> None:
         with self.lock:
             if isinstance(event, Reported):
-                self.reports[speaker_of(event)] = event
-            else:
-                waiting = self.reports.pop(speaker_of(event), None)
+                self.reports[event.sender] = event
+            else:  # after the report that the replica sent before it
+                waiting = self.reports.pop(event.sender, None)
                 self.events.extend([event] if waiting is None else [waiting, event])
 
     def drain(self) -> list[Event]:
@@ -68,65 +80,68 @@ class _Inbox:
 
 
 class ProgressServer:
-    """`address` is `unix:/path` or `tcp:host:port`; port 0 takes any. `wake` is called from the server's thread."""
+    """Listens at `unix:/path` or `tcp:host:port`; port 0 takes any free one.
+
+    `wake` is called from the server's thread after each event.
+    """
 
     def __init__(self, address: str, wake: Callable[[], None] = lambda: None) -> None:
         self._server = _listen(address)
         self.address = _actual(address, self._server)
         self._wake = wake
-        self._inbox = _Inbox()
-        self._callers: dict[int, _Caller] = {}
+        self._events = _EventQueue()
+        self._connections: dict[int, _Connection] = {}
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
-        self._bell, self._rope = socket.socketpair()
-        self._bell.setblocking(False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
         self._selector.register(self._server, selectors.EVENT_READ, "server")
-        self._selector.register(self._bell, selectors.EVENT_READ, "bell")
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, "wake")
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="headway-listen", daemon=True)
         self._thread.start()
 
     def poll(self) -> list[Event]:
-        """Everything heard since the last poll; of each replica's reports the newest."""
-        return self._inbox.drain()
+        """The events since the last poll; of each replica's reports only the newest."""
+        return self._events.drain()
 
     def connected(self, job: JobId) -> list[Connected]:
+        """The replicas of the job that are connected now."""
         with self._lock:
-            return [c.who for c in self._callers.values() if c.who is not None and c.who.job == job]
+            replicas = [connection.replica for connection in self._connections.values()]
+        return [replica for replica in replicas if replica is not None and replica.job == job]
 
-    def save(self, job: JobId, request: int) -> int:
-        """Asks every connected replica of the job that can save; returns how many were asked."""
-        return self._tell(job, {"save": request}, lambda who: who.can_save)
+    def save(self, job: JobId, request: int) -> None:
+        """Ask every connected replica of the job that can save to do so."""
+        self._send(job, {"save": request}, lambda replica: replica.can_save)
 
     def resize(self, job: JobId, replicas: Mapping[str, int], cpu: Mapping[str, float]) -> None:
-        """Tells every connected replica of the job its size; cpu in cores by role."""
-        for role in {who.role for who in self.connected(job)}:
+        """Tell every connected replica of the job its new size; `cpu` is in cores by role."""
+        for role in {replica.role for replica in self.connected(job)}:
             size = {"resize": {"replicas": dict(replicas), "cpu": cpu.get(role)}}
-            self._tell(job, size, lambda who, role=role: who.role == role)  # type: ignore[misc]
+            self._send(job, size, lambda replica, role=role: replica.role == role)  # type: ignore[misc]
 
     def close(self) -> None:
         self._closing = True
-        self._ring()
+        self._wake_thread()
         self._thread.join(timeout=5)
         if self.address.startswith("unix:"):
             Path(self.address.removeprefix("unix:")).unlink(missing_ok=True)
 
-    # ── speaking ────────────────────────────────────────────────────────────────────────────────────────
+    # ── sending ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, job: JobId, message: dict[str, Any], wanted: Callable[[Connected], bool]) -> int:
+    def _send(self, job: JobId, message: dict[str, Any], wanted: Callable[[Connected], bool]) -> None:
         line = json.dumps(message).encode() + b"\n"
-        told = 0
         with self._lock:
-            for caller in self._callers.values():
-                if caller.who is not None and caller.who.job == job and wanted(caller.who):
-                    caller.to_say += line
-                    told += 1
-        self._ring()
-        return told
+            for connection in self._connections.values():
+                replica = connection.replica
+                if replica is not None and replica.job == job and wanted(replica):
+                    connection.outgoing += line
+        self._wake_thread()
 
-    def _ring(self) -> None:
+    def _wake_thread(self) -> None:
         with contextlib.suppress(OSError):
-            self._rope.send(b"!")
+            self._wake_writer.send(b"!")
 
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,112 +150,111 @@ class ProgressServer:
             for key, events in self._selector.select(timeout=0.5):
                 if key.data == "server":
                     self._accept()
-                elif key.data == "bell":
+                elif key.data == "wake":
                     with contextlib.suppress(OSError):
-                        self._bell.recv(4096)
+                        self._wake_reader.recv(4096)
                 else:
-                    self._attend(key.data, events)
-            self._regulate()
-        for caller in list(self._callers.values()):
-            self._drop(caller)
-        for end in (self._server, self._bell, self._rope):
+                    self._transfer(key.data, events)
+            self._update_watches()
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        for end in (self._server, self._wake_reader, self._wake_writer):
             end.close()
         self._selector.close()
 
     def _accept(self) -> None:
         try:
-            link, _ = self._server.accept()
+            sock, _ = self._server.accept()
         except OSError:
             return
-        if len(self._callers) >= MOST_CONNECTIONS:
-            link.close()
+        if len(self._connections) >= MOST_CONNECTIONS:
+            sock.close()
             return
-        link.setblocking(False)
-        caller = _Caller(link)
+        sock.setblocking(False)
+        connection = _Connection(sock)
         with self._lock:
-            self._callers[link.fileno()] = caller
-        self._selector.register(link, selectors.EVENT_READ, caller)
+            self._connections[sock.fileno()] = connection
+        self._selector.register(sock, selectors.EVENT_READ, connection)
 
-    def _attend(self, caller: _Caller, events: int) -> None:
+    def _transfer(self, connection: _Connection, events: int) -> None:
         try:
-            if events & selectors.EVENT_WRITE and caller.to_say:
+            if events & selectors.EVENT_WRITE and connection.outgoing:
                 with self._lock:
-                    sent = caller.link.send(caller.to_say)
-                    caller.to_say = caller.to_say[sent:]
+                    sent = connection.sock.send(connection.outgoing)
+                    connection.outgoing = connection.outgoing[sent:]
             if events & selectors.EVENT_READ:
-                data = caller.link.recv(LONGEST_LINE)
+                data = connection.sock.recv(LONGEST_LINE)
                 if not data:
-                    self._drop(caller)
+                    self._drop(connection)
                     return
-                caller.heard += data
-                self._hear(caller)
+                connection.received += data
+                self._read_lines(connection)
         except BlockingIOError:
             return
         except OSError:
-            self._drop(caller)
+            self._drop(connection)
 
-    def _hear(self, caller: _Caller) -> None:
+    def _read_lines(self, connection: _Connection) -> None:
         now = time.monotonic()
-        if now - caller.second >= 1.0:
-            caller.second, caller.messages = now, 0
-        while b"\n" in caller.heard and caller.messages < MESSAGES_PER_SECOND:
-            line, caller.heard = caller.heard.split(b"\n", 1)
-            caller.messages += 1
-            self._line(caller, line)
-        if b"\n" not in caller.heard and len(caller.heard) > LONGEST_LINE:
-            self._drop(caller)
-        caller.paused = caller.messages >= MESSAGES_PER_SECOND
+        if now - connection.second >= 1.0:
+            connection.second, connection.messages = now, 0
+        while b"\n" in connection.received and connection.messages < MESSAGES_PER_SECOND:
+            line, connection.received = connection.received.split(b"\n", 1)
+            connection.messages += 1
+            self._handle(connection, line)
+        if b"\n" not in connection.received and len(connection.received) > LONGEST_LINE:
+            self._drop(connection)
+        connection.paused = connection.messages >= MESSAGES_PER_SECOND
 
-    def _line(self, caller: _Caller, line: bytes) -> None:
+    def _handle(self, connection: _Connection, line: bytes) -> None:
         try:
             message = parse(line)
-            if caller.who is None:
-                caller.who = greeting(message)
-                event: Event | None = caller.who
+            if connection.replica is None:
+                connection.replica = hello_event(message)
+                event: Event | None = connection.replica
             else:
-                event = understand(message, caller.who)
-        except Nonsense:
-            caller.nonsense += 1
+                event = event_of(message, connection.replica)
+        except MessageError:
             return
         if event is not None:
-            self._inbox.put(event)
+            self._events.put(event)
             self._wake()
 
-    def _regulate(self) -> None:
-        """Listens to whom there is time for, speaks to whom there is something to say."""
+    def _update_watches(self) -> None:
+        """Read again from connections whose pause is over; watch those for writing that have something to send."""
         now = time.monotonic()
-        for caller in list(self._callers.values()):
-            if caller.paused and now - caller.second >= 1.0:
-                caller.paused = False
-                self._hear(caller)
-            if caller.link.fileno() < 0:
+        for connection in list(self._connections.values()):
+            if connection.paused and now - connection.second >= 1.0:
+                connection.paused = False
+                self._read_lines(connection)
+            if connection.sock.fileno() < 0:
                 continue
-            wanted = selectors.EVENT_READ if not caller.paused else 0
-            if caller.to_say:
+            wanted = selectors.EVENT_READ if not connection.paused else 0
+            if connection.outgoing:
                 wanted |= selectors.EVENT_WRITE
-            self._watch(caller, wanted)
+            self._watch(connection, wanted)
 
-    def _watch(self, caller: _Caller, wanted: int) -> None:
-        key = self._selector.get_map().get(caller.link.fileno())
+    def _watch(self, connection: _Connection, wanted: int) -> None:
+        key = self._selector.get_map().get(connection.sock.fileno())
         if key is None:
             if wanted:
-                self._selector.register(caller.link, wanted, caller)
+                self._selector.register(connection.sock, wanted, connection)
         elif not wanted:
-            self._selector.unregister(caller.link)
+            self._selector.unregister(connection.sock)
         elif key.events != wanted:
-            self._selector.modify(caller.link, wanted, caller)
+            self._selector.modify(connection.sock, wanted, connection)
 
-    def _drop(self, caller: _Caller) -> None:
-        number = caller.link.fileno()
+    def _drop(self, connection: _Connection) -> None:
+        number = connection.sock.fileno()
         if number < 0:
             return
         with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(caller.link)
+            self._selector.unregister(connection.sock)
         with self._lock:
-            self._callers.pop(number, None)
-        caller.link.close()
-        if caller.who is not None:
-            self._inbox.put(Disconnected(*speaker_of(caller.who)))
+            self._connections.pop(number, None)
+        connection.sock.close()
+        if connection.replica is not None:
+            self._events.put(Disconnected(*connection.replica.sender))
             self._wake()
 
 

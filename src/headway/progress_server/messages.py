@@ -1,0 +1,158 @@
+"""What training scripts send: the events, and how a line of JSON becomes one. A bad line never reaches a policy.
+
+Example: `{"step": 3, "loss": 0.5}` becomes Reported. A step that is NaN, negative or larger than 10**15 makes the
+message invalid, and it is ignored. A loss of NaN makes a report without a loss. Steps that go backwards are accepted
+here: the cluster, which knows the attempt, ignores them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.core.job import JobId, Target
+
+LARGEST_STEP = 10**15
+MOST_VALUES = 64
+
+Sender = tuple[JobId, str, int, int]
+"""Job, role, index and attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEvent:
+    """Which replica sent it. An event of an earlier attempt is out of date."""
+
+    job: JobId
+    role: str
+    index: int
+    attempt: int
+
+    @property
+    def sender(self) -> Sender:
+        return self.job, self.role, self.index, self.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(ReplicaEvent):
+    can_save: bool
+    total_steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported(ReplicaEvent):
+    step: int
+    loss: float | None
+    total_steps: int | None
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Other metrics by name; finite numbers only."""
+
+    def metric(self, target: Target | None) -> float | None:
+        """The metric of the job's target, if this report has it."""
+        if target is None:
+            return None
+        return self.values.get(target.metric, self.loss if target.metric == "loss" else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(ReplicaEvent):
+    request: int | None
+    """The request that this answers; None for a checkpoint that the script made by itself."""
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFailed(ReplicaEvent):
+    request: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done(ReplicaEvent):
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected(ReplicaEvent):
+    """The connection ended, for any reason."""
+
+
+Event = Connected | Reported | Saved | SaveFailed | Done | Disconnected
+
+
+# ── from a line to an event ─────────────────────────────────────────────────────────────────────────────────
+
+
+class MessageError(Exception):
+    """A line that is not a valid message."""
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise MessageError("not JSON") from error
+    if not isinstance(message, dict):
+        raise MessageError("not an object")
+    return message
+
+
+def hello_event(message: dict[str, Any]) -> Connected:
+    """The first line of a connection: it says which replica this is."""
+    job, role = message.get("job"), message.get("role")
+    if "hello" not in message or not isinstance(job, str) or not isinstance(role, str):
+        raise MessageError("the first message must have the fields hello, job and role")
+    index, attempt = _whole(message.get("index", 0)), _whole(message.get("attempt", 0))
+    return Connected(JobId(job), role, index, attempt, bool(message.get("can_save")), _steps(message))
+
+
+def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
+    """The event of a later line; None for a message of an unknown kind."""
+    sender = replica.sender
+    if "saved" in message:
+        request = message["saved"]
+        return Saved(*sender, None if request is None else _whole(request), _whole(message.get("step", 0)))
+    if "save_failed" in message:
+        return SaveFailed(*sender, _whole(message["save_failed"]), str(message.get("why", ""))[:500])
+    if message.get("done"):
+        return Done(*sender, _whole(message.get("step", 0)))
+    if "step" in message:
+        values = _values(message.get("values"))
+        return Reported(*sender, _whole(message["step"]), _finite(message.get("loss")), replica.total_steps, values)
+    return None
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise MessageError(f"{value!r} is not a finite number")
+    if not 0 <= value <= LARGEST_STEP:
+        raise MessageError(f"{value!r} is not between 0 and {LARGEST_STEP}")
+    return int(value)
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _values(sent: Any) -> dict[str, float]:
+    """The first 64 named values; those that are not finite numbers are left out."""
+    if not isinstance(sent, dict):
+        return {}
+    found = ((name, _finite(value)) for name, value in list(sent.items())[:MOST_VALUES])
+    return {name: value for name, value in found if value is not None}
+
+
+def _steps(message: dict[str, Any]) -> int | None:
+    value = message.get("total_steps")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= LARGEST_STEP:
+        return None
+    return value
