@@ -1,12 +1,13 @@
-"""Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`."""
+"""Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`."""
 
 from __future__ import annotations
 
 import signal
 
 from headway.lab.testing import control_plane, lab, namespace
+from scheduling import installed, schedule
 
-__all__ = ["control_plane", "lab", "namespace"]
+__all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
 
-# Who runs the tests in the background may have SIGINT ignored, and processes of the tests would inherit that.
+# Tests that run in the background may have SIGINT ignored, and the processes that they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

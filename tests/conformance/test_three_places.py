@@ -1,4 +1,4 @@
-"""The same file in virtual time and on this machine. On Kubernetes: tests/kube."""
+"""The same jobs file in virtual time, on this machine and on Kubernetes: jobs start in the same order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+from scheduling import Schedule
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart.yaml"
@@ -33,8 +35,9 @@ jobs:
 
 
 def _starts(log: Path) -> list[str]:
+    """The names of the jobs in the order of their starts; on Kubernetes an id is namespace/name."""
     plans = [json.loads(line).get("plan", []) for line in log.read_text().splitlines()]
-    return [decision[1] for plan in plans for decision in plan if decision[0] == "start"]
+    return [decision[1].rpartition("/")[2] for plan in plans for decision in plan if decision[0] == "start"]
 
 
 @pytest.mark.timeout(200)
@@ -45,6 +48,39 @@ def test_jobs_start_in_the_same_order_in_virtual_time_and_here(headway, tmp_path
     headway("simulate", "jobs.yaml", "--policy", policy, "--log", "sim.log", "--estimates", "declared")
     headway("run", "jobs.yaml", "--policy", policy, "--json", "--estimates", "declared")
     assert _starts(tmp_path / "sim.log") == _starts(tmp_path / ".headway/jobs/run.log")
+
+
+def _leave_free(schedule: Schedule, node: str, cpu: int) -> None:
+    """A pod of another scheduler takes the cpu of a node, except for this much (in thousandths of a core)."""
+    api = schedule.lab.api
+    allocatable = api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
+    total = int(allocatable[:-1]) if allocatable.endswith("m") else int(allocatable) * 1000
+    pod = schedule.lab.pod_template()
+    request = {"requests": {"cpu": f"{total - cpu}m"}}
+    pod["spec"]["containers"][0] |= {"command": ["sleep", "600"], "resources": request}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{node}"}}
+    spec = {**pod["spec"], "nodeName": node, "terminationGracePeriodSeconds": 0}  # gone at once when the test is over
+    api.post(f"/api/v1/namespaces/{schedule.namespace}/pods", {**body, "spec": spec})
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(300)
+def test_jobs_start_in_the_same_order_in_virtual_time_and_on_kubernetes(headway, tmp_path, schedule):
+    """The nodes of the lab have as much cpu left as the file says of its nodes."""
+    folder = schedule.lab.shared / schedule.namespace
+    folder.mkdir()
+    for place in (tmp_path, folder):
+        (place / "count.py").write_text(COUNT)
+        (place / "jobs.yaml").write_text(ORDER)
+    for node in schedule.lab.node_names:
+        _leave_free(schedule, node, 300)
+    policy = ["--policy", "first-fit", "--estimates", "declared"]
+    schedule.start(*policy)
+    headway("simulate", "jobs.yaml", "--log", "sim.log", *policy)
+    here = ["--kubeconfig", str(schedule.lab.kubeconfig), "--namespace", schedule.namespace]
+    headway("submit", str(folder / "jobs.yaml"), "--directory", ".", "--wait", *here)
+    assert schedule.stop() == 0
+    assert _starts(schedule.log) == _starts(tmp_path / "sim.log")
 
 
 @pytest.mark.train

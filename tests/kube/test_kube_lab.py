@@ -6,11 +6,11 @@ import json
 import time
 
 import pytest
-from scheduling import HERE, TRAINING, run_headway
 
 from headway.lab.api import LabApiError
 from headway.record.lines import CycleLine
 from headway.record.log import read
+from scheduling import HERE, TRAINING, run_headway
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 

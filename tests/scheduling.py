@@ -1,21 +1,23 @@
-"""`headway schedule` as a process that can be killed, and what tests ask of it."""
+"""`headway schedule` on the lab, for one namespace of it, as a process that a test can kill."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 import yaml
 
 import headway
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "kube"
 SOURCE = Path(headway.__path__[0]).parent
 HEADWAY = [sys.executable, "-c", "from headway.cli import main; main()"]
 TRAINING = "/apis/headway.dev/v1alpha1/namespaces/{}/trainingjobs"
@@ -123,3 +125,21 @@ def run_headway(*arguments: str) -> subprocess.CompletedProcess:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+
+@pytest.fixture(scope="session")
+def installed(lab):
+    done = run_headway("schedule", "--install", "--kubeconfig", str(lab.kubeconfig))
+    assert done.returncode == 0, done.stderr
+    return lab
+
+
+@pytest.fixture
+def schedule(installed, namespace, tmp_path):
+    with socket.create_server(("", 0)) as probe:
+        port = probe.getsockname()[1]
+    schedule = Schedule(installed, namespace, tmp_path, port)
+    yield schedule
+    if schedule.process is not None and schedule.process.poll() is None:
+        schedule.kill()
+    installed.api.delete(TRAINING.format(namespace))
