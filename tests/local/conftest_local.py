@@ -1,4 +1,4 @@
-"""A training script that is quick to start, and a cluster to run it on. Real training is in tests/conformance."""
+"""A training script that starts quickly, and a cluster to run it on. Real training is in tests/conformance."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_local_job(name: str, scripts: Path, *command: str, cpu: int = 200, memory:
 
 
 class Run:
-    """A run on this machine that a test watches."""
+    """A run on this machine; it keeps the snapshots, notes and plans for the test."""
 
     def __init__(self, folder: Path, jobs: list[Job], timeouts: LocalTimeouts | None = None) -> None:
         nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000), ("memory", 4096))) for n in ("left", "right")])

@@ -1,4 +1,4 @@
-"""Every decision on real processes, each seen to go on from its checkpoint."""
+"""Every kind of decision on real processes; a stopped or moved job goes on from its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(250)
 
 
 def _once(when, act):
-    """First-fit, and one decision of our own as soon as a condition holds."""
+    """First-fit, and once, when the condition holds, the decision that `act` makes."""
     done = []
 
     def policy(snapshot: Snapshot) -> Plan:
@@ -57,7 +57,7 @@ def test_a_job_trains_and_ends(scripts):
     assert steps[-1] == 20
 
 
-def test_a_job_that_stops_at_its_target_tells_how_far_it_is(scripts):
+def test_a_job_that_stops_at_its_target_reports_its_metric(scripts):
     script = """
 from headway import progress
 import math
@@ -129,7 +129,7 @@ def test_a_job_is_resized_while_it_trains(scripts):
 
 
 def _ps_job(scripts) -> Job:
-    """A chief that counts until it is done, and workers that come and go."""
+    """A chief that counts until it is done, and workers that are added and removed."""
     (scripts / "worker.py").write_text(
         "import time, sys\nfrom headway import progress\nprint('hosts', progress.hosts(), flush=True)\n"
         "with progress.track() as p:\n    while True:\n        time.sleep(0.1)\n        p.poll()\n"
@@ -209,7 +209,7 @@ def test_a_job_that_refuses_is_not_asked_without_a_pause(scripts, save):
         draft = Draft(snapshot)
         for row in snapshot.jobs.running():
             draft.stop(int(row), Because.PREEMPTED)
-            draft.wake(snapshot.now + 0.05)  # whatever else happens: it is asked for again and again
+            draft.wake(snapshot.now + 0.05)  # asks again and again
         return draft.plan() if draft.decided_rows() else first_fit(snapshot)
 
     run = Run(scripts, [a_local_job("a", scripts, "no.py")], LocalTimeouts(speak=0.2, save=30, stop=30, start=90)).go(

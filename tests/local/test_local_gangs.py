@@ -1,4 +1,4 @@
-"""The gang rule on real processes, by the table of cases; and that a crash loop ends though each attempt reports."""
+"""The table of gang cases on real processes; and a crash loop ends even if each attempt reports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from conftest_local import Run, a_local_job
 
 from gang_cases import CASES, GRACE, MEMORY, NODE, Case
+from headway.core.gang import success_roles
 from headway.core.job import Job, JobId
 from headway.core.states import State
 from headway.local.limits import ControlGroups, ReplicaLimits
@@ -51,15 +52,9 @@ def _job(case: Case, name: str, folder) -> Job:
     command = (sys.executable, "member.py", json.dumps(exits), json.dumps(case.every_attempt))
     memory = (("memory", 100),) if any(exit_.code == MEMORY for exit_ in case.exits) else ()
     roles = tuple(replace(role, command=command, after=(), request=(*role.request, *memory)) for role in case.roles)
-    if not case.success.roles:  # without `after` all start at once; what it says of success stays
-        case = replace(case, success=replace(case.success, roles=_deciding(case)))
+    if not case.success.roles:  # here all roles start at once, without `after`; the roles that decide success stay
+        case = replace(case, success=replace(case.success, roles=success_roles(case.job)))
     return replace(case.job, id=JobId(name), roles=roles, success=case.success, directory=str(folder))
-
-
-def _deciding(case: Case) -> tuple[str, ...]:
-    from headway.core.gang import success_roles
-
-    return success_roles(case.job)
 
 
 def test_the_table_of_cases_on_real_processes(scripts):
@@ -96,7 +91,7 @@ def test_the_table_of_cases_on_real_processes(scripts):
             assert end - running[0] >= case.not_before - 0.5, case.name
 
 
-def test_a_crash_loop_ends_though_every_attempt_reports(scripts):
+def test_a_crash_loop_ends_even_if_every_attempt_reports(scripts):
     (scripts / "loop.py").write_text(
         "import os, time\nfrom headway import progress\n"
         "with progress.track(total_steps=100) as p:\n    p.report(1, loss=1.0)\n    time.sleep(0.5)\n"

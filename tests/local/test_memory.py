@@ -1,4 +1,4 @@
-"""Memory: a replica has what its job names, and is ended where it takes more; a job that names none may take any."""
+"""Memory limits: a replica that uses more than its job requests is killed; without a request there is no limit."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_replica_that_takes_more_than_its_memory_is_killed_and_the_note_says_s
 
 @pytest.mark.usefixtures("permitted")
 def test_what_a_replica_starts_counts_with_it(take):
-    """The kernel may kill the child alone; what its parent then says is not the reason."""
+    """The kernel may kill only the child. The exit code of its parent is then not the reason."""
     (take / "parent.py").write_text(
         "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, 'take.py', '300']) and 3)\n"
     )
@@ -71,7 +71,7 @@ def test_what_a_replica_starts_counts_with_it(take):
 
 
 class Once:
-    """Resizes the job once, when it has reported, and lets it go on when that is done or was refused."""
+    """Resizes the job once, after its first report. The script goes on when the resize is done or was refused."""
 
     def __init__(self, folder: Path, memory: int) -> None:
         self.folder, self.memory, self.asked = folder, memory, False
@@ -106,7 +106,7 @@ def test_a_resize_of_a_job_that_names_no_memory_limits_none(take):
 
 
 def test_limits_in_both_versions(tmp_path):
-    """As the kernel's files have it: version 2 in one folder, version 1 in one for each controller."""
+    """The files of the kernel: cgroup version 2 has one folder, version 1 has one for each controller."""
     for name in ("memory.max", "memory.swap.max", "memory.oom.group"):
         (tmp_path / name).write_text("max")
     (tmp_path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")

@@ -1,4 +1,4 @@
-"""kill -9 of `headway run` in the middle, and a second start that goes on where it was."""
+"""`headway run` is killed by kill -9, and a second start goes on where the first was."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_second_start_goes_on_where_the_first_was_killed(folder):
     assert json.loads(replayed.stdout)["differences"] == []
 
 
-def test_ctrl_c_leaves_nothing_and_can_be_gone_on_with(folder):
+def test_ctrl_c_leaves_no_process_and_the_run_can_go_on(folder):
     first = subprocess.Popen(_command(folder), cwd=folder, stdout=subprocess.PIPE, text=True)
     _wait_for(folder / ".headway/jobs/checkpoints/long/count", "")
     below = descendants(first.pid)

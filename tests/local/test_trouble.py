@@ -1,4 +1,4 @@
-"""Scripts that behave badly: each bounded, and the other jobs go on."""
+"""Scripts that misbehave: the harm of each is bounded, and the other jobs go on."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_limits_by_affinity_where_cgroups_are_not_permitted(scripts):
 
 
 def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
-    """kill -9 leaves no orphan: the shim ends whatever it holds."""
+    """kill -9 leaves no orphan: the shim ends all processes of its replica."""
     (scripts / "run.py").write_text(
         "import sys\nsys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\n"
         "from conftest_local import Run, a_local_job\nfrom headway.policies.fifo import first_fit\n"
@@ -180,7 +180,7 @@ def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
 
 
 def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_away(scripts):
-    """A killed process ends thread by thread: the shim hears of it while its parent is still listed."""
+    """A killed process ends thread by thread: the shim gets its signal while its parent is still listed."""
     (scripts / "deaf.py").write_text(
         "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "open(sys.argv[1], 'w').close()\ntime.sleep(600)\n"
@@ -207,7 +207,7 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
     below = descendants(half.pid)
     assert len(below) == 2
     (scripts / "go").touch()
-    deadline = time.monotonic() + 60  # the other thread lives longer, and so does the grace that Headway would give
+    deadline = time.monotonic() + 60  # the other thread and the grace time last longer
     while any(_alive(pid) for pid in below):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -1,1 +1,1 @@
-"""This machine as a cluster: real training processes on logical nodes, with cpu limits. No other machine needed."""
+"""This machine as a cluster: real training processes on logical nodes, with limits of cpu and memory."""

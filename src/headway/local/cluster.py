@@ -20,7 +20,7 @@ from headway.core.board import Board
 from headway.core.gang import Life, ask_again_at
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
-from headway.core.plan import Action, Because, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.plan import Action, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, TRAINING, State
 from headway.local.flights import FlightSteps, Landing, Pilot
@@ -37,6 +37,8 @@ SAMPLE_SECONDS = 1.0
 
 
 class LocalCluster:
+    """The cluster that `headway run` drives; close it at the end, also after an error."""
+
     def __init__(self, nodes: Nodes, jobs: Sequence[Job], settings: LocalSettings) -> None:
         self.board = Board(nodes)
         self._offset = time.time() - settings.began - time.monotonic()
@@ -56,7 +58,7 @@ class LocalCluster:
         self._wake_at = math.inf
         self._happened = False  # since the last snapshot, something that may need a decision
         self._sampled = -math.inf
-        self._has_new_samples = False
+        self._reported = False  # since the last snapshot, a step
 
     def now(self) -> float:
         """Seconds on the run's clock. It never goes back, even if the wall clock is set back."""
@@ -71,11 +73,8 @@ class LocalCluster:
             self._watch_processes()
             self._advance_flights()
             now = self.now()
-            if (
-                self._happened
-                or now >= self._wake_at
-                or (self._has_new_samples and now - self._sampled >= SAMPLE_SECONDS)
-            ):
+            due = now >= self._wake_at or (self._reported and now - self._sampled >= SAMPLE_SECONDS)
+            if self._happened or due:
                 return self._snapshot(now)
             if not self._arrivals and not self.board.unfinished:
                 return None
@@ -120,7 +119,7 @@ class LocalCluster:
             self._measure_cpu(now)
         if now >= self._wake_at:
             self._wake_at = math.inf
-        self._happened = self._has_new_samples = False
+        self._happened = self._reported = False
         return self.board.snapshot(now)
 
     def _measure_cpu(self, now: float) -> None:
@@ -154,7 +153,7 @@ class LocalCluster:
                 gang.total_steps = total or gang.total_steps
                 metric = event.metric(gang.job.target)
                 self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps, metric))
-                self._has_new_samples = True
+                self._reported = True
             case Saved(request=request):
                 gang.saves = gang.saves.answered((event.role, event.index), request)
                 row = self.board.row(gang.job.id)
@@ -197,6 +196,7 @@ class LocalCluster:
                 self._land(row, self._gangs[job_id], ended.value)
 
     def _land(self, row: int, gang: Gang, landing: Landing) -> None:
+        """The job's flight has ended: record its state, and what it refused."""
         if gang.broken is not None:
             landing, gang.broken = self._pilot.after_break(gang, gang.broken), None
         if landing.refused:
@@ -257,19 +257,12 @@ class LocalCluster:
         self._gangs[gang.job.id] = gang
         return gang
 
-    def cancel(self, job_id: JobId) -> None:
-        """Stop a running job that its user withdrew, without asking the policy."""
-        row = self.board.row(job_id)
-        if row is not None and self.board.state(row) is State.RUNNING:
-            self._begin(Stop(job_id, Because.CANCELLED))
-
     # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _wake_up(self) -> None:
-        try:
+        """Called by the thread of the progress server: end the wait. A pipe that is full wakes as well."""
+        with contextlib.suppress(OSError):
             os.write(self._wake_writer, b"!")
-        except OSError:
-            return
 
     def _wait(self, now: float) -> None:
         until = min(self._wake_at, self._arrivals[0].submit if self._arrivals else math.inf)

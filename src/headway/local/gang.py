@@ -27,7 +27,7 @@ from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected
 
 UP_SECONDS = 3.0
-"""A replica that does not report counts as up when it has lived this long."""
+"""A replica that does not connect counts as up after this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,12 @@ class RunContext:
 
     control_groups: ControlGroups
     cores: list[tuple[int, ...]]
-    """By node."""
+    """The cores of each node, by the number of the node."""
     kinds: tuple[str, ...]
+    """The kinds of resources, in the order of a placement's vectors."""
     folder: Path
     progress: str
+    """The address of the progress server."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,17 +58,17 @@ class Gang:
     total_steps: int | None = None
     losses: Losses = Losses()
     refusals: int = 0
-    """Starts that were refused in a row."""
+    """The number of refused starts in a row."""
     start_at: float = -math.inf
-    """When it may be started again after a refused start."""
+    """After a refused start: the earliest time of the next one."""
     saves: SaveRound = SaveRound()
     savers: set[ReplicaKey] = field(default_factory=set)
-    """Replicas that said in this attempt that they can save."""
+    """The replicas that said in this attempt that they can save."""
     declined: int = 0
-    """How often in a row something was asked of it while it ran, in vain."""
+    """The number of changes in a row that the job refused while it ran."""
     declined_at: float = 0.0
     broken: Verdict | None = None
-    """Why the gang did not come up, where a replica ended while it started."""
+    """The verdict on a gang that did not come up because a replica ended."""
 
     @property
     def checkpoint(self) -> Path:
@@ -81,7 +83,7 @@ class Gang:
     def launch(
         self, role: int, nodes: tuple[int, ...], limits: ReplicaLimits, counts: dict[str, int], now: float
     ) -> list[LocalReplica]:
-        """Starts replicas of one role; they are told where the roles are that were started before."""
+        """Start replicas of one role. They are told the addresses of the replicas that were started before."""
         name = self.job.roles[role].name
         taken = {replica.index for replica in self.of(role)}
         started = []
@@ -118,13 +120,13 @@ class Gang:
         return f"{self.job.roles[replica.role].name}-{replica.index}"
 
     def limits_of(self, placement: Placement, role: int) -> ReplicaLimits:
-        """What one replica of this role is given; no memory limit, not even by a resize, where its job names none."""
+        """The limits of one replica of this role. Without a memory request there is no limit, even after a resize."""
         given = dict(zip(self.context.kinds, placement.vector(self.shape, role).tolist(), strict=True))
         named = dict(self.job.roles[role].request)
         return ReplicaLimits(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
 
     def verdict(self, now: float, grace: float, *, starting: bool = False) -> Verdict:
-        """What the gang rule says of its processes."""
+        """The verdict of the gang rule on its processes."""
         members = [self._member(replica, now) for replica in self.replicas if not replica.leaving]
         return judge(self.job, self.counts(), members, now, starting=starting, grace=grace)
 
@@ -140,7 +142,7 @@ class Gang:
         return Member(role, replica.index, phase_of_exit(code), replica.ended_at, why)
 
     def accept_step(self, step: int) -> bool:
-        """Whether it is news; a step that goes backwards within an attempt is none."""
+        """Take over a reported step. False, and ignored, if it goes backwards within the attempt."""
         if step < self.step:
             return False
         self.step, self.furthest = step, max(step, self.furthest)
@@ -163,7 +165,7 @@ class Gang:
         return all(replica.up for replica in replicas)
 
     def leftover(self, role: int, nodes: tuple[int, ...]) -> list[LocalReplica]:
-        """The replicas of a role that a new set of nodes has no place for: the latest on each node first."""
+        """The replicas of a role that a new set of nodes has no room for: the last started on each node."""
         room = Counter(nodes)
         extra = []
         for replica in self.of(role):
@@ -177,7 +179,7 @@ class Gang:
         return [replica for replica in self.replicas if replica.poll() is None]
 
     def used_cores(self, now: float) -> float | None:
-        """Cores used since last asked, over all replicas; None where nobody counts."""
+        """The cores used since the last call, over all replicas; None if they cannot be measured."""
         total, known = 0.0, False
         for replica in self.alive():
             seconds = replica.group.cpu_seconds()

@@ -1,4 +1,7 @@
-"""Limits for one replica and all it starts: by cgroup where this user may; else of cpu alone, by affinity to cores."""
+"""Limits of cpu and memory for a replica and all processes that it starts.
+
+They are set by control group where this user may make one. Otherwise cpu alone is limited, by affinity to cores.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD_MICROSECONDS = 20_000
-"""Short, so that a replica with half a core is slowed evenly and not in bursts that disturb its reports."""
+"""Short, so that a replica with half a core is slowed evenly. Long bursts would disturb its reports."""
 _ROOT = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLimits:
-    """What one replica is given."""
+    """What one replica and all its processes may use."""
 
     cpu: int
     """Thousandths of a core."""
     memory: int = 0
-    """MiB; 0 is as much as there is."""
+    """MiB; 0 means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """The folders of one replica's control group; none where limits are by affinity."""
+    """The folders of one replica's control group; none if cpu is limited by affinity."""
 
     folders: tuple[Path, ...]
     unified: bool
     memory: Path | None = None
-    """The folder that limits memory; none where that is not asked for or not permitted."""
+    """The folder that limits memory; None if no limit is asked for or none is permitted."""
 
     @property
     def join(self) -> list[str]:
-        """Files into which a process writes itself to be limited."""
+        """The files into which a process writes its id to join the group."""
         return [str(folder / "cgroup.procs") for folder in self._all]
 
     @property
@@ -44,7 +47,7 @@ class ControlGroup:
         return self.folders if self.memory is None or self.memory in self.folders else (*self.folders, self.memory)
 
     def limit(self, limits: ReplicaLimits) -> None:
-        """At most so much from now on."""
+        """Set the limits; they hold from now on."""
         if self.memory is not None and limits.memory > 0:
             _limit_memory(self.memory, limits.memory << 20, unified=self.unified)
         if not self.folders or limits.cpu <= 0:
@@ -57,20 +60,20 @@ class ControlGroup:
             (self.folders[0] / "cpu.cfs_quota_us").write_text(str(quota))
 
     def held_memory(self) -> int:
-        """MiB that the kernel cannot take back without ending somebody; 0 where nobody counts."""
+        """MiB that the kernel cannot reclaim without killing a process; 0 if it is not measured."""
         names = ("anon", "shmem") if self.unified else ("total_rss", "total_shmem")
         found = {} if self.memory is None else _numbers(self.memory / "memory.stat")
         return sum(found.get(name, 0) for name in names) >> 20
 
     def killed_for_memory(self) -> bool:
-        """Whether the kernel ended something inside because it used more than it may."""
+        """Whether the kernel killed a process of the group because the group used too much memory."""
         if self.memory is None:
             return False
-        told = _numbers(self.memory / ("memory.events" if self.unified else "memory.oom_control"))
-        return told.get("oom_kill", 0) > 0
+        events = _numbers(self.memory / ("memory.events" if self.unified else "memory.oom_control"))
+        return events.get("oom_kill", 0) > 0
 
     def cpu_seconds(self) -> float | None:
-        """Cpu time used so far by everything inside."""
+        """The cpu time that all processes of the group have used; None if it is not measured."""
         try:
             if self.unified:
                 first = (self.folders[0] / "cpu.stat").read_text().split("\n", 1)[0]
@@ -82,7 +85,7 @@ class ControlGroup:
         return None
 
     def remove(self) -> None:
-        """Ends whatever is still inside and takes the group away."""
+        """Kill the processes that are left in the group, and remove it."""
         for folder in self._all:
             for _ in range(50):
                 with contextlib.suppress(OSError):
@@ -96,7 +99,7 @@ class ControlGroup:
 
 
 class ControlGroups:
-    """Groups for the replicas of one run, below one folder of their own that an earlier, killed run may have left."""
+    """The control groups of one run, below one folder. An earlier run that was killed may have left some there."""
 
     def __init__(self, name: str, *, cgroups: bool = True) -> None:
         self._name = f"headway-{name}"
@@ -117,7 +120,7 @@ class ControlGroups:
         return group
 
     def _memory(self, replica: str) -> Path | None:
-        """The folder that limits a replica's memory; in version 1 it is made for those that name some."""
+        """The folder that limits a replica's memory. In cgroup version 1 only replicas with a memory limit have one."""
         if not self._parents:
             return None
         folder = self._parents[0] / replica if self._unified else _ROOT / "memory" / self._name / replica
@@ -131,7 +134,7 @@ class ControlGroups:
         return (*self._parents, memory) if self._parents and not self._unified and memory.is_dir() else self._parents
 
     def sweep(self) -> None:
-        """Whatever an earlier run left inside is ended."""
+        """Kill all processes that an earlier run left in these groups."""
         for parent in self._roots:
             for folder in [path for path in parent.iterdir() if path.is_dir()]:
                 ControlGroup((folder,), self._unified).remove()
@@ -144,15 +147,15 @@ class ControlGroups:
 
 
 def _limit_memory(folder: Path, limit: int, *, unified: bool) -> None:
-    """Memory with swap, so that whoever uses too much is ended and does not crawl."""
+    """Limit memory and swap together: a replica that uses too much is killed and does not slow down in swap."""
     if unified:
         texts = {"memory.oom.group": "1", "memory.swap.max": "0", "memory.max": str(limit)}
     else:
         texts = {name: str(limit) for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")}
         if limit > _number(folder / "memory.limit_in_bytes"):
-            texts = dict(reversed(texts.items()))  # the latter is never below the former
+            texts = dict(reversed(texts.items()))  # the kernel refuses a limit with swap that is below the one without
     for name, text in texts.items():
-        # kernels may lack all but one, and that one stays as it is if too much is used
+        # a kernel may lack some of these files, and refuses a memory limit below what is in use
         with contextlib.suppress(OSError):
             if (folder / name).exists():
                 (folder / name).write_text(text)
@@ -166,7 +169,7 @@ def _number(path: Path) -> int:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """A file with a name and a number in each line."""
+    """Read a file that has a name and a number in each line."""
     try:
         return {name: int(number) for name, number in (line.split() for line in path.read_text().splitlines())}
     except (OSError, ValueError):
@@ -174,7 +177,7 @@ def _numbers(path: Path) -> dict[str, int]:
 
 
 def _parents(name: str) -> tuple[Path, ...]:
-    """Our folder in the cpu controller (and in the one that counts cpu time), or nothing where we may not."""
+    """Our folders in the cpu controller and in the one that counts cpu time; empty if this user may not make them."""
     if (_ROOT / "cgroup.controllers").exists():
         return _unified_parent(name)
     cpu, count = _ROOT / "cpu", _ROOT / "cpuacct"

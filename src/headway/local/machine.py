@@ -1,4 +1,4 @@
-"""What this machine has, and the logical nodes that it is divided into."""
+"""The capacity of this machine, and the logical nodes that share it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, MEMORY, show
 
 LEFT_ALONE_MIB = 512
-"""Memory that is not given to jobs."""
+"""Memory that jobs do not get."""
 
 
 def this_machine() -> Node:
@@ -27,19 +27,19 @@ def this_machine() -> Node:
 
 
 def check_nodes(where: str, nodes: Sequence[Node]) -> None:
-    """Logical nodes may not promise more than the machine has."""
+    """Refuse logical nodes that together have more than the machine."""
     machine = dict(this_machine().capacity)
     for kind in {kind for node in nodes for kind, _ in node.capacity}:
         total = sum(dict(node.capacity).get(kind, 0) for node in nodes)
         if total > machine.get(kind, 0):
             raise UserError(
-                f"{where}: field nodes: they have {show(kind, total)} in all, and this machine has "
+                f"{where}: field nodes: all together have {show(kind, total)}, but this machine has "
                 f"{show(kind, machine.get(kind, 0))}; give smaller nodes with --cluster"
             )
 
 
 def check_jobs(where: str, jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
-    """A request that no node can ever hold is a mistake to tell at once, not a job to wait for ever."""
+    """Refuse a request that is larger than every node: the job would wait for ever."""
     for job in jobs:
         for role in job.roles:
             for kind, amount in role.request:
@@ -47,12 +47,12 @@ def check_jobs(where: str, jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
                 if amount > largest and role.least:
                     raise UserError(
                         f"{where}: job {job.id!r}, role {role.name!r}: field {kind}: asks for {show(kind, amount)}, "
-                        f"and the largest node of this machine has {show(kind, largest)}"
+                        f"but the largest node has {show(kind, largest)}; ask for less, or give a larger node"
                     )
 
 
 def cores_of(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
-    """Cores for each logical node: of its own where there are enough, shared by all where not."""
+    """The cores of each logical node: its own if there are enough, otherwise all nodes share all cores."""
     cores = sorted(os.sched_getaffinity(0))
     wanted = [max(1, math.ceil(dict(node.capacity).get(CPU, 1000) / 1000)) for node in nodes]
     if sum(wanted) > len(cores):

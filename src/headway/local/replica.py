@@ -17,7 +17,7 @@ from headway.core.job import Job, Role
 from headway.local.limits import ControlGroup, ReplicaLimits
 
 TERMINATION_GRACE_SECONDS = 10.0
-"""How long a replica may take to end after it was told to; documented in docs/local.md."""
+"""How long a replica may take to end after SIGTERM, before it is killed; documented in docs/local.md."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,14 +32,14 @@ class LocalReplica:
     launched: float
     up: bool = False
     leaving: bool = False
-    """It was told to go; how it ends is of no interest."""
+    """It was told to stop; its exit code does not matter."""
     exit_code: int | None = None
     ended_at: float = 0.0
-    """On the run's clock, when its end was first seen."""
+    """When its end was first seen, on the run's clock."""
     over_memory: bool = False
-    """It, or something it started, was killed because together they used more memory than its limit."""
+    """The kernel killed it, or a process that it started, because together they used too much memory."""
     measured: tuple[float, float] = field(default=(0.0, 0.0))
-    """When its cpu time was last read, and what it was."""
+    """The time of the last cpu measurement, and the cpu seconds then."""
 
     def tell_to_stop(self) -> None:
         self.leaving = True
@@ -62,7 +62,7 @@ class LocalReplica:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Everything a replica is started with that does not follow from the job."""
+    """What a replica is started with, besides its job."""
 
     role: int
     index: int
@@ -96,7 +96,7 @@ def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
 
 
 def environment(job: Job, role: Role, spec: LaunchSpec, port: int) -> dict[str, str]:
-    """The contract with training scripts; docs/progress.md tells it to their authors."""
+    """The variables that a training script may rely on; docs/progress.md lists them."""
     return {
         **os.environ,
         **dict(role.env),
@@ -113,13 +113,13 @@ def environment(job: Job, role: Role, spec: LaunchSpec, port: int) -> dict[str, 
 
 
 def resolve(command: tuple[str, ...]) -> list[str]:
-    """`python` means the Python that runs Headway, so that a jobs file works in every environment."""
+    """Replace `python` by the Python that runs Headway, so that a jobs file works in every environment."""
     first = sys.executable if command[0] in ("python", "python3") else command[0]
     return [first, *command[1:]]
 
 
 def missing_program(job: Job, role: Role) -> str:
-    """What the command names and is not there; empty where all is."""
+    """The program or script of the command that does not exist; empty if all exist."""
     first = resolve(role.command)[0]
     if "/" in first:
         found = (Path(job.directory) / first).exists()

@@ -1,7 +1,7 @@
-"""Stands between Headway and one replica, so that nothing the replica starts can be left behind.
+"""The parent process of one replica: it makes sure that no process of the replica is left behind.
 
-It adopts every descendant that loses its parent. When the replica ends, whatever it left is ended too; when Headway
-dies, even by kill -9, all of it dies at once. Standard library only, so that it starts in a few milliseconds.
+It adopts every descendant that loses its parent. When the replica ends, it ends all descendants that are left. When
+Headway dies, even by kill -9, it kills them all at once. Standard library only, so that it starts in milliseconds.
 
     python -m headway.local.shim '{"command": [...], "directory": ..., "env": {...}, "output": ..., "join": [...]}'
 """
@@ -21,7 +21,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 LEAVE_SECONDS = 2.0
-"""What a replica left behind is asked to go, and after this long is made to."""
+"""Processes that a replica left behind get SIGTERM, and after this time SIGKILL."""
 
 
 def main() -> None:
@@ -65,19 +65,19 @@ class Shim:
             os._exit(127)
 
     def asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """Headway wants the replica to end; or Headway is gone, and then it ends at once."""
+        """On SIGTERM: end the replica within its grace time, or at once if Headway itself is gone."""
         orphaned = _gone(self.headway)
         if self.stop_by is None or orphaned:
             self.stop_by = time.monotonic() + (0.0 if orphaned else self.grace)
         _signal_all(signal.SIGKILL if orphaned else signal.SIGTERM)
 
     def wait(self) -> int:
-        """Until the replica and all it started are gone. Returns the replica's exit code, as a shell has it."""
+        """Wait until the replica and all its descendants have ended; return its exit code (128 + N for signal N)."""
         code: int | None = None
         left_at = 0.0
         while True:
-            code, nobody_left = self._reap(code)
-            if nobody_left:
+            code, all_ended = self._reap(code)
+            if all_ended:
                 return 0 if code is None else code
             now = time.monotonic()
             if code is not None:
@@ -104,7 +104,7 @@ class Shim:
 
 
 def _gone(headway: int) -> bool:
-    """Its main thread, which started us, may end a moment before its others: it is our parent still, and a zombie."""
+    """Whether Headway has ended. If its main thread ends before the others, it is still our parent, but a zombie."""
     if os.getppid() != headway:
         return True
     try:
@@ -114,7 +114,7 @@ def _gone(headway: int) -> bool:
 
 
 def _clear_away(spec: dict[str, Any]) -> None:
-    """Nobody else is left to remove the control group, or the run's, once the last shim has gone."""
+    """Remove the replica's control group and, after the last shim, the run's: Headway can no longer do it."""
     for path in spec.get("join", []):
         group = os.path.dirname(path)  # noqa: PTH120
         for folder in (group, os.path.dirname(group)):  # noqa: PTH120
@@ -125,7 +125,7 @@ def _clear_away(spec: dict[str, Any]) -> None:
 def _become(spec: dict[str, Any]) -> None:
     os.setsid()
     for path in spec.get("join", []):
-        with open(path, "w") as file:  # noqa: PTH123  pathlib is not worth its import here
+        with open(path, "w") as file:  # noqa: PTH123  importing pathlib takes too long here
             file.write("0")
     if spec.get("cores"):
         with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def _become(spec: dict[str, Any]) -> None:
 
 
 def _signal_all(number: int) -> None:
-    """Every descendant: adopted ones are our children too, so walking down from ourselves finds all."""
+    """Signal every descendant. Adopted processes are our children, so a walk down from here finds all."""
     for pid in descendants(os.getpid()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -162,10 +162,10 @@ def descendants(root: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """What the kernel tells of a process: its state, its parent, and more."""
+    """The fields of /proc/PID/stat after the name: state, parent, and more."""
     with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        told = file.read()
-    return told[told.rindex(b")") + 2 :].split()
+        text = file.read()
+    return text[text.rindex(b")") + 2 :].split()
 
 
 if __name__ == "__main__":
