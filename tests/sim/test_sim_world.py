@@ -11,7 +11,7 @@ from headway.compare.scenario import described_world
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Layout
-from headway.sim.faults import NO_FAULTS, Outage, ReplicaExit
+from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.measured import load_profiles
 from headway.sim.speed import Speed
 from headway.workload.simulate_fields import ExitFields, FaultFields, OutageFields, SimulateFields, SpeedFields

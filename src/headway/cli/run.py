@@ -64,7 +64,7 @@ def run(
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
     setup = LocalSettings(folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups)
-    here = _gone_on(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
+    here = _continued(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
     writer = LogWriter(folder / "run.log", head, durable=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
