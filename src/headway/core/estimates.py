@@ -170,7 +170,7 @@ class Estimates:
     @property
     def beliefs(self) -> Beliefs:
         if self._beliefs is None:
-            assert self._source is not None, "no estimates were asked for: choose --estimates"
+            assert self._source is not None, "there are no estimates: choose a book with --estimates"
             self._beliefs = self._source()
         return self._beliefs
 
@@ -216,7 +216,7 @@ class Estimates:
         Ask after the cycle's log line was written: the log keeps the beliefs of cycles in which they were asked for.
         """
         if self._source is None:
-            return Estimate(np.nan, np.nan, Basis.NOTHING, "no estimates are made: choose --estimates")
+            return Estimate(np.nan, np.nan, Basis.NOTHING, "there are no estimates: choose a book with --estimates")
         beliefs, basis = self.beliefs, self.basis(row)
         burnt = now - beliefs.at.item(row) if beliefs.burning[row] else 0.0
         left = beliefs.left.item(row) - burnt
@@ -228,7 +228,7 @@ class Estimates:
         asked = (row, counts)
         known = self.asked_speeds.get(asked)
         if known is None:
-            assert self._speed is not None, "no estimates were asked for: choose --estimates"
+            assert self._speed is not None, "there are no estimates: choose a book with --estimates"
             known = self.asked_speeds[asked] = float(self._speed(row, counts))
         return known
 

@@ -1,4 +1,4 @@
-"""How good predictions are: error of remaining time by the share of the job that is done."""
+"""How good predictions are: the error of remaining time, by the share of the job that is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.estimates.fit.target import known_length
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 WORST = 10.0
-"""An error that is larger, or no answer at all, counts as this."""
+"""A larger error, or no answer, counts as this."""
 MOST_SHAPES_PER_MODEL = 6
 
 Points = Sequence[tuple[float, float]]
@@ -27,7 +27,7 @@ class Way:
 
     model: str
     like: str
-    """Runs with equal words here are repeats of the same run."""
+    """Runs with the same value here are repeats of the same run."""
     points: tuple[tuple[float, float], ...]
     """Seconds (or steps) and value; the last is where the target was reached."""
     target: float
@@ -39,13 +39,13 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Of several predictions at one share of the job."""
+    """The errors of several predictions at one share of the job."""
 
     count: int
     median: float
     p90: float
     none: int = 0
-    """Jobs of which nothing could be said yet; they are not in the other numbers."""
+    """Jobs without a prediction yet; they are not in the other numbers."""
 
 
 def error_of(predicted: float | None, true: float) -> float:
@@ -62,7 +62,7 @@ def summary(errors: Sequence[float], none: int = 0) -> Error:
 
 
 def by_line(points: Points, target: float) -> float | None:
-    """Plain extrapolation: a line from the first value to the newest, on to the target."""
+    """Linear extrapolation: from the first value through the newest to the target."""
     (first_at, first), (at, value) = points[0], points[-1]
     slope = (value - first) / (at - first_at) if at > first_at else 0.0
     left = (target - value) / slope if slope else math.inf
@@ -72,7 +72,7 @@ def by_line(points: Points, target: float) -> float | None:
 def by_shapes(
     points: Points, target: float, now: float, library: FloatArray, known: tuple[float, float] | None = None
 ) -> float | None:
-    """What is left after the time that has passed, which is more than the newest point's."""
+    """Time left at `now`, which is later than the newest point."""
     found = shapes.length(points, target, library, known, now)
     if found is None:
         return None if known is None or known[0] <= now else known[0] - now
@@ -80,7 +80,7 @@ def by_shapes(
 
 
 def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
-    """The shapes of finished jobs, a few of each model but the one left out, beside the plain ones."""
+    """Shapes of finished jobs, a few of each model except the one left out, and the plain shapes."""
     by_model: dict[str, list[FloatArray]] = {}
     for way in ways:
         if way.model != without:
@@ -97,20 +97,20 @@ def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """By share of the job done, in the order of SHARES: for each of WAYS the error of remaining time."""
+    """By share of the job done, in the order of SHARES: the error of remaining time for each of WAYS."""
 
     shares: tuple[tuple[Error, ...], ...]
     models: dict[str, tuple[float, ...]]
-    """By model held out: the median error of ours at each share; not a number where nothing could be said yet."""
+    """By model held out: our median error at each share; NaN where there was no prediction yet."""
     jobs: int
 
 
 WAYS = ("headway", "like jobs", "linear")
-"""Ours with the model held out; ours where repeats of the same run are known; a line."""
+"""Headway with the model held out; Headway where repeats of the same run are known; a line."""
 
 
 def evaluate_targets(ways: Sequence[Way], per_model: int, told: Callable[[float], None] = lambda _: None) -> Targets:
-    """A few jobs of every model, evenly chosen."""
+    """Evaluates a few jobs of every model, evenly chosen."""
     by_model: dict[str, list[Way]] = {}
     for way in ways:
         by_model.setdefault(way.model, []).append(way)
@@ -141,7 +141,7 @@ def evaluate_targets(ways: Sequence[Way], per_model: int, told: Callable[[float]
 def _answers(
     way: Way, share: float, library: FloatArray, everything: FloatArray, known: tuple[float, float] | None
 ) -> tuple[float | None, ...]:
-    """Errors by method; None where it has nothing to go by yet."""
+    """Errors by method; None where a method has no data yet."""
     now = share * way.length
     points = [point for point in way.points if point[0] <= now]
     true = way.length - now

@@ -1,8 +1,8 @@
-"""The book that believes progress: fitted speeds, growth, like jobs' history, and doubt where reports are odd.
+"""The book that believes progress: fitted speeds, growth, the history of like jobs, and doubt where reports are odd.
 
-Time left is steps left times seconds per step where the job is now, or at the asked-for size while it waits. A job that
-gives no total is taken to end when its loss no longer falls. Before a job has reported, the user is believed, then like
-jobs. A job whose reports are silent or odd is treated as if it did not report, and `why` says so.
+Time left is steps left times seconds per step: where the job is now, or at the requested size while it waits. A job
+that reports no total is expected to end when its loss no longer falls. Before a job has reported, the book believes the
+user, then like jobs. A job whose reports stopped or are odd is treated as if it did not report; the basis says so.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import declared_beliefs
 
 CURVE_SPREAD = 0.6
-"""When a loss stops falling is known no better than this."""
+"""Spread of a prediction of when a loss stops falling."""
 MOST_SPREAD = 2.0
-"""Close to a target, or beyond where it was expected, nothing is known of what is left."""
+"""Max spread: close to a target, or past where it was expected, what is left is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """One job's row."""
+    """What one job's own reports say of the time left."""
 
     basis: Basis
     left: float = math.nan
@@ -48,6 +48,8 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class ProgressBook:
+    """Pure: folding a snapshot makes another book. `tracks` has the jobs that have reported and are not over."""
+
     tracks: Mapping[JobId, Track] = field(default_factory=dict)
     history: History = History()
     cache: BeliefCache = field(default_factory=lambda: BeliefCache([]), compare=False, repr=False)
@@ -85,7 +87,7 @@ class ProgressBook:
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _extended(self, track: Track | None, sample: Sample, snapshot: Snapshot) -> Track | None:
-        """A job that was down since its last report begins a new line, even where it was before."""
+        """The track with one more report. A job that was down since its last report starts a new measurement."""
         row = snapshot.jobs.row_of.get(sample.job)
         placement = None if row is None else snapshot.placements.get(row)
         if row is None or placement is None:
@@ -140,7 +142,7 @@ class ProgressBook:
         beliefs.basis[told_now] = int(Basis.HISTORY)
 
     def _row(self, snapshot: Snapshot, row: int) -> BeliefRow:
-        """What the job's own reports tell."""
+        """What the job's own reports say."""
         jobs = snapshot.jobs
         job = jobs.job(row)
         track = self.tracks.get(job.id)
@@ -167,7 +169,7 @@ class ProgressBook:
         return f"{BASES[basis]} (last: {step}, {now - track.at:.0f} s ago)"
 
     def _shown(self, snapshot: Snapshot, job: Job, track: Track, *, training: bool) -> Belief | None:
-        """What is left by the job's own reports."""
+        """Time left by the job's own reports; None where they do not tell."""
         guess = track.guess() if training else None
         if guess is None:
             asked = asked_setting(job, snapshot.nodes)
@@ -235,7 +237,7 @@ def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatA
 
 
 def _to_target(way: Length, step: int, total: int | None, guess: Guess, at: float) -> Belief:
-    """What is left to the target, or to the last step where that comes before."""
+    """Time left to the target, or to the last step if that comes first."""
     end = min(way.median, total or math.inf)
     left = max(0.0, end - step)
     spread = way.spread * end / left if left > 0 else MOST_SPREAD

@@ -1,7 +1,7 @@
-"""Loss against steps: several families, the best by forecasting what was held back, and what it says of the future.
+"""Loss against steps: four families of curves. The family that best predicts the last third is taken.
 
 Each family is floor + drop · shape(steps) with a drop that is not negative and one number inside the shape, which is
-searched on a grid while floor and drop are solved for: fits never fail to converge, and cost the same each time.
+searched on a grid, while floor and drop are solved for. So a fit never fails to converge and always costs the same.
 
     inverse      1 / (1 + u/q)              power   (1 + u/u1)^-q
     exponential  exp(-u/q)                  log     -log(1 + u/q)
@@ -52,12 +52,14 @@ FAMILIES: dict[str, tuple[Shape, FloatArray]] = {
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
+    """A fitted curve: loss by step."""
+
     family: str
     floor: float
     drop: float
     inner: float
     scale: float
-    """Steps of one unit."""
+    """Steps per unit of the shape's argument."""
     first: float
 
     def loss(self, step: float) -> float:
@@ -84,7 +86,7 @@ class LossCurve:
 
 
 def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> tuple[tuple[float, float], ...]:
-    """At most so many points: neighbours are averaged in pairs, the newest few stay as they are."""
+    """At most `most` points: neighbours are averaged in pairs, the newest quarter stays as it is."""
     if len(points) <= most:
         return tuple(points)
     keep = most // 4
@@ -94,7 +96,7 @@ def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> t
 
 
 def fit(points: Sequence[tuple[float, float]]) -> LossCurve | None:
-    """The family that best foretells the last third from what came before, fitted to all. None below four points."""
+    """The family that best predicts the last third from the rest, fitted to all points. None below four points."""
     if len(points) < LEAST_POINTS:
         return None
     steps, losses = (np.array(column, float) for column in zip(*points, strict=True))

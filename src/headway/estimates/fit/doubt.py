@@ -1,7 +1,7 @@
-"""Which reports are believed. Each odd one is a strike; three withdraw belief, and a row of clean ones restores it.
+"""Which reports are believed. Each odd report is a strike: three end belief, and a series of clean reports restores it.
 
-What a script says of itself may be wrong by a bug, a clock, or on purpose: a job that seems nearly done is served
-first by many policies. A job in doubt is treated as one that does not report at all.
+A script's reports may be wrong because of a bug, a clock, or on purpose: many policies serve a job first that seems
+nearly done. A job in doubt is treated as a job that does not report.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from headway.core.snapshot import Sample
 from headway.estimates.fit.pace import Pace
 
 STRIKES = 3.0
-"""Belief is withdrawn."""
+"""Belief ends at this many strikes."""
 FORGIVEN = 1.0
-"""Belief is restored below this."""
+"""Belief is restored below this many strikes."""
 CLEAN = 0.9
-"""A clean report leaves so much of the strikes."""
+"""A clean report multiplies the strikes by this."""
 CLOCK_SECONDS = 5.0
-"""Clocks may differ by this much."""
+"""Clocks may differ by this."""
 OUT_OF_PROPORTION = 20.0
-"""A job that was once measured does not become so many times faster from one report to the next."""
+"""A measured job does not become this many times faster from one report to the next."""
 MOST_STEPS = 1 << 53
-"""Beyond this a step is no number that anything could count to."""
+"""No counter of steps goes beyond this."""
 PATIENCE_SECONDS = 180.0
 PATIENCE_REPORTS = 10.0
 PATIENCE_UNKNOWN_SECONDS = 600.0
@@ -34,9 +34,9 @@ PATIENCE_UNKNOWN_SECONDS = 600.0
 class Doubt:
     strikes: float = 0.0
     basis: Basis | None = None
-    """Why belief is withdrawn; None while it is not."""
+    """Why the job is not believed; None while it is believed."""
     last: Basis | None = None
-    """What the last strike was for."""
+    """The reason of the last strike."""
 
     def strike(self, why: Basis) -> Doubt:
         strikes = min(2.0 * STRIKES, self.strikes + 1.0)
@@ -55,7 +55,7 @@ TRUST = Doubt()
 
 
 def impossible(sample: Sample, last_at: float, now: float) -> Basis | None:
-    """Reports that are not to be looked at any further."""
+    """Why a report must be ignored; None where it is possible."""
     if not math.isfinite(sample.at) or sample.at > now + CLOCK_SECONDS or sample.at < last_at - CLOCK_SECONDS:
         return Basis.CLOCK
     if sample.step < 0:
@@ -64,7 +64,7 @@ def impossible(sample: Sample, last_at: float, now: float) -> Basis | None:
 
 
 def odd(sample: Sample, step: int, total: int | None, pace: Pace) -> Basis | None:
-    """Reports that are taken, but count against the job. `step` and `total` are those reported before."""
+    """Why a report is odd: it is used, but counts as a strike. `step` and `total` are those reported before."""
     if sample.step < step:
         return Basis.BACKWARDS
     if sample.total_steps is not None and (sample.total_steps <= 0 or (total and sample.total_steps != total)):
@@ -80,5 +80,5 @@ def odd(sample: Sample, step: int, total: int | None, pace: Pace) -> Basis | Non
 
 
 def patience(pace: Pace) -> float:
-    """Seconds without a report after which a training job is silent."""
+    """Seconds without a report after which a training job counts as silent."""
     return max(PATIENCE_SECONDS, PATIENCE_REPORTS * pace.gap) if pace.gap > 0 else PATIENCE_UNKNOWN_SECONDS

@@ -1,8 +1,8 @@
-"""How long will a job train that has not run yet? From what like jobs took.
+"""How long will a job train that has not run yet? By how long like jobs took.
 
-`Durations` keeps a running histogram for each kind of job, from the most alike (user, queue, model, size) to all jobs,
-and answers with quantiles of the most alike kind that has enough. It is robust: one job of a month among a hundred of
-an hour moves nothing.
+`Durations` keeps a running histogram for each kind of job, from the most alike (user, queue, model, size) to all jobs.
+The most alike kind with enough jobs answers. This is robust: one job of a month among a hundred of an hour changes
+nothing.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from headway.core.job import Job
 from headway.core.node import FloatArray
 
 ENOUGH = 5
-"""Jobs of a kind before it is asked."""
+"""A kind answers from this many jobs on."""
 BINS_PER_OCTAVE = 4
 BINS = 26 * BINS_PER_OCTAVE
 """From one second to two years."""
 MEMORY = 200.0
-"""Jobs of a kind after which an old one weighs a third."""
+"""After this many further jobs of its kind, an old job weighs a third."""
 LEAST_LEFT = 0.1
-"""A job that has trained so long trains at least this share of it on."""
+"""A job is expected to train on for at least this share of what it has trained."""
 
 Kind = tuple[object, ...]
 
 
 def kinds(job: Job) -> tuple[Kind, ...]:
-    """From the most alike to all; names are passed over where a job has none."""
+    """The kinds of a job, from the most alike to all; a name that the job does not have is left out."""
     size = job.replicas.bit_length()
     found: list[Kind] = []
     if job.user and job.model:
@@ -48,23 +48,23 @@ def kinds(job: Job) -> tuple[Kind, ...]:
 
 
 def place_of(seconds: float) -> int:
-    """The bin."""
+    """The bin of a duration."""
     return min(BINS - 1, max(0, int(BINS_PER_OCTAVE * math.log2(max(1.0, seconds)))))
 
 
 def place_of_all(seconds: FloatArray) -> npt.NDArray[np.int64]:
-    """The bins of many."""
+    """The bins of many durations."""
     return np.minimum(BINS - 1, (BINS_PER_OCTAVE * np.log2(np.maximum(1.0, seconds))).astype(np.int64))
 
 
 def edge_of(place: int) -> float:
-    """Where a bin begins; 0 for the time before the first."""
+    """Where a bin begins; 0 for the time before the first bin."""
     return float(2.0 ** (place / BINS_PER_OCTAVE)) if place >= 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts by logarithm of seconds, newer jobs weighing more."""
+    """Counts by logarithm of seconds; newer jobs weigh more."""
 
     count: int = 0
     weights: Mapping[int, float] = field(default_factory=dict)
@@ -77,15 +77,15 @@ class Histogram:
         return Histogram(self.count + 1, weights)
 
     def beyond(self, seconds: float) -> Histogram:
-        """Of the jobs that took at least so long. Where none did, as long again is as likely as not."""
+        """Only the jobs that took at least this long. Where none did, a job is expected to take as long again."""
         first = place_of(seconds) if seconds >= 1.0 else 0
         kept = {place: weight for place, weight in self.weights.items() if place >= first}
         return Histogram(self.count, kept or {min(BINS - 1, first + BINS_PER_OCTAVE): 1.0})
 
     def left(self, attained: float) -> tuple[float, float]:
-        """Median seconds left of a job that has trained so long, and their spread as a share (from the quartiles).
+        """Median seconds left of a job that has trained this long, and their spread as a share (from the quartiles).
 
-        Changes only where `attained` passes from one bin into the next; within a bin the seconds burn down.
+        They change only where `attained` enters the next bin; inside a bin the seconds burn down.
         """
         since = edge_of(place_of(attained)) if attained >= 1.0 else 0.0
         rest = self.beyond(since) if since else self
@@ -93,7 +93,7 @@ class Histogram:
         return middle, max(0.1, math.log(high / max(low, 1e-9)) / 1.35)
 
     def quantile(self, share: float) -> float:
-        """Seconds, by interpolation inside the bin."""
+        """Seconds, interpolated inside the bin."""
         wanted, seen = share * sum(self.weights.values()), 0.0
         for place, weight in sorted(self.weights.items()):
             if seen + weight >= wanted:
@@ -104,6 +104,8 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
+    """How long finished jobs trained, by kind."""
+
     histograms: Mapping[Kind, Histogram] = field(default_factory=dict)
 
     def add(self, job: Job, seconds: float) -> Durations:
@@ -113,7 +115,7 @@ class Durations:
         return Durations(changed)
 
     def most_alike(self, job: Job) -> Histogram | None:
-        """Of the most alike kind that has enough jobs."""
+        """The histogram of the most alike kind that has enough jobs; None where no kind has."""
         for kind in kinds(job):
             histogram = self.histograms.get(kind)
             if histogram is not None and histogram.count >= ENOUGH:

@@ -1,8 +1,8 @@
-"""How fast a model still improves, beside how fast it once did: progressing, watching or converging.
+"""How fast a model still improves, compared with how fast it once did: progressing, watching or converging.
 
-Growth is improvement per second and per replica, as a share of the job's own maximum. Only a new best counts, so that
-a loss that swings wins nothing. Two slow intervals in a row make a job converging. The way back is harder than the way
-there: growth of twice the threshold first, then one more interval above it, so that noise about it changes nothing.
+Growth is improvement per second and replica, as a share of the job's own max. Only a new best loss counts, so a loss
+that swings gains nothing. Two slow intervals in a row make a job converging. The way back is harder: first growth of
+twice the threshold, then one more interval above it. So noise around the threshold changes nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from headway.core.estimates import Growth
 
 ALPHA = 0.1
-"""Below this share of its own best growth a job is slow."""
+"""A job is slow below this share of its own best growth."""
 BACK = 2.0
-"""Times the threshold before a converging job is looked at again."""
+"""A converging job is watched again from this many times the threshold on."""
 INTERVAL_SECONDS = 10.0
 INTERVAL_SHARE = 0.02
-"""An interval is at least this much of the time since the first report: growth slows, and noise does not."""
+"""Min length of an interval as a share of the time since the first report: growth slows down, noise does not."""
 
 
 def next_class(now: Growth, growth: float, alpha: float = ALPHA) -> Growth:
-    """One interval on."""
+    """The class after one more interval."""
     match now:
         case Growth.CONVERGING:
             return Growth.WATCHING if growth >= BACK * alpha else Growth.CONVERGING
@@ -34,7 +34,7 @@ def next_class(now: Growth, growth: float, alpha: float = ALPHA) -> Growth:
 
 @dataclass(frozen=True, slots=True)
 class Grower:
-    """What is remembered of one job's growth."""
+    """The growth of one job."""
 
     began: float
     interval: float
@@ -43,9 +43,9 @@ class Grower:
     total: float = 0.0
     count: int = 0
     best: float = math.inf
-    """Lowest mean loss of an interval so far."""
+    """The lowest mean loss of an interval so far."""
     most: float = 0.0
-    """Fastest growth so far."""
+    """The fastest growth so far."""
     kind: Growth = Growth.UNKNOWN
 
     @classmethod

@@ -1,7 +1,7 @@
 """What like jobs have shown: how their speed depends on size, how long a step takes, and how long they trained.
 
-Frozen; learning from a finished job makes another history. Bounded by the number of models and kinds of job, not by
-the number of jobs.
+Frozen: learning from a finished job makes another history. Its size is bounded by the number of models and kinds of
+job, not by the number of jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.estimates.fit.track import Prior, Track
 
 LEAST_JOBS = 2
 MEMORY = 20.0
-"""Jobs after which an old one weighs a third."""
+"""After this many further jobs, an old job weighs a third."""
 LEARNED_SPREAD = 0.07
 
 
@@ -52,18 +52,20 @@ class Kind:
     coefficients: Coefficients = ()
     weight: float = 0.0
     seconds: Mapping[int, Seconds] = field(default_factory=dict)
-    """By workers asked for."""
+    """By requested workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
+    """What finished jobs have taught."""
+
     kinds: Mapping[tuple[str, Form], Kind] = field(default_factory=dict)
     durations: Durations = Durations()
     targets: Mapping[tuple[str, Target], Reached] = field(default_factory=dict)
     """By model and target."""
 
     def reached(self, job: Job) -> Reached:
-        """What jobs of the same model with the same target took to it."""
+        """How many steps jobs of the same model took to the same target."""
         return NOBODY if job.target is None else self.targets.get((job.model, job.target), NOBODY)
 
     def kind(self, job: Job) -> Kind | None:
@@ -71,7 +73,7 @@ class History:
         return self.kinds.get((job.model, Form.of(job))) if job.model else None
 
     def prior(self, job: Job, asked: Setting) -> Prior:
-        """Where to start from: the model's history where there is one, Amdahl's law otherwise."""
+        """What to expect before measurements: the model's history where there is one, else Amdahl's law."""
         form = Form.of(job)
         kind = self.kinds.get((job.model, form)) if job.model else None
         if kind is None or not kind.weight:
@@ -86,13 +88,13 @@ class History:
         return kind is not None and kind.weight > 0
 
     def step(self, job: Job, asked: Setting) -> Guess | None:
-        """Seconds per step at the asked-for size, as like jobs took."""
+        """Seconds per step at the requested size, by like jobs."""
         kind = self.kinds.get((job.model, Form.of(job))) if job.model else None
         seconds = None if kind is None else kind.seconds.get(asked.layout.workers)
         return None if seconds is None else seconds.guess()
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
-        """A job has finished well."""
+        """The history after this job has finished."""
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         if track is None or not job.model or track.doubt.strikes:
             return History(self.kinds, durations, self.targets)
@@ -115,7 +117,7 @@ class History:
 
 
 def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:
-    """Coefficients are kept relative to a second per step at the size that the job asked for."""
+    """Coefficients are scaled so that a step takes one second at the requested size."""
     at_asked = sum(c * x for c, x in zip(found, terms(prior.form, asked), strict=True))
     if at_asked <= 0:
         return kind

@@ -1,4 +1,4 @@
-"""What is left of jobs by what like jobs took: one answer for a group of jobs, until something new is learned."""
+"""Time left by what like jobs took: one answer for a group of jobs, until something new is learned."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.speed import Setting, workers_per_node
 
 FEW = 12
-"""So few jobs are looked at one by one."""
+"""Up to this many jobs are answered one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """What is known of a kind of job before one of it has reported."""
+    """What is known of a group of jobs before they report."""
 
     lengths: tuple[float, float] | None
-    """Steps to the target and their spread, where jobs with the same target got there."""
+    """Steps to the target and their spread, where jobs have reached the same target."""
     step: Guess | None
-    """Seconds per step at the asked-for size."""
+    """Seconds per step at the requested size."""
     took: Histogram | None
-    """Training times of the most alike kind that has enough."""
+    """Training times of the most alike kind that has enough jobs."""
     memo: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -39,12 +39,12 @@ class Like:
         )
 
     def by_steps(self, steps: FloatArray) -> BoolArray:
-        """Which of the jobs are told by their steps: as many as the user said, not a number where he did not."""
+        """For which jobs steps tell the time left. `steps`: as the user said; NaN where the user did not."""
         known: BoolArray = ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
         return known if self.step is not None else np.zeros(len(steps), np.bool_)
 
     def new(self, steps: FloatArray) -> tuple[FloatArray, float | FloatArray] | None:
-        """Seconds and spread of jobs that have not trained yet; None where nothing is known."""
+        """Seconds left and spread of jobs that have not trained yet; None where nothing is known."""
         took = self._took(0.0) or (math.nan, math.nan)
         if self.step is None:
             return None if self.took is None else (np.full(len(steps), took[0]), took[1])
@@ -54,7 +54,7 @@ class Like:
         return np.where(known, wanted * self.step.seconds, took[0]), np.where(known, spread, took[1])
 
     def going(self, attained: FloatArray, since: FloatArray, trained: FloatArray) -> FloatArray | None:
-        """(3, jobs): seconds left, as of when, spread; of jobs that had trained so long at a moment, and by now."""
+        """(3, jobs): seconds left, as of when, and spread. A job had trained `attained` at `since`, now `trained`."""
         if self.took is None:
             return None
         found: FloatArray = np.empty((3, len(attained)))

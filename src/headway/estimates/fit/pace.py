@@ -1,8 +1,8 @@
 """How fast a job trains now: a line through its reports since its speed last changed, in constant time per report.
 
-Reports carry noise, and neighbours come and go. A report off the line by more than noise explains is a suspect. One is
-passed over; three in a row on the same side mean that the speed has changed, and the line begins anew with them, with
-what was known before as its prior. Older reports are forgotten slowly, so that drift is followed.
+Reports carry noise, and neighbours come and go. A report that is further off the line than noise explains is a suspect.
+A single suspect is ignored. Three in a row on the same side mean that the speed has changed: a new line begins with
+them, and the old speed is its prior. Older reports are forgotten slowly, so that the line follows a drift.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 from dataclasses import dataclass, replace
 
 MEMORY = 150.0
-"""Reports after which an old one weighs a third."""
+"""After this many further reports, an old report weighs a third."""
 SUSPECT = 4.0
-"""Standard deviations."""
+"""Standard deviations from which a report is a suspect."""
 SUSPECTS = 3
 CHANGED_SPREAD = 0.3
-"""How much a changed speed may differ from the one before, as a share."""
+"""How much a changed speed may differ from the speed before, as a share."""
 NOISE_STEPS = 0.5
 NOISE_SHARE = 0.02
-"""Least noise of one report: half a step, and so much of the steps between two reports."""
+"""Min noise of one report: half a step plus this share of the steps between two reports."""
 _KEEP = 1.0 - 1.0 / MEMORY
 
 
@@ -31,7 +31,7 @@ class Guess:
     spread: float
 
     def joined(self, other: Guess) -> Guess:
-        """Two guesses, each weighed by how sure it is."""
+        """The mean of two guesses, weighted by how sure each is."""
         one, two = 1.0 / self.spread**2, 1.0 / other.spread**2
         log = (one * math.log(self.seconds) + two * math.log(other.seconds)) / (one + two)
         return Guess(math.exp(log), 1.0 / math.sqrt(one + two))
@@ -51,7 +51,7 @@ class Pace:
     both: float = 0.0
     steps2: float = 0.0
     gap: float = 0.0
-    """Usual seconds between reports."""
+    """The usual number of seconds between reports."""
     began: float = 0.0
     last: float = 0.0
     prior: Guess | None = None
@@ -62,7 +62,7 @@ class Pace:
         return cls(at, step, began=at, last=at, prior=prior)
 
     def add(self, at: float, step: float) -> Pace:
-        """Times must not go back; the caller sees to that."""
+        """The line after one more report. The caller makes sure that times do not go back."""
         if self.count >= 4.0:
             off, noise = self._off(at, step)
             if abs(off) > SUSPECT * noise:
@@ -70,7 +70,7 @@ class Pace:
         return self.with_report(at, step)
 
     def guess(self) -> Guess | None:
-        """None before there is anything to go by."""
+        """Seconds per step; None before there is anything to measure."""
         line = self._line()
         if line is None:
             return self.prior
@@ -90,7 +90,7 @@ class Pace:
         )  # fmt: skip
 
     def _noise(self, slope: float) -> float:
-        """Standard deviation of one report about the line, never below what reports are expected to be off."""
+        """Standard deviation of one report from the line, never below the min noise."""
         least = NOISE_STEPS + NOISE_SHARE * slope * self.gap
         residual = max(0.0, self.steps2 - slope * self.both)
         return math.sqrt((residual + 3.0 * least * least) / max(1.0, self.count + 1.0))

@@ -1,9 +1,9 @@
-"""When will a job reach its target? By the shapes that training takes: those of other jobs, and plain ones.
+"""When will a job reach its target? By the shapes of training curves: those of other jobs, and plain ones.
 
-A shape is a curve from where training begins to the target, over the share of the way. A job that has shown some points
-is laid against every shape stretched to every total length, with the curve's end pinned to the target: which lengths
-explain the points, and how well? Before there is evidence the length is anybody's guess, so that as much again as was
-seen is as likely as not; what is known of like jobs sharpens that.
+A shape is a curve from the start of training to the target, over the share of the way. A job's points are compared with
+every shape stretched to every total length, where the end of the curve is the target. Result: how well each length
+explains the points. Without evidence a job is as likely to need more than its past time again as less. The lengths of
+like jobs make this more precise.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ GRID = 65
 LENGTHS = 64
 MOST_POINTS = 16
 LONGEST = 60.0
-"""A job is at most so many times longer than what was seen of it."""
+"""The whole job is at most this many times as long as its past."""
 NOISE = 0.05
-"""How far training strays from any shape, as a share of the way from the first value to the target."""
+"""How far training deviates from any shape, as a share of the way from the first value to the target."""
 TEMPER = 0.6
-"""Points of one job err together: so many of them count as that power of their number."""
+"""Errors of one job's points are correlated: n points count as n to this power."""
 OVERDUE = 0.99
-"""A job that outlives so many of its like is not like them."""
+"""A job that has lasted longer than this share of its like jobs is not like them."""
 LEAST_SHAPE_SPREAD = 0.5
-"""Shapes alone have been off by this much at best, on models held out."""
+"""Shapes alone were off by at least this much, on models held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Length:
 
     median: float
     low: float
-    """One in ten is shorter."""
+    """The 10th percentile; `high` is the 90th."""
     high: float
 
     @property
@@ -60,7 +60,7 @@ def plain_shapes() -> FloatArray:
 
 
 def shape_of(points: Sequence[tuple[float, float]], target: float) -> FloatArray | None:
-    """A finished job's way to its target as a shape; None where it has too few points to have one."""
+    """The shape of a finished job's way to its target; None where it has too few points."""
     if len(points) < 3:
         return None
     at, values = (np.array(column, float) for column in zip(*points, strict=True))
@@ -81,8 +81,9 @@ def length(
     known: tuple[float, float] | None = None,
     elapsed: float = 0.0,
 ) -> Length | None:
-    """How long the whole way to the target is. `known`: median length of like jobs, and its spread as a share.
-    `elapsed`: so far it has not been reached, whatever the points say.
+    """The length of the whole way to the target.
+
+    `known`: median length of like jobs, and its spread as a share. `elapsed`: the target was not reached until then.
     """
     if not points:
         return None
@@ -95,7 +96,7 @@ def length(
     now = max(elapsed, float(at[-1]))
     lengths = now * np.geomspace(1.0 + 1e-3, LONGEST, LENGTHS)
     likely = _likely(at, values - target, plain_shapes() if shapes is None else shapes, lengths)
-    # Seen at a random moment of its life, a job is as likely to have as much again before it as not.
+    # At a random moment of its life, a job is as likely to have more than its past before it as less.
     weight = np.exp(likely - likely.max()).sum(axis=0) / lengths
     summed = np.cumsum(weight) / weight.sum()
     found = Length(*(float(np.interp(share, summed, lengths)) for share in (0.5, 0.1, 0.9)))
@@ -103,7 +104,7 @@ def length(
 
 
 def _likely(at: FloatArray, away: FloatArray, shapes: FloatArray, lengths: FloatArray) -> FloatArray:
-    """(shapes, lengths): logarithm of how well each explains the distances to the target."""
+    """(shapes, lengths): log-likelihood of the distances to the target."""
     place = at[None, :] / lengths[:, None] * (GRID - 1)
     low = np.minimum(place.astype(np.intp), GRID - 2)
     part = place - low
@@ -117,7 +118,7 @@ def _likely(at: FloatArray, away: FloatArray, shapes: FloatArray, lengths: Float
 
 
 def _with_known(found: Length, known: tuple[float, float], now: float) -> Length:
-    """Like jobs know best while theirs is not overdue; what is left of their say is given that it is not done yet."""
+    """Combines with the lengths of like jobs, given that the job is not done yet; unless it is overdue by them."""
     middle, spread = math.log(known[0]), max(0.02, known[1])
     normal = NormalDist(middle, spread)
     done = normal.cdf(math.log(now))

@@ -1,15 +1,15 @@
-"""Seconds per step as a function of workers, parameter servers, cpu, accelerator and placement, fitted to what is seen.
+"""Seconds per step by workers, parameter servers, cpu, accelerator and placement, fitted to measurements.
 
-Every form is a sum of terms with coefficients that may not be negative, so that a fit is one non-negative least-squares
-problem on relative errors. A fit starts from a prior (the job type's history, or Amdahl's law), whose scale is that of
-the measurements, and leaves it as measurements at other sizes come in. With w workers and p parameter servers:
+Every form is a sum of terms with coefficients that may not be negative. So a fit is one non-negative least-squares
+problem on relative errors. It starts from a prior (the history of the model, or Amdahl's law), scaled to the
+measurements, and leaves the prior as measurements at other sizes come in. With w workers and p parameter servers:
 
     gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w        all-reduce
     sync    c0/w + c1/(w·cpu) + c2 + c3·w/p + c4·w + c5·p                       after Optimus
 
-Compute (c0) is that of the asked-for accelerator and shrinks on a faster one; c1 is the part that more cpu speeds up,
-as in Amdahl's law, with cpu relative to what was asked; c2 is what no replica divides, such as the exchange that grows
-with each further replica of a gang. Exchange inside a node costs half of that across nodes.
+c0 is compute on the requested accelerator; it shrinks on a faster one. c1 is the part that more cpu speeds up, as in
+Amdahl's law, with cpu relative to the request. c2 is what no replica divides, such as the exchange that grows with each
+further replica of a gang. Exchange inside a node costs half of exchange across nodes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
 PARALLEL_CPU = 0.97
 INSIDE = 0.5
 PRIOR_SPREAD = 0.3
-"""How far a term's share of a step may lie from the prior's before it surprises, as a share of the step."""
+"""How far a term's share of a step may be from the prior's, as a share of the step (standard deviation)."""
 MEASURED_SPREAD = 0.02
-"""Less than this no measurement is believed to be off: a form is never exact."""
+"""Min spread of a measurement: a form is never exact."""
 
 Coefficients = tuple[float, ...]
 
@@ -49,13 +49,13 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What of a job's configuration matters to its speed."""
+    """The part of a job's configuration that matters to its speed."""
 
     layout: Layout
     cpu: float = 1.0
-    """Cores per worker over those asked for."""
+    """Cores per worker, relative to the request."""
     accelerator: float = 1.0
-    """Speed of the slowest worker's accelerator type."""
+    """Relative speed of the slowest worker's accelerator type."""
 
     @classmethod
     def of(cls, job: Job, placement: Placement, nodes: Nodes) -> Setting:
@@ -63,12 +63,12 @@ class Setting:
 
     @classmethod
     def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Setting:
-        """So many replicas per role in the best place; as asked otherwise."""
+        """These replicas per role in the best place; otherwise as requested."""
         return cls(Layout.sized(job, counts, per_node))
 
 
 def workers_per_node(job: Job, nodes: Nodes) -> int:
-    """How many workers the roomiest empty node takes; 0 where they ask for nothing that nodes have."""
+    """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
     role = next((role for role in job.roles if computes(role.name)), job.roles[0])
     takes = [
         int(nodes.capacity[nodes.kinds.index(kind)].max(initial=0)) // amount
@@ -110,7 +110,7 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
 
 
 def plain_prior(form: Form, asked: Setting) -> Coefficients:
-    """Amdahl's law in replicas and in cpu: one second per step at the asked-for size."""
+    """Amdahl's law in replicas and in cpu: one second per step at the requested size."""
     w = max(1, asked.layout.workers)
     parallel = PARALLEL * w
     rest = 3 if form is Form.SYNC else 2
@@ -137,13 +137,13 @@ class SpeedFit:
         return sum(c * x for c, x in zip(self.coefficients, terms(self.form, setting), strict=True))
 
     def relative(self, setting: Setting, asked: Setting) -> float:
-        """Speed in a setting over that in the asked-for one."""
+        """Speed in a setting, relative to the requested setting."""
         seconds = self.seconds(setting)
         return self.seconds(asked) / seconds if seconds > 0 else 0.0
 
 
 def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coefficients:
-    """The prior's shape at the pace that was seen."""
+    """The prior's shape, scaled to the measurements."""
     total = weighted = 0.0
     for one in seen:
         expected = sum(c * x for c, x in zip(prior, terms(form, one.setting), strict=True))
@@ -155,7 +155,7 @@ def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coef
 
 
 def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD) -> SpeedFit:
-    """The non-negative coefficients nearest to measurements and prior, each weighed by how sure it is."""
+    """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is."""
     if not seen:
         return SpeedFit(form, prior, prior_spread)
     start = scaled(prior, form, seen)
@@ -167,8 +167,8 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     y = np.array([one.seconds for one in seen])
     sure = 1.0 / np.hypot([one.spread for one in seen], MEASURED_SPREAD)
     rows = x * (sure / y)[:, None]
-    # A term's share of the step, measured where it weighs most, is what the prior has an opinion on. Terms that no
-    # measurement shows stay where the prior has them, as unsure as if they weighed like a quarter of the computing.
+    # The prior constrains a term's share of the step, taken where that share is largest. A term that no measurement
+    # shows stays near the prior, with the weight of a quarter of the compute term.
     most = (x / y[:, None]).max(axis=0)
     share = np.maximum(most, 0.25 * most[0]) / prior_spread
     left = np.concatenate([rows, np.diag(share)])

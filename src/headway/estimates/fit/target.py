@@ -1,6 +1,6 @@
-"""How many steps a job takes to its target: by its own metric, and by what jobs of its model with the same target took.
+"""How many steps a job takes to its target: by its own metric, and by jobs of its model with the same target.
 
-Frozen; learning from a job that got there makes another. Bounded: a few of the newest jobs are remembered.
+Frozen: learning from a job that reached its target makes another value. Only a few of the newest jobs are remembered.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from headway.estimates.fit.shapes import Length
 MOST_LENGTHS = 16
 MOST_SHAPES = 6
 THERE = 0.9
-"""A job that came so much of the way by its last report has reached its target; the last value may not have come."""
+"""A job whose last report was this share of the way has reached its target: the last value may be missing."""
 FEW = 0.12
-"""Spread of a length that a single like job has shown."""
+"""Spread of a length that is known from a single job."""
 LEAST_SPREAD = 0.05
 LEAST_POINTS = 2
 
@@ -38,7 +38,7 @@ class Reached:
     shapes: tuple[FloatArray, ...] = ()
 
     def learn(self, points: Points, step: int, target: Target) -> Reached:
-        """From a job that has finished at a step; nothing where it stopped for another reason."""
+        """Learns from a job that finished at this step; nothing where it stopped for another reason."""
         if step <= 0 or len(points) < LEAST_POINTS or not _there(points, target):
             return self
         shape = shapes.shape_of(points, target.value)
@@ -50,7 +50,7 @@ class Reached:
         return known_length(self.lengths)
 
     def library(self) -> FloatArray:
-        """Their shapes beside the plain ones."""
+        """Their shapes and the plain ones."""
         plain = shapes.plain_shapes()
         return np.concatenate([plain, np.stack(self.shapes)]) if self.shapes else plain
 
@@ -69,7 +69,7 @@ def known_length(lengths: Sequence[float]) -> tuple[float, float] | None:
 
 
 def steps_to(target: Target, points: Points, step: int, like: Reached = NOBODY) -> Length | None:
-    """The whole way to the target, in steps, of a job that has come to this step without reaching it."""
+    """The whole way to the target in steps, for a job that is at this step and has not reached it."""
     known = like.known()
     found = None
     if len(points) >= LEAST_POINTS and points[-1][0] > 0:

@@ -1,7 +1,7 @@
-"""What one job has shown: how fast it is here and was elsewhere, how its loss falls, and whether it is believed.
+"""What one job has shown: its speed here and elsewhere, how its loss falls, and whether it is believed.
 
-Folding a report takes constant time. Reports that come much faster than the job ages add nothing and are passed over;
-loss points are thinned; fits are made when somebody asks, and again only when what they rest on has changed.
+Folding a report takes constant time. Reports that come much faster than the job ages add nothing and are ignored. Loss
+points are thinned. A fit is made when it is asked for, and again only when its input has changed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from headway.estimates.fit.target import Reached, steps_to
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01
 PASSED_OVER_SECONDS = 60.0
-"""A report is passed over where it comes before so much of the job's age, and of this many seconds, has gone by."""
+"""A report is ignored if it comes sooner than both this share of the job's age and this many seconds."""
 MOVED_SPREAD = 0.1
-"""What a model may be off when it carries a measured speed from one setting to another."""
+"""Spread that is added when a model carries a measured speed from one setting to another."""
 MOST_LOSS = 1e100
-"""Losses beyond this have diverged and are passed over, as what is no number is."""
+"""A loss beyond this has diverged and is ignored, as is NaN."""
 CURVE_AGAIN = 1.1
-"""Growth of the step after which a loss curve is fitted again."""
+"""A loss curve is fitted again when the step has grown by this factor."""
 SURE = 0.15
-"""A measurement that is vaguer than this says nothing of other settings."""
+"""A measurement with a larger spread than this says nothing about other settings."""
 
 
 Points = tuple[tuple[float, float], ...]
@@ -40,7 +40,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """What is believed of a job's speed before it was measured at several sizes."""
+    """What is believed of a job's speed before it is measured at several sizes."""
 
     form: Form
     coefficients: Coefficients
@@ -49,7 +49,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """The circumstances of the first report from a new place."""
+    """The setting of the first report from a new placement."""
 
     placement: Placement
     setting: Setting
@@ -59,6 +59,8 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
+    """One job's reports, condensed."""
+
     began: float
     at: float
     step: int
@@ -67,10 +69,10 @@ class Track:
     setting: Setting
     pace: Pace
     seen: tuple[Observation, ...] = ()
-    """By setting, those that the job has left."""
+    """Measurements in the settings that the job has left."""
     losses: Points = ()
     metrics: Points = ()
-    """Of what the job's target is about."""
+    """Points of the target's metric."""
     grower: Grower | None = None
     doubt: Doubt = TRUST
     memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
@@ -79,7 +81,7 @@ class Track:
     def beginning(
         cls, sample: Sample, placement: Placement, setting: Setting, now: float, expected: Guess | None = None
     ) -> Track | None:
-        """From the first report on; None where it is impossible. `expected`: what like jobs took for a step."""
+        """Starts with the first report; None where that is impossible. `expected`: seconds per step of like jobs."""
         if doubt.impossible(sample, -math.inf, now) is not None:
             return None
         track = cls(
@@ -90,7 +92,7 @@ class Track:
         return replace(track, grower=grower, losses=losses, metrics=track.with_metric(sample))
 
     def fold(self, sample: Sample, now: float) -> Track:
-        """A report from where the job was at the last one."""
+        """The track after a report from the same placement as the last one."""
         if self._adds_nothing(sample):
             return self
         why = doubt.impossible(sample, self.at, now)
@@ -110,8 +112,9 @@ class Track:
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
-        """The first report from another size or place: what was measured stays known, and the model says what to expect
-        here. A step below the last is a checkpoint's.
+        """The track after the first report from another size or placement.
+
+        Earlier measurements stay known, and the model says what to expect here. A lower step is that of a checkpoint.
         """
         why = doubt.impossible(sample, self.at, where.now)
         if why is not None:
@@ -129,7 +132,7 @@ class Track:
         )  # fmt: skip
 
     def guess(self) -> Guess | None:
-        """Seconds per step where it is now."""
+        """Seconds per step at the present placement."""
         memo = self.memo
         if memo.guess_of is not self.pace:
             memo.guess_of, memo.guess = self.pace, self.pace.guess()
@@ -143,7 +146,7 @@ class Track:
         return (*others, Observation(self.setting, now.seconds, now.spread))
 
     def fitted(self, prior: Prior) -> SpeedFit:
-        """The speed model of this job, as far as it has shown one."""
+        """The speed model of this job, by its measurements so far."""
         seen = tuple(_rounded(one) for one in self.observations())
         if self.memo.fit_of != (prior, seen):
             self.memo.fit_of = (prior, seen)
@@ -152,7 +155,7 @@ class Track:
         return self.memo.fit
 
     def seconds_at(self, setting: Setting, prior: Prior) -> Guess | None:
-        """Seconds per step in a setting: measured where it is there, by the model elsewhere."""
+        """Seconds per step in a setting: measured in the present one, by the model in another."""
         here = self.guess()
         if here is None or setting == self.setting:
             return here
@@ -163,7 +166,7 @@ class Track:
         return Guess(here.seconds * other / one, here.spread).vaguer(MOVED_SPREAD + model.prior_spread / 4)
 
     def steps_to_converge(self) -> float | None:
-        """The step at which its loss will no longer fall; None where its losses tell nothing."""
+        """The step from which its loss will no longer fall; None where its losses do not tell."""
         upto = CURVE_AGAIN ** math.floor(math.log(max(1, self.step), CURVE_AGAIN))
         points = tuple(point for point in self.losses if point[0] <= upto)
         if self.memo.curve_of != points:
@@ -197,7 +200,7 @@ class Track:
         return Pace.beginning(sample.at, sample.step, None if prior is None else prior.vaguer(MOVED_SPREAD))
 
     def with_metric(self, sample: Sample) -> Points:
-        """As with losses: newest steps only, and numbers only."""
+        """Metric points after this report. As with losses: only newer steps, and no NaN."""
         if sample.metric is None or not abs(sample.metric) < MOST_LOSS:
             return self.metrics
         if self.metrics and sample.step <= self.metrics[-1][0]:
@@ -205,7 +208,7 @@ class Track:
         return curve.thinned((*self.metrics, (float(sample.step), sample.metric)))
 
     def with_loss(self, sample: Sample) -> tuple[Grower | None, Points]:
-        """Growth and loss points after this report. What is no number is no loss."""
+        """Growth and loss points after this report. A NaN is ignored."""
         if sample.loss is None or not abs(sample.loss) < MOST_LOSS:
             return self.grower, self.losses
         grower = self.grower or Grower.beginning(sample.at)
@@ -218,7 +221,7 @@ class Track:
 
 @dataclass(slots=True)
 class Memo:
-    """The last answers and what they were answers to: they depend on nothing else, so that asking changes nothing."""
+    """The last answers, each with its input. An answer depends on its input only, so asking changes nothing."""
 
     guess_of: Pace | None = None
     guess: Guess | None = None
@@ -231,7 +234,7 @@ class Memo:
 
 
 def _rounded(one: Observation) -> Observation:
-    """To a hundredth, so that a fit is not made anew for every report."""
+    """Rounded to a hundredth, so that not every report causes a new fit."""
     return Observation(one.setting, math.exp(round(math.log(one.seconds), 2)), max(0.01, round(one.spread, 2)))
 
 

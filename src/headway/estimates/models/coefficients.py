@@ -1,9 +1,9 @@
 """Built-in profiles: coefficients fitted to published measurements, each with the error of its fit.
 
-`bench/fit_profiles.py` makes these numbers; the measurements are not part of Headway. Sources: gangs on T4 after the
-5,542 placements measured for Pollux, other accelerators after Sia's; parameter servers after the 804 speeds measured
-for DL2; one batch divided over A100s after ElasticFlow's tables; loss curves after MLPerf logs (bert, ssd, gnmt,
-maskrcnn) and after the validation curves published with Pollux.
+`bench/fit_profiles.py` prints these numbers; the measurements are not part of Headway. Sources: gangs on T4 from the
+5,542 placements measured for Pollux, other accelerators from Sia's; parameter servers from the 804 speeds measured for
+DL2; one batch divided over A100s from ElasticFlow's tables; loss curves from MLPerf logs (bert, ssd, gnmt, maskrcnn)
+and from the validation curves published with Pollux.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _divided(error: float, a: float, b: float, d: float) -> Profile:
 
 
 def _curve(curve: Curve) -> Profile:
-    """A model of which only the loss curve is known; its speed is that of a gang of middling exchange."""
+    """A model of which only the loss curve is known; its speed is that of a gang with medium exchange."""
     return Profile(form=_PROFILES["imagenet"].form, curve=curve)
 
 
@@ -62,7 +62,7 @@ _PROFILES: dict[str, Profile] = {
     "resnet50_cifar10": _divided(0.006, 0.01915, 0.03077, 0.0008172),
     "vgg16": _divided(0.008, 0.7195, 0.03569, 0.00002978),
 }  # fmt: skip
-"""By the name that `Job.model` carries. `inside`: the network's speed across nodes over that inside one, after DL2."""
+"""By `Job.model`. `inside`: the network's speed across nodes relative to that inside a node, from DL2."""
 
 _PROFILES |= {
     "ssd": _curve(Curve(88.78, 1.05, 0.1703)),

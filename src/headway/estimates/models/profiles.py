@@ -1,8 +1,8 @@
 """Speed profiles: how a model's throughput depends on the number of replicas and on where they are.
 
-Two forms, each with coefficients that can be fitted. `AllReduce`: replicas that compute at a fixed batch each and then
-exchange gradients, over one node or over several. `Servers`: workers that push to and pull from parameter servers,
-with one batch divided among the workers. `MeasuredProfile` looks up points instead.
+There are two forms, with coefficients that can be fitted. `AllReduce`: replicas compute with a fixed batch each, then
+exchange gradients, on one node or across several. `Servers`: workers push to and pull from parameter servers, and one
+batch is divided among the workers. `MeasuredProfile` looks up measured points instead.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from headway.estimates.models.scaling import computes
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What of a placement matters to speed."""
+    """The part of a placement that matters to speed."""
 
     workers: int
     servers: int
     nodes: int
-    """Nodes that hold workers."""
+    """Number of nodes that hold workers."""
     local: float
-    """Share of worker and server pairs that share a node."""
+    """Share of worker-server pairs that are on one node."""
     crossing: float = 0.0
-    """What crosses the busiest node's link, both ways, relative to every replica on a node of its own. More than 1
-    where servers, or workers, share a link."""
+    """Traffic on the busiest node's link, both ways, relative to a layout with every replica on its own node. More than
+    1 where servers, or workers, share a link."""
 
     @classmethod
     def of(cls, job: Job, placement: Placement) -> Layout:
@@ -43,8 +43,9 @@ class Layout:
 
     @classmethod
     def on(cls, workers: Sequence[int], servers: Sequence[int]) -> Layout:
-        """By the node of each. A link carries what its node's servers send away and what its workers fetch: measured,
-        the two hardly overlap.
+        """By the node of each worker and server.
+
+        A link carries what its node's servers send and what its workers fetch: measured, the two hardly overlap.
         """
         workers_on, w, p = Counter(workers), len(workers), len(servers)
         if not w or not p:
@@ -59,40 +60,41 @@ class Layout:
 
     @classmethod
     def asked(cls, job: Job, per_node: int = 0) -> Layout:
-        """As the job asked, in the best place: on as few nodes as take `per_node` workers each (0: all of them)."""
+        """As requested, in the best place: on as few nodes as hold `per_node` workers each (0: one node holds all)."""
         return cls.sized(job, tuple(role.replicas for role in job.roles), per_node)
 
     @classmethod
     def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Layout:
-        """So many replicas per role, in the best place."""
+        """These replicas per role, in the best place."""
         workers = sum(count for role, count in zip(job.roles, counts, strict=True) if computes(role.name))
         servers = sum(counts) - workers
         return _best(workers, servers, per_node or max(1, workers))
 
     def distance(self, inside: float) -> float:
-        """What exchanging bytes takes, relative to every replica on a node of its own; inside a node it takes
-        `inside` of that.
+        """Time to exchange bytes, relative to a layout with every replica on its own node; inside a node the exchange
+        takes `inside` of that.
         """
         return self.crossing + inside * self.local
 
 
 @cache
 def _best(workers: int, servers: int, per_node: int) -> Layout:
-    """Few nodes, and servers dealt out to them."""
+    """On as few nodes as possible, with the servers spread over them."""
     nodes = max(1, -(-workers // per_node))
     return Layout.on([number // per_node for number in range(workers)], [number % nodes for number in range(servers)])
 
 
 class ProfileForm(Protocol):
     def __call__(self, layout: Layout) -> float:
-        """Work per second, in units that are the same for all layouts of one model."""
+        """Work per second. The unit is the same for all layouts of one model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllReduce:
-    """Seconds: compute per step, exchange within a node and across nodes, and that of each replica beyond two.
+    """All times in seconds: compute per step, exchange inside a node and across nodes, and for each replica above two.
 
-    The step is between the larger of compute and exchange and their sum: `overlap` 1 adds them, more overlaps them.
+    With `overlap` 1 a step takes the sum of compute and exchange; with a larger value they overlap, down to the larger
+    of both.
     """
 
     compute: float
@@ -109,7 +111,7 @@ class AllReduce:
         exchange = 0.0
         if layout.workers > 1:
             across = self.cross + self.cross_more * more
-            # Inside a node no more than four were measured; however many there are, it is no slower than the network.
+            # Inside a node at most four were measured; with more, the exchange is no slower than over the network.
             exchange = across if layout.nodes > 1 else min(across, self.local + self.local_more * more)
         step: float = (self.compute**self.overlap + exchange**self.overlap) ** (1.0 / self.overlap)
         return layout.workers / step
@@ -119,8 +121,8 @@ class AllReduce:
 class Servers:
     """Seconds per step with p servers and w workers: a·batch/w + b + c·w/p + d·w + e·p.
 
-    The exchange (c and d) was measured across nodes; between replicas that share a node it takes `inside` of that.
-    Bytes (c) that cross share their node's link.
+    The exchange (c and d) was measured across nodes; between replicas on one node it takes `inside` of that. Bytes (c)
+    that leave a node share its link.
     """
 
     a: float
@@ -142,7 +144,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProfile:
-    """Points as measured: (workers, nodes or servers) to work per second. In between, and beyond, by nearest points."""
+    """Measured points: (workers, nodes or servers) to work per second. Elsewhere, by the nearest points."""
 
     points: Mapping[tuple[int, int], float]
     by_servers: bool = False
@@ -167,7 +169,7 @@ def _distance(one: tuple[int, int], other: tuple[int, int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Loss over the share of training done, relative to the first: 1 / (b0·share + b1) + b2."""
+    """Loss by the share of training done, relative to the first loss: 1 / (b0·share + b1) + b2."""
 
     b0: float = 9.0
     b1: float = 1.0
@@ -177,7 +179,7 @@ class Curve:
         return 1.0 / (self.b0 * share + self.b1) + self.b2
 
     def share_to(self, loss: float) -> float:
-        """The share of training after which the loss is no more than this; infinite where it never is."""
+        """The share of training after which the loss is at most this; infinite where it never is."""
         if loss <= self.b2:
             return math.inf
         return max(0.0, (1.0 / (loss - self.b2) - self.b1) / self.b0)
@@ -185,10 +187,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
+    """What is known of one model."""
+
     form: ProfileForm
     curve: Curve = Curve()
     accelerators: Mapping[str, float] = field(default_factory=dict)
-    """Speed of one replica by type, relative to the type on which the form was measured."""
+    """Speed of one replica by accelerator type, relative to the type on which the form was measured."""
     error: float = 0.0
     """Median of |fitted / measured - 1|."""
 

@@ -17,12 +17,12 @@ up to 2.1 times."""
 
 
 def computes(role: str) -> bool:
-    """Parameter servers serve; everyone else trains."""
+    """Whether replicas of this role train: all but parameter servers do."""
     return role != "ps"
 
 
 def plain_speed(job: Job, counts: tuple[int, ...], parallel: float = PARALLEL) -> float:
-    """Amdahl's law over the replicas that compute, relative to the asked-for size; zero below the gang's minimum."""
+    """Amdahl's law over the replicas that compute, relative to the requested size; zero below the gang's min."""
     if any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
         return 0.0
     asked = sum(role.replicas for role in job.roles if computes(role.name))

@@ -1,7 +1,7 @@
-"""How a node's cpu is shared by those on it, and when each of them will be done there.
+"""How the jobs on a node share its cpu, and when each of them will be done there.
 
-Requests are promised. What a node has beyond them is split among those whose limit lies above their request, in
-proportion to their requests, as a kernel splits it; who reaches his limit leaves the rest to the others.
+Requests are guaranteed. Spare cpu is split among the jobs whose limit is above their request, in proportion to their
+requests, as a kernel does. What a job cannot use because of its limit goes to the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Replicas alike on one node: what each is promised, and what it would use. Thousandths of a core."""
+    """Equal replicas on one node: the request and the limit of each, in thousandths of a core."""
 
     request: float
     limit: float
@@ -21,21 +21,21 @@ class Claim:
 
     @property
     def room(self) -> float:
-        """How many times its request lies between request and limit."""
+        """How far the limit is above the request, as a multiple of the request."""
         return max(0.0, self.limit - self.request) / max(1.0, self.request)
 
     def part(self, level: float) -> float:
-        """What one replica has where everybody open has so many times his request above it."""
+        """The cpu of one replica at this level: its request, plus `level` times its request, up to its limit."""
         return self.request + min(level, self.room) * max(1.0, self.request)
 
     def speed(self, part: float, parallel: float) -> float:
-        """What so much cpu is worth where this share of the work gains by more than the request, as Amdahl has it."""
+        """The speed that this much cpu gives; `parallel` is the share of the work that gains from more cpu (Amdahl)."""
         asked = max(1.0, self.request)
         return part if part <= asked or parallel >= 1.0 else asked / ((1.0 - parallel) + parallel * asked / part)
 
 
 def level(capacity: float, claims: Sequence[Claim]) -> float:
-    """How many times his request everybody gets above it who does not reach his limit before."""
+    """The factor by which each job may exceed its request before it reaches its limit."""
     spare = capacity - sum(claim.request * claim.count for claim in claims)
     reached = 0.0
     open_ = sorted((claim for claim in claims if claim.room > 0), key=lambda claim: claim.room)
@@ -53,17 +53,17 @@ def level(capacity: float, claims: Sequence[Claim]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A job on a node: its claim there, and what it has left to compute there."""
+    """A job on a node: its claim there, and the work that it has left there."""
 
     claim: Claim
     work: float
-    """Thousandths of a core times seconds, as far as cpu is worth its amount."""
+    """Thousandths of a core times seconds, if all cpu were useful."""
     begins: float = 0.0
-    """Seconds from now until it trains here."""
+    """Seconds from now until the job trains here."""
 
 
 def ends(capacity: float, tenants: Sequence[Tenant], parallel: float = 1.0) -> list[float]:
-    """Seconds from now until each is done, if nobody comes."""
+    """Seconds from now until each job is done, if no other job arrives."""
     left, done, now = [tenant.work for tenant in tenants], [math.inf] * len(tenants), 0.0
     waits = sorted({tenant.begins for tenant in tenants if tenant.begins > 0.0})
     open_ = [number for number, work in enumerate(left) if math.isfinite(work)]
