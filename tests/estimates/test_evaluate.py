@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from headway.estimates.evaluate import SHARES, Way, by_line, error_of, evaluate_targets, summary
-from headway.estimates.fit import shapes
-from headway.estimates.fit.target import known_length
+from headway.estimates.fit.target import known_length, length_by_shape, plain_shapes, shape_of
 
 
 def _way(shape, length, name="m", like="a", count=40):
@@ -19,9 +18,9 @@ def _way(shape, length, name="m", like="a", count=40):
 
 def test_the_length_of_the_way_is_found_by_its_shape():
     way = _way(lambda u: 1 - math.exp(-4 * u) + math.exp(-4) * u, 1000.0)
-    library = np.concatenate([shapes.plain_shapes(), shapes.shape_of(way.points, way.target)[None, :]])
+    library = np.concatenate([plain_shapes(), shape_of(way.points, way.target)[None, :]])
     other = _way(lambda u: 1 - math.exp(-4 * u) + math.exp(-4) * u, 3000.0)
-    found = shapes.length(other.points[:24], other.target, library)
+    found = length_by_shape(other.points[:24], other.target, library)
     assert found.low <= found.median <= found.high
     assert found.median == pytest.approx(3000.0, rel=0.25)
 
@@ -29,9 +28,9 @@ def test_the_length_of_the_way_is_found_by_its_shape():
 def test_like_jobs_decide_until_theirs_is_overdue():
     way = _way(lambda u: u**0.5, 1000.0)
     early, known = way.points[:4], (1000.0, 0.05)
-    assert shapes.length(early, 0.9, known=known).median == pytest.approx(1000.0, rel=0.05)
+    assert length_by_shape(early, 0.9, known=known).median == pytest.approx(1000.0, rel=0.05)
     late = tuple((at * 3, value) for at, value in early)
-    assert shapes.length(late, 0.9, known=known, elapsed=5000.0).median > 5000.0
+    assert length_by_shape(late, 0.9, known=known, elapsed=5000.0).median > 5000.0
 
 
 def test_lengths_of_like_jobs_are_robust():

@@ -22,7 +22,7 @@ from headway.core.job import Job
 from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.like import Likes
+from headway.estimates.fit.history import Likes
 
 NOT_SILENT = np.inf
 FEW = 64

@@ -10,8 +10,7 @@ from statistics import median
 import numpy as np
 
 from headway.core.node import FloatArray
-from headway.estimates.fit import shapes
-from headway.estimates.fit.target import known_length
+from headway.estimates.fit.target import known_length, length_by_shape, plain_shapes, shape_of
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 WORST = 10.0
@@ -73,7 +72,7 @@ def by_shapes(
     points: Points, target: float, now: float, library: FloatArray, known: tuple[float, float] | None = None
 ) -> float | None:
     """Time left at `now`, which is later than the newest point."""
-    found = shapes.length(points, target, library, known, now)
+    found = length_by_shape(points, target, library, known, now)
     if found is None:
         return None if known is None or known[0] <= now else known[0] - now
     return max(0.0, found.median - now)
@@ -84,7 +83,7 @@ def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
     by_model: dict[str, list[FloatArray]] = {}
     for way in ways:
         if way.model != without:
-            shape = shapes.shape_of(way.points, way.target)
+            shape = shape_of(way.points, way.target)
             if shape is not None:
                 by_model.setdefault(way.model, []).append(shape)
     few = [
@@ -92,7 +91,7 @@ def library_of(ways: Iterable[Way], without: str = "") -> FloatArray:
         for _, many in sorted(by_model.items())
         for shape in many[:: max(1, len(many) // MOST_SHAPES_PER_MODEL)][:MOST_SHAPES_PER_MODEL]
     ]
-    return np.concatenate([shapes.plain_shapes(), np.stack(few)]) if few else shapes.plain_shapes()
+    return np.concatenate([plain_shapes(), np.stack(few)]) if few else plain_shapes()
 
 
 @dataclass(frozen=True, slots=True)

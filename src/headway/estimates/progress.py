@@ -21,11 +21,10 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
 from headway.estimates.fit.doubt import patience
-from headway.estimates.fit.history import History
-from headway.estimates.fit.like import Like, asked_setting
+from headway.estimates.fit.history import History, Like, asked_setting
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.shapes import Length
 from headway.estimates.fit.speed import Setting, SpeedFit, workers_per_node
+from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import declared_beliefs

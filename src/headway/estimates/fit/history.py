@@ -1,5 +1,7 @@
 """What like jobs have shown: how their speed depends on size, how long a step takes, and how long they trained.
 
+`History` learns from finished jobs. `Like` is what it tells of a group of jobs before they report.
+
 Frozen: learning from a finished job makes another history. Its size is bounded by the number of models and kinds of
 job, not by the number of jobs.
 """
@@ -10,10 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headway.core.job import Job, Target
-from headway.estimates.fit.duration import Durations
+from headway.core.node import BoolArray, FloatArray, Nodes
+from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms
+from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms, workers_per_node
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Prior, Track
 
@@ -21,6 +26,8 @@ LEAST_JOBS = 2
 MEMORY = 20.0
 """After this many further jobs, an old job weighs a third."""
 LEARNED_SPREAD = 0.07
+FEW = 12
+"""Up to this many jobs are answered one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +136,101 @@ def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, size
     share = (sizes - 1.0) / weight
     mixed = tuple((1 - share) * old / base + share * new for old, new in zip(kind.coefficients, fresh, strict=True))
     return Kind(mixed, weight, kind.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What is known of a group of jobs before they report."""
+
+    lengths: tuple[float, float] | None
+    """Steps to the target and their spread, where jobs have reached the same target."""
+    step: Guess | None
+    """Seconds per step at the requested size."""
+    took: Histogram | None
+    """Training times of the most alike kind that has enough jobs."""
+    memo: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, job: Job, history: History, nodes: Nodes) -> Like:
+        return cls(
+            history.reached(job).known(),
+            history.step(job, asked_setting(job, nodes)),
+            history.durations.most_alike(job),
+        )
+
+    def by_steps(self, steps: FloatArray) -> BoolArray:
+        """For which jobs steps tell the time left. `steps`: as the user said; NaN where the user did not."""
+        known: BoolArray = ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
+        return known if self.step is not None else np.zeros(len(steps), np.bool_)
+
+    def new(self, steps: FloatArray) -> tuple[FloatArray, float | FloatArray] | None:
+        """Seconds left and spread of jobs that have not trained yet; None where nothing is known."""
+        took = self._took(0.0) or (math.nan, math.nan)
+        if self.step is None:
+            return None if self.took is None else (np.full(len(steps), took[0]), took[1])
+        wanted = steps if self.lengths is None else np.fmin(steps, self.lengths[0])
+        spread = self.step.spread if self.lengths is None else math.hypot(self.step.spread, self.lengths[1])
+        known = self.by_steps(steps)
+        return np.where(known, wanted * self.step.seconds, took[0]), np.where(known, spread, took[1])
+
+    def going(self, attained: FloatArray, since: FloatArray, trained: FloatArray) -> FloatArray | None:
+        """(3, jobs): seconds left, as of when, and spread. A job had trained `attained` at `since`, now `trained`."""
+        if self.took is None:
+            return None
+        found: FloatArray = np.empty((3, len(attained)))
+        if len(attained) <= FEW:
+            for number, row in enumerate(zip(attained.tolist(), since.tolist(), trained.tolist(), strict=True)):
+                found[:, number] = self._going(*row)
+            return found
+        places = np.where(trained >= 1.0, place_of_all(trained), -1)
+        for place in np.unique(places).tolist():
+            chosen, begins = places == place, edge_of(place)
+            middle, spread = self._took(begins) or (math.nan, math.nan)
+            left = middle - np.maximum(0.0, attained[chosen] - begins)
+            found[0, chosen] = np.maximum(left, LEAST_LEFT * begins)
+            found[1, chosen] = since[chosen] + np.maximum(0.0, begins - attained[chosen])
+            found[2, chosen] = spread
+        return found
+
+    def _going(self, attained: float, since: float, trained: float) -> tuple[float, float, float]:
+        begins = edge_of(place_of(trained) if trained >= 1.0 else -1)
+        middle, spread = self._took(begins) or (math.nan, math.nan)
+        left = max(middle - max(0.0, attained - begins), LEAST_LEFT * begins)
+        return left, since + max(0.0, begins - attained), spread
+
+    def _took(self, begins: float) -> tuple[float, float] | None:
+        if self.took is None:
+            return None
+        known = self.memo.get(begins)
+        if known is None:
+            known = self.memo[begins] = self.took.left(begins)
+        return known
+
+
+Sources = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Likes:
+    """Answers by group, each with what it rests on: it is used again only while that is the very same."""
+
+    answers: dict[int, tuple[History, Sources, Like]] = field(default_factory=dict)
+
+    def copy(self) -> Likes:
+        return Likes(self.answers.copy())
+
+    def of(self, group: int, job: Job, history: History, nodes: Nodes) -> Like:
+        found = self.answers.get(group)
+        if found is not None and found[0] is history and found[1][-1] is nodes:
+            return found[2]
+        sources: Sources = (history.durations.most_alike(job), history.kind(job), history.reached(job), nodes)
+        if found is None or any(one is not other for one, other in zip(found[1], sources, strict=True)):
+            like = Like.of(job, history, nodes)
+        else:
+            like = found[2]
+        self.answers[group] = (history, sources, like)
+        return like
+
+
+def asked_setting(job: Job, nodes: Nodes) -> Setting:
+    return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

@@ -16,9 +16,8 @@ from headway.estimates.fit import curve, doubt
 from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
-from headway.estimates.fit.shapes import Length
 from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, fit
-from headway.estimates.fit.target import Reached, steps_to
+from headway.estimates.fit.target import Length, Reached, steps_to
 
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01
