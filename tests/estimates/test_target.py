@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from headway.core.estimates import Basis
 from headway.core.job import JobId, Target
 from headway.core.snapshot import Sample
+from headway.estimates.fit.target import known_length, length_by_shape, plain_shapes, shape_of
 from headway.estimates.progress import ProgressBook
 from make import a_board, a_job, a_snapshot, over, running, some_nodes, waiting
 
@@ -84,3 +87,32 @@ def test_a_job_that_ends_far_from_its_target_teaches_no_length():
     book = _fed(_to_target(upto=100), a_snapshot(running(old, (0,)), now=10.0))
     book = book.fold(replace(a_snapshot(over(old), now=10.0), changed=(0,)))
     assert not book.history.reached(old).lengths
+
+
+def _way(shape, length, count=40):
+    """Points on the way to 0.9."""
+    return tuple((length * i / count, 0.9 * shape(i / count)) for i in range(1, count + 1))
+
+
+def test_the_length_of_the_way_is_found_by_its_shape():
+    def shape(u):
+        return 1 - math.exp(-4 * u) + math.exp(-4) * u
+
+    library = np.concatenate([plain_shapes(), shape_of(_way(shape, 1000.0), 0.9)[None, :]])
+    found = length_by_shape(_way(shape, 3000.0)[:24], 0.9, library)
+    assert found.low <= found.median <= found.high
+    assert found.median == pytest.approx(3000.0, rel=0.25)
+
+
+def test_like_jobs_decide_until_theirs_is_overdue():
+    early, known = _way(lambda u: u**0.5, 1000.0)[:4], (1000.0, 0.05)
+    assert length_by_shape(early, 0.9, known=known).median == pytest.approx(1000.0, rel=0.05)
+    late = tuple((at * 3, value) for at, value in early)
+    assert length_by_shape(late, 0.9, known=known, elapsed=5000.0).median > 5000.0
+
+
+def test_lengths_of_like_jobs_are_robust():
+    middle, spread = known_length([*(100.0 + i for i in range(9)), 1e6])
+    assert 100 < middle < 110
+    assert spread < 0.1
+    assert known_length([]) is None
