@@ -15,8 +15,7 @@ from headway.core.estimates import Basis, Estimate
 from headway.core.gang import Losses, Phase
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node, Nodes
-from headway.core.placement import Placement
-from headway.core.shape import shape_of
+from headway.core.placement import Placement, shape_of
 from headway.core.states import State
 from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob, timestamp, unix
 from headway.kube.inventory import NodeTable, pod_requests

@@ -10,10 +10,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from headway.core.job import Can, JobId
-from headway.core.placement import Placement, resized
+from headway.core.placement import Placement, Shape, resized
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import STATES, State
 

@@ -6,10 +6,9 @@ import math
 
 from headway.core.job import Role
 from headway.core.node import IntArray
-from headway.core.placement import Placement, holds, resized, take
+from headway.core.placement import Placement, Shape, holds, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 
 NOTHING = Plan()

@@ -9,10 +9,9 @@ import numpy as np
 
 from headway.core.job import JobId
 from headway.core.node import BoolArray, Constraint, FloatArray, IntArray
-from headway.core.placement import take
+from headway.core.placement import RoleShape, Shape, take
 from headway.core.plan import Plan, Reserve, Start
 from headway.core.quantity import show
-from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, State
 

@@ -23,8 +23,8 @@ from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Node, Nodes
+from headway.core.placement import shape_of
 from headway.core.quantity import GPU
-from headway.core.shape import shape_of
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.case import Cell, RunSize
 from headway.experiment.elastic import COSTS

@@ -19,9 +19,8 @@ from headway.core.gang import (
     phase_of_exit,
 )
 from headway.core.job import Job
-from headway.core.placement import Placement
+from headway.core.placement import Placement, Shape
 from headway.core.quantity import CPU, MEMORY
-from headway.core.shape import Shape
 from headway.local.limits import ControlGroups, ReplicaLimits, cores_for
 from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected

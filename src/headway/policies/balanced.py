@@ -11,9 +11,8 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray, IntArray, Nodes
-from headway.core.placement import Placement
+from headway.core.placement import Placement, RoleShape, Shape
 from headway.core.plan import Plan
-from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.place import fits_on
 from headway.policies.rank import Rows

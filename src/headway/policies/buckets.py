@@ -16,8 +16,7 @@ import numpy as np
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
-from headway.core.placement import Placement, take
-from headway.core.shape import Shape
+from headway.core.placement import Placement, Shape, take
 from headway.core.snapshot import Snapshot
 from headway.policies.place import fits_on, place, smaller_sizes
 

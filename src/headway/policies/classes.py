@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import BoolArray, FloatArray
-from headway.core.shape import Shape
+from headway.core.placement import Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.rank import Rows
 from headway.policies.sizes import capacity, dominant_share

@@ -21,9 +21,8 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import IntArray
-from headway.core.placement import Placement
+from headway.core.placement import Placement, Shape
 from headway.core.plan import Plan
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.fill import may_fit
 from headway.policies.place import place, room

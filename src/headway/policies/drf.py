@@ -11,8 +11,8 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray
+from headway.core.placement import Shape
 from headway.core.plan import Plan
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.fill import may_fit

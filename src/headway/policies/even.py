@@ -9,8 +9,7 @@ import numpy as np
 
 from headway.core.estimates import Counts
 from headway.core.node import IntArray
-from headway.core.placement import Placement
-from headway.core.shape import Shape
+from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.place import place
 

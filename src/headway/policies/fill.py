@@ -10,8 +10,7 @@ import numpy.typing as npt
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import IntArray
-from headway.core.placement import Placement
-from headway.core.shape import Shape
+from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.place import Rooms, empty, place, place_asked
 

@@ -20,10 +20,9 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray, IntArray, Nodes
-from headway.core.placement import Placement
+from headway.core.placement import Placement, RoleShape
 from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
-from headway.core.shape import RoleShape
 from headway.core.snapshot import Snapshot
 from headway.policies.place import Rooms, fits_on
 from headway.policies.rank import Rows

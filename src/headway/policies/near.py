@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headway.core.estimates import Counts
 from headway.core.node import IntArray
-from headway.core.placement import Placement
-from headway.core.shape import Shape
+from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.buckets import place_by_role
 from headway.policies.even import place_evenly

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from headway.core.job import Can
 from headway.core.node import BoolArray, Constraint, FloatArray, IntArray, Nodes
-from headway.core.placement import Placement
+from headway.core.placement import Placement, RoleShape, Shape
 from headway.core.quantity import LARGEST
-from headway.core.shape import RoleShape, Shape
 from headway.core.snapshot import Snapshot
 
 

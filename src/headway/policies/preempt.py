@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray, IntArray
-from headway.core.placement import Placement, take
-from headway.core.shape import RoleShape, Shape
+from headway.core.placement import Placement, RoleShape, Shape, take
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.place import place, place_asked, room

@@ -15,7 +15,7 @@ from headway.core.job import Can, Job, JobId, Role
 from headway.core.jobs.columns import JobColumns, Version
 from headway.core.jobs.row import MUTABLE, PLAIN, JobRow, Numbers
 from headway.core.node import Nodes
-from headway.core.shape import Key, Shape, key, shape_of
+from headway.core.placement import Shape, ShapeKey, shape_key, shape_of
 from headway.core.states import OVER, State
 
 MOST_ROLES = 4096
@@ -36,7 +36,7 @@ class Table:
         self.users: dict[str, int] = {}
         """Name to number, in order of arrival; never shrinks."""
         self.queues: dict[str, int] = {}
-        self._shape_of: dict[Key, int] = {}
+        self._shape_of: dict[ShapeKey, int] = {}
         self._shape_of_roles: dict[int, tuple[tuple[Role, ...], int]] = {}
         """By identity of the roles, which are kept beside it so that the identity stays theirs."""
         self._shape_jobs: list[Job] = []
@@ -108,7 +108,7 @@ class Table:
         return number
 
     def _shape_of_key(self, job: Job) -> int:
-        wanted = key(job)
+        wanted = shape_key(job)
         number = self._shape_of.get(wanted)
         if number is None:
             number = len(self.shapes)

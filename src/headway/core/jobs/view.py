@@ -15,7 +15,7 @@ from headway.core.jobs.columns import Version
 from headway.core.jobs.table import Table
 from headway.core.jobs.waiting import over, training, waiting
 from headway.core.node import BoolArray, FloatArray, IntArray
-from headway.core.shape import Shape
+from headway.core.placement import Shape
 from headway.core.states import OVER, STATES, State
 
 _RUNNING = int(State.RUNNING)

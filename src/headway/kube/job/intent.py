@@ -16,9 +16,8 @@ from dataclasses import dataclass, fields, replace
 from headway.core.gang import Losses
 from headway.core.job import Amounts, Job
 from headway.core.node import Nodes
-from headway.core.placement import Placement, Vector
+from headway.core.placement import Placement, Shape, Vector
 from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
-from headway.core.shape import Shape
 from headway.core.states import State
 from headway.kube.settings import KubeTimeouts
 
