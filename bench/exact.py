@@ -18,10 +18,9 @@ from pathlib import Path
 
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
-from headway.core.policy import Policy
-from headway.cycle.loop import run
-from headway.estimates.plain_books import OracleBook
-from headway.policies.las import Las
+from headway.cycle.loop import Policy, run
+from headway.estimates.oracle import Oracle
+from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter

@@ -33,10 +33,10 @@ from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Decided, run
-from headway.estimates.plain_books import NoEstimates
-from headway.policies.fifo import fifo
-from headway.policies.rounds import in_rounds
+from headway.cycle.loop import Decided, Policy, run
+from headway.estimates.oracle import Nothing
+from headway.policies.baselines.fifo import fifo
+from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.speed import Speed
 from headway.sim.world import World

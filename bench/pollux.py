@@ -34,13 +34,13 @@ from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Decided, run
-from headway.estimates.plain_books import OracleBook
-from headway.policies.las import Las
-from headway.policies.optimus import Optimus
-from headway.policies.rank import Key, Rows
-from headway.policies.rounds import in_rounds
-from headway.policies.tiresias import Tiresias
+from headway.cycle.loop import Decided, Policy, run
+from headway.estimates.oracle import Oracle
+from headway.policies.baselines.las import Las
+from headway.policies.baselines.optimus import Optimus
+from headway.policies.baselines.tiresias import Tiresias
+from headway.policies.steps.order import Key, Rows
+from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World
 

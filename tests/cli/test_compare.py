@@ -125,7 +125,8 @@ def test_the_tables_fit_a_terminal(headway: Command, jobs: Path, monkeypatch: py
 def test_own_policy_in_a_file(headway: Command, jobs: Path, tmp_path: Path) -> None:
     own = tmp_path / "mine.py"
     own.write_text(
-        "from headway.policies.fifo import first_fit\n\n\ndef mine(snapshot):\n    return first_fit(snapshot)\n"
+        "from headway.policies.baselines.fifo import first_fit\n\n\n"
+        "def mine(snapshot):\n    return first_fit(snapshot)\n"
     )
     told = json.loads(headway("compare", jobs, "--policies", f"first-fit,{own}:mine", "--json", "-j", 1)[1])
     assert told["results"][0]["jct"] == told["results"][1]["jct"]

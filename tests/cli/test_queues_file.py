@@ -6,11 +6,11 @@ import pytest
 
 from headway.cli.wiring import make_policy, queue_setting, read_queues
 from headway.core.errors import UserError
-from headway.policies.admit import Queued
-from headway.policies.combined import CombinedPriority
-from headway.policies.las import Las
-from headway.policies.queues import Queue
-from headway.policies.rounds import InRounds
+from headway.policies.baselines.las import Las
+from headway.policies.combined_priority import CombinedPriority
+from headway.policies.wrappers.queues import Queued
+from headway.policies.wrappers.quota import Queue
+from headway.policies.wrappers.rounds import InRounds
 
 GOOD = """
 queues:

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 from headway.cli.rank import rank_lines, rank_of
-from headway.policies.admit import with_queues
-from headway.policies.combined import CombinedPriority
+from headway.policies.baselines.fifo import first_fit
+from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic
-from headway.policies.fifo import first_fit
-from headway.policies.queues import Queue
+from headway.policies.wrappers.queues import with_queues
+from headway.policies.wrappers.quota import Queue
 from make import a_job, a_snapshot, running, some_nodes
 
 FILE = """

@@ -13,7 +13,7 @@ from headway.core.jobs.row import MUTABLE, WRITE_ONCE, JobRow
 from headway.core.jobs.table import Table
 from headway.core.jobs.view import Jobs
 from headway.core.states import State
-from headway.policies.rank import FEW, by_key
+from headway.policies.steps.order import FEW, by_key
 from make import a_job, a_role, some_nodes
 
 

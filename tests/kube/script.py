@@ -5,7 +5,7 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Plan, Resize, Scale, Start, Stop
-from headway.policies.fill import start_in_order
+from headway.policies.steps.start import start_in_order
 
 AFTER_SECONDS = 3.0
 

@@ -16,7 +16,7 @@ from conftest_local import Run, a_local_job
 
 from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.shim import descendants
-from headway.policies.fifo import first_fit
+from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
 
@@ -156,7 +156,7 @@ def test_when_headway_is_killed_its_replicas_die_with_it(scripts):
     """kill -9 leaves no orphan: the shim ends all processes of its replica."""
     (scripts / "run.py").write_text(
         "import sys\nsys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\n"
-        "from conftest_local import Run, a_local_job\nfrom headway.policies.fifo import first_fit\n"
+        "from conftest_local import Run, a_local_job\nfrom headway.policies.baselines.fifo import first_fit\n"
         "here = Path(sys.argv[2])\nRun(here, [a_local_job('a', here, 'count.py', '100000')]).go(first_fit, 600)\n"
     )
     headway = subprocess.Popen([sys.executable, str(scripts / "run.py"), str(Path(__file__).parent), str(scripts)])

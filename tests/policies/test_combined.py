@@ -6,11 +6,11 @@ import pytest
 
 from headway.core.node import Nodes
 from headway.core.plan import Reserve, Start, Stop
-from headway.policies.buckets import buckets_of, place_any_by_role, place_in_buckets
-from headway.policies.combined import CombinedPriority
-from headway.policies.guard import DESPERATE
-from headway.policies.kube_default import KubeDefault
-from headway.policies.volcano import Volcano
+from headway.policies.baselines.kube_default import KubeDefault
+from headway.policies.baselines.volcano import Volcano
+from headway.policies.combined_priority import CombinedPriority
+from headway.policies.placing.affinity import buckets_of, place_any_by_role, place_in_buckets
+from headway.policies.steps.reserve import DESPERATE
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, a_node, a_role, a_snapshot, running, some_nodes, started

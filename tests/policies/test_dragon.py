@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.core.plan import Plan, Scale
-from headway.policies.dragon import Dragon
+from headway.policies.baselines.dragon import Dragon
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting
 
 

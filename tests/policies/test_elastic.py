@@ -7,9 +7,9 @@ import pytest
 from headway.core.plan import Scale
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.plain_books import OracleBook
-from headway.policies.elasticflow import ElasticFlow
-from headway.policies.optimus import Optimus
+from headway.estimates.oracle import Oracle
+from headway.policies.baselines.elasticflow import ElasticFlow
+from headway.policies.baselines.optimus import Optimus
 from headway.sim.cluster import SimCluster, World
 from make import a_job, a_snapshot, decided, running, some_nodes, started
 

@@ -12,9 +12,9 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
-from headway.cycle.loop import run
-from headway.estimates.plain_books import OracleBook
-from headway.policies.las import Las
+from headway.cycle.loop import Policy, run
+from headway.estimates.oracle import Oracle
+from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import SimCluster, World
 from make import a_job, some_nodes

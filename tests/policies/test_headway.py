@@ -15,11 +15,11 @@ from headway.core.job import Can, JobId
 from headway.core.plan import Reserve, Resize, Start, Stop
 from headway.core.snapshot import Sample
 from headway.cycle.loop import decide
-from headway.estimates.progress import ProgressBook
-from headway.policies.classes import first_within, shares
-from headway.policies.expect import cheapest_try, expected
+from headway.estimates.oracle import Progress
 from headway.policies.headway import Headway
-from headway.policies.latest import latest
+from headway.policies.value.classes import first_within, shares
+from headway.policies.value.expected import cheapest_try, expected
+from headway.policies.value.tail import latest
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting
 from simulated import ends_of, simulate

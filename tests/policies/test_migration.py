@@ -14,12 +14,12 @@ from headway.core.plan import Move, Start
 from headway.core.states import State
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.models.sharing import Claim
-from headway.policies.balanced import balanced
-from headway.policies.flowcon import FlowCon
+from headway.policies.baselines.balanced import balanced
+from headway.policies.baselines.flowcon import FlowCon
+from headway.policies.baselines.spread import spread
 from headway.policies.migration import Migration, in_turn_pays
-from headway.policies.separate import Separation, separate, verdict, why_not
-from headway.policies.spread import spread
-from headway.policies.tenancy import tenancy
+from headway.policies.steps.relocate import Separation, separate, verdict, why_not
+from headway.policies.value.neighbours import tenancy
 from make import a_board, a_job, a_role, amounts, decided, flying, running, some_nodes, waiting
 
 NOW = 1000.0

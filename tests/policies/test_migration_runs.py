@@ -19,8 +19,8 @@ from headway.cycle.loop import decide
 from headway.estimates.progress import ProgressBook
 from headway.experiment.case import Cell
 from headway.experiment.short_jobs import short_jobs
+from headway.policies.baselines.spread import spread
 from headway.policies.migration import Migration
-from headway.policies.spread import spread
 from headway.sim.cluster import Reports, SimCluster
 
 COUNT = 16

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from headway.core.check import check
 from headway.core.plan import Plan, Scale, Start, Stop
-from headway.policies.admit import Queued, with_queues
-from headway.policies.fifo import first_fit
-from headway.policies.queues import Ledger, Queue, amounts_of, entitled
+from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
+from headway.policies.wrappers.queues import Queued, with_queues
+from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled
 from make import a_job, a_role, a_snapshot, amounts, decided, running, some_nodes, started
 from simulated import ends_of, simulate
 from strategies import snapshots

@@ -13,15 +13,15 @@ from headway.core.plan import Plan, Start, Stop
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import run
-from headway.estimates.plain_books import OracleBook
-from headway.policies.emptiest import place_emptiest
-from headway.policies.fifo import fifo
-from headway.policies.kube_default import KubeDefault
-from headway.policies.las import Las
-from headway.policies.optimus import Optimus
-from headway.policies.rounds import in_rounds
-from headway.policies.tiresias import Tiresias
+from headway.cycle.loop import Policy, run
+from headway.estimates.oracle import Oracle
+from headway.policies.baselines.fifo import fifo
+from headway.policies.baselines.kube_default import KubeDefault
+from headway.policies.baselines.las import Las
+from headway.policies.baselines.optimus import Optimus
+from headway.policies.baselines.tiresias import Tiresias
+from headway.policies.placing.emptiest import place_emptiest
+from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started

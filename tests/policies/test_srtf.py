@@ -15,9 +15,9 @@ from headway.core.placement import Placement
 from headway.core.plan import Because, Plan, Start, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.las import Las
-from headway.policies.preempt import _deal, choose
+from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
+from headway.policies.steps.preempt import _deal, choose
 from make import a_job, a_role, a_snapshot, decided, flying, running, some_nodes
 
 

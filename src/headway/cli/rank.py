@@ -9,13 +9,14 @@ from typing import Any
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.admission import admission
-from headway.policies.admit import Queued
-from headway.policies.combined import CombinedPriority
+from headway.cycle.loop import Policy
+from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic
 from headway.policies.migration import Migration
-from headway.policies.separate import verdict
+from headway.policies.steps.relocate import verdict
+from headway.policies.value.in_time import admission
+from headway.policies.wrappers.queues import Queued
 
 
 def rank_of(policy: Policy, snapshot: Snapshot, row: int) -> dict[str, Any]:

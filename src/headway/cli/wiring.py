@@ -18,11 +18,11 @@ from headway.core.policy import Policy
 from headway.core.quantity import QuantityError, parse
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
-from headway.estimates.progress import ProgressBook
-from headway.policies.admit import with_queues
-from headway.policies.queues import Queue
+from headway.estimates.models.scaling import plain_speed
+from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
 from headway.policies.registry import POLICIES, settings_of
-from headway.policies.rounds import in_rounds
+from headway.policies.wrappers.queues import with_queues
+from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.jobsfile import decode

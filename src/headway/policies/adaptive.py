@@ -21,8 +21,8 @@ from headway.core.job import Can
 from headway.core.plan import Because, Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
-from headway.policies.fill import Rows, start_in_order
-from headway.policies.place import fits_on, place, place_any_size
+from headway.policies.placing.pack import fits_on, place, place_any_size
+from headway.policies.steps.start import Rows, start_in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,12 @@ from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.calendar import Calendar, most_in_time
-from headway.policies.even import place_evenly
-from headway.policies.place import place_any_size
-from headway.policies.scale import may_scale, scale_towards
-from headway.policies.sizes import capacity, demand, dominant_share
-from headway.policies.slack import Need, needs
+from headway.policies.placing.add_remove import may_scale, scale_towards
+from headway.policies.placing.even import place_evenly
+from headway.policies.placing.pack import place_any_size
+from headway.policies.value.calendar import Calendar, most_in_time
+from headway.policies.value.deadlines import Need, needs
+from headway.policies.value.sizes import capacity, demand, dominant_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.fill import left_waiting
-from headway.policies.grow import grow_into_idle
-from headway.policies.near import place_near
-from headway.policies.newcomers import smallest_first, start_newcomers
-from headway.policies.rank import Rows
-from headway.policies.release import Idle, release_cpu, release_useless
-from headway.policies.shrink import shrink_for
-from headway.policies.sizes import bounds
-from headway.policies.terms import Terms
-from headway.policies.worth import Worth
+from headway.policies.placing.near import place_near
+from headway.policies.steps.grow import grow_into_idle
+from headway.policies.steps.newcomers import smallest_first, start_newcomers
+from headway.policies.steps.order import Rows
+from headway.policies.steps.release import Idle, release_cpu, release_useless
+from headway.policies.steps.shrink import shrink_for
+from headway.policies.steps.start import left_waiting
+from headway.policies.value.sizes import bounds
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 
 TRIED = 8
 """Waiting jobs for which room is looked for in one plan."""

@@ -25,18 +25,18 @@ from headway.core.node import BoolArray, FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.classes import first_within, priority_class, shares
-from headway.policies.expect import Expected, expected
-from headway.policies.fill import fits_empty
-from headway.policies.guard import start_guarded, waited
-from headway.policies.latest import Tail, latest
-from headway.policies.place import place_asked
-from headway.policies.preempt import run_best
-from headway.policies.rank import Rows, by_key
-from headway.policies.resize import use_sizes
-from headway.policies.separate import Separation, separate
-from headway.policies.spare_cpu import lend_cpu, take_back_cpu
-from headway.policies.terms import Terms
+from headway.policies.placing.pack import place_asked
+from headway.policies.steps.order import Rows, by_key
+from headway.policies.steps.preempt import run_best
+from headway.policies.steps.relocate import Separation, separate
+from headway.policies.steps.reserve import start_guarded, waited
+from headway.policies.steps.scale import use_sizes
+from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
+from headway.policies.steps.start import fits_empty
+from headway.policies.value.classes import first_within, priority_class, shares
+from headway.policies.value.expected import Expected, expected
+from headway.policies.value.tail import Tail, latest
+from headway.policies.value.terms import Terms
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""

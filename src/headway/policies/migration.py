@@ -21,9 +21,9 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.sharing import Claim, ends
-from headway.policies.separate import Separation, separate
-from headway.policies.spread import replicas, spread_out
-from headway.policies.tenancy import Tenancy, tenancy
+from headway.policies.baselines.spread import replicas, spread_out
+from headway.policies.steps.relocate import Separation, separate
+from headway.policies.value.neighbours import Tenancy, tenancy
 
 IN_TURN = 0.8
 """Mean time of groups one after another, as a share of that of all together, from which on it is worth the moves."""

@@ -9,27 +9,27 @@ from typing import Any
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.adaptive import Adaptive
-from headway.policies.backfill import backfill
-from headway.policies.balanced import balanced
-from headway.policies.combined import CombinedPriority
+from headway.policies.baselines.backfill import backfill
+from headway.policies.baselines.balanced import balanced
+from headway.policies.baselines.dragon import Dragon
+from headway.policies.baselines.drf import drf
+from headway.policies.baselines.edf import edf
+from headway.policies.baselines.elasticflow import ElasticFlow
+from headway.policies.baselines.fifo import fifo, first_fit
+from headway.policies.baselines.flowcon import FlowCon
+from headway.policies.baselines.kube_default import KubeDefault
+from headway.policies.baselines.las import Las
+from headway.policies.baselines.optimus import Optimus
+from headway.policies.baselines.sjf import sjf
+from headway.policies.baselines.spread import spread
+from headway.policies.baselines.srtf import Srsf, Srtf
+from headway.policies.baselines.tiresias import Tiresias
+from headway.policies.baselines.volcano import Volcano
+from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
-from headway.policies.dragon import Dragon
-from headway.policies.drf import drf
-from headway.policies.edf import edf
 from headway.policies.elastic import Elastic
-from headway.policies.elasticflow import ElasticFlow
-from headway.policies.fifo import fifo, first_fit
-from headway.policies.flowcon import FlowCon
 from headway.policies.headway import Headway
-from headway.policies.kube_default import KubeDefault
-from headway.policies.las import Las
 from headway.policies.migration import Migration
-from headway.policies.optimus import Optimus
-from headway.policies.sjf import sjf
-from headway.policies.spread import spread
-from headway.policies.srtf import Srsf, Srtf
-from headway.policies.tiresias import Tiresias
-from headway.policies.volcano import Volcano
 
 Policy = Callable[[Snapshot], Plan]
 

@@ -1,0 +1,1 @@
+"""Published and plain policies that ours are compared with; one file each."""

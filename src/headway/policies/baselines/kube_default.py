@@ -1,0 +1,164 @@
+"""The native kube-scheduler's behaviour, pod by pod and without gangs: the baseline.
+
+Pods are taken by priority, then arrival. A node must suit and have room (filters); of those the best score wins:
+LeastAllocated plus BalancedAllocation, the lowest node number on a tie (the native one draws lots). What finds a node
+is bound at once, whether the rest of its gang does or not: half gangs hold their nodes and train nothing, and two of
+them can wait for each other for ever.
+
+A pod that found no node is tried again when something was freed, but not before its back-off is over: 1 second after
+the first failure, doubling to 10. The native queue also tries all unschedulable pods again every five minutes; as
+room appears here only when something is freed, that changes nothing and is left out. Which attempts a pod has behind
+it is worked out from the snapshot: it was tried on arrival and at every end of another job since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import FloatArray, IntArray, Nodes
+from headway.core.placement import Placement, RoleShape
+from headway.core.plan import Plan
+from headway.core.quantity import CPU, MEMORY
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.add_remove import SOON
+from headway.policies.placing.pack import Rooms, fits_on
+from headway.policies.steps.order import Rows
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeDefault:
+    first_backoff: float = 1.0
+    """Seconds after a pod's first failed attempt."""
+    longest_backoff: float = 10.0
+    """Seconds after many."""
+
+    gangless: ClassVar[bool] = True
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        freed: FloatArray | None = None
+        full: set[tuple[object, ...]] = set()
+        for row in _some_pod_fits(draft, _pending(snapshot)).tolist():
+            if not _any_fits(draft, row, full):
+                continue
+            freed = _freed(snapshot) if freed is None else freed
+            at = self.next_attempt(snapshot, row, freed)
+            if at <= snapshot.now + _ROUNDING:
+                _bind(draft, row, full)
+            else:
+                draft.wake(at)
+        return draft.plan()
+
+    def next_attempt(self, snapshot: Snapshot, row: int, freed: FloatArray) -> float:
+        """When the pods of this job are tried next, given the moments at which something was freed."""
+        arrived, now = float(snapshot.jobs.submit[row]), snapshot.now
+        last, attempts = arrived, 1
+        if arrived >= now - _ROUNDING:
+            return now
+        while True:
+            event = int(np.searchsorted(freed, last, side="right"))
+            if event == len(freed):
+                return now  # nothing was freed since: trying again does no harm
+            backoff = min(self.longest_backoff, self.first_backoff * 2.0 ** min(attempts - 1, 10))
+            attempt = max(float(freed[event]), last + backoff)
+            if attempt >= now - _ROUNDING:
+                return attempt
+            last, attempts = attempt, attempts + 1
+
+
+def _pending(snapshot: Snapshot) -> Rows:
+    """Jobs with pods that have no node: waiting ones, and half gangs; by priority, then arrival."""
+    jobs = snapshot.jobs
+    running = jobs.running()
+    half = running[jobs.size[running] < jobs.width[running]]
+    rows = np.sort(np.concatenate([jobs.waiting(), half]))
+    ordered: Rows = rows[np.argsort(-jobs.priority[rows], kind="stable")]
+    return ordered
+
+
+def _some_pod_fits(draft: Draft, rows: Rows) -> Rows:
+    """The rows of a shape of which at least one pod finds a node: on a full cluster none, at little cost."""
+    jobs = draft.snapshot.jobs
+    rooms = Rooms(draft.snapshot.nodes, draft.free)
+    fits = np.zeros(len(jobs.shapes), np.bool_)
+    for number in np.flatnonzero(np.bincount(jobs.shape[rows], minlength=len(jobs.shapes))).tolist():
+        fits[number] = any(rooms.total(role) > 0 for role in jobs.shapes[number].roles)
+    return rows[fits[jobs.shape[rows]]]
+
+
+def _freed(snapshot: Snapshot) -> FloatArray:
+    """Moments at which a job ended, as far as the snapshot still knows, up to now."""
+    jobs = snapshot.jobs
+    moments: FloatArray = np.unique(jobs.since[jobs.over()])
+    return moments
+
+
+def _missing(snapshot: Snapshot, row: int) -> list[tuple[int, RoleShape, int]]:
+    """Roles of a job that have pods without a node: number, role, how many."""
+    shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
+    have = placement.counts if placement is not None else (0,) * len(shape.roles)
+    return [(i, role, role.replicas - have[i]) for i, role in enumerate(shape.roles) if role.replicas > have[i]]
+
+
+def _any_fits(draft: Draft, row: int, full: set[tuple[object, ...]]) -> bool:
+    """Whether one pod of it finds a node now; kinds of pods that once found none need not be asked again."""
+    snapshot = draft.snapshot
+    if snapshot.jobs.shape_at(row).missing:
+        return False
+    for _, role, _ in _missing(snapshot, row):
+        kind = (role.asks, role.constraint)
+        if kind not in full:
+            if fits_on(snapshot.nodes, draft.free, role).any():
+                return True
+            full.add(kind)
+    return False
+
+
+def _bind(draft: Draft, row: int, full: set[tuple[object, ...]]) -> None:
+    """Node by node for all pods of a job; the roles of a running one are one decision each, so one at a time."""
+    snapshot, free = draft.snapshot, draft.free.copy()
+    placement = snapshot.placements.get(row)
+    found: dict[int, list[int]] = {}
+    for number, role, count in _missing(snapshot, row):
+        if (role.asks, role.constraint) in full:
+            continue
+        for _ in range(count):
+            node = _best_node(snapshot.nodes, free, role)
+            if node is None:
+                break
+            found.setdefault(number, []).append(node)
+            free[:, node] -= role.vector
+    if not found:
+        return
+    if placement is None:
+        roles = len(snapshot.jobs.shape_at(row).roles)
+        draft.start(row, Placement(tuple(tuple(found.get(number, ())) for number in range(roles))))
+        return
+    number = next(iter(found))
+    draft.scale(row, number, (*placement.nodes[number], *found[number]))
+    if len(found) > 1:
+        draft.wake(snapshot.now + SOON)
+
+
+def _best_node(nodes: Nodes, free: IntArray, role: RoleShape) -> int | None:
+    fits = np.flatnonzero(fits_on(nodes, free, role))
+    if not len(fits):
+        return None
+    capacity = nodes.capacity[:, fits].astype(np.float64)
+    left = free[:, fits] - role.vector[:, None]
+    scored = [nodes.kinds.index(kind) for kind in (CPU, MEMORY) if kind in nodes.kinds]
+    kinds = scored if scored and capacity[scored].any() else list(range(len(nodes.kinds)))
+    has = capacity[kinds] > 0
+    share = np.where(has, left[kinds] / np.where(has, capacity[kinds], 1.0), 0.0)
+    count = np.maximum(has.sum(axis=0), 1)
+    least_allocated = np.floor(np.floor(share * 100).sum(axis=0) / count)
+    mean = share.sum(axis=0) / count
+    spread = np.sqrt(np.where(has, (share - mean) ** 2, 0.0).sum(axis=0) / count)
+    balanced = np.floor((1 - spread) * 100)
+    return int(fits[int((least_allocated + balanced).argmax())])

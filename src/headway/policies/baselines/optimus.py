@@ -1,0 +1,194 @@
+"""Optimus: every job gets its least, then the replica that saves most time for what it costs, again and again.
+
+The gain of one more replica is the estimated time it saves, divided by the share of the cluster that it takes. Sizes
+are worked out anew whenever something happens; a running job is changed at most once per interval, so that changes
+are worth their cost. Placement: fewest nodes, each role spread evenly (`even`). Needs estimates of time and of speed.
+
+With `restarts`, a change is a stop and a start: all whose size changes are stopped, and then all that wait are placed,
+the smallest first, on the emptiest nodes (`emptiest`). Such starts are events too: what they cost is counted, or a busy
+cluster would do nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.estimates import Counts, SpeedSource
+from headway.core.job import Can
+from headway.core.node import FloatArray
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.add_remove import may_scale, scale_towards
+from headway.policies.placing.emptiest import place_emptiest
+from headway.policies.placing.even import place_evenly
+from headway.policies.placing.pack import place_any_size
+from headway.policies.value.sizes import bounds, capacity, demand, dominant_share, work_left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimus:
+    interval: float = 600.0
+    """Seconds between two changes of a running job."""
+    every: float = 0.0
+    """Seconds after which sizes are worked out anew though nothing has happened; 0 means that only events count."""
+    restarts: bool = False
+    """Sizes change by stopping and starting anew instead of by scaling."""
+    restart_share: float = 0.1
+    """The most of a job's time that goes into such starts, by how long its last one took; 1 does not count them."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        running, waiting = snapshot.jobs.running().tolist(), snapshot.jobs.waiting().tolist()
+        if self.every > 0 and (running or waiting):
+            draft.wake(snapshot.now + self.every)
+        if self.restarts:
+            self._restart(draft, running, waiting)
+            return draft.plan()
+        sizes = best_sizes(draft, [*running, *waiting])
+        for row in waiting:
+            _start(draft, row, sizes)
+        waits = any(draft.decided(row) is None and row in sizes for row in waiting)
+        for row in running:
+            if not may_scale(snapshot, row) or sizes[row] == snapshot.placements[row].counts:
+                continue
+            due = float(snapshot.jobs.touched[row]) + self.interval
+            if snapshot.now < due:
+                draft.wake(due)
+            elif not (waits and scale_towards(draft, row, sizes[row], up=False)):
+                scale_towards(draft, row, sizes[row], up=True)
+        return draft.plan()
+
+    def _due(self, snapshot: Snapshot, row: int) -> float:
+        """When a running job may start anew: not before its last start has paid."""
+        begun = float(snapshot.jobs.touched[row])
+        return begun + max(self.interval, (float(snapshot.jobs.since[row]) - begun) / max(self.restart_share, 1e-9))
+
+    def _restart(self, draft: Draft, running: list[int], waiting: list[int]) -> None:
+        """Stops those whose size changes; where there are none any more, starts those that wait."""
+        snapshot = draft.snapshot
+        sizes = best_sizes(draft, sorted([*running, *waiting]))
+        stopped = False
+        for row in running:
+            if sizes[row] == snapshot.placements[row].counts or not int(snapshot.jobs.can[row]) & Can.STOP:
+                continue
+            due = self._due(snapshot, row)
+            if snapshot.now < due or snapshot.now == snapshot.jobs.touched[row]:
+                draft.wake(due)
+            else:
+                draft.stop(row)
+                stopped = True
+        if stopped:
+            return  # what they leave is not free yet
+        for row in sorted((row for row in waiting if row in sizes), key=lambda row: sum(sizes[row])):
+            placement = place_emptiest(snapshot, draft.free, snapshot.jobs.shape_at(row), sizes[row])
+            if placement is not None:
+                draft.start(row, placement)
+
+
+def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
+    """Replicas per role for each job, those that run first; jobs that even their least is too much for are left out."""
+    snapshot = draft.snapshot
+    budget = _budget(draft)
+    sizes: dict[int, Counts] = {}
+    too_much: set[tuple[int, int]] = set()
+    alike = list(zip(snapshot.jobs.shape[rows].tolist(), snapshot.jobs.can[rows].tolist(), strict=True))
+    for row, kind in zip(rows, alike, strict=True):
+        if kind in too_much and row not in snapshot.placements:
+            continue  # the budget only shrinks
+        least, _ = bounds(snapshot, row)
+        cost = demand(snapshot, row, least)
+        if row in snapshot.placements or bool((cost <= budget).all()):
+            sizes[row] = least
+            budget = budget - cost
+        else:
+            too_much.add(kind)
+    growing = _growing(snapshot, sizes)
+    steps = [step for row in sizes if (step := growing[row].best_step(sizes[row], snapshot.estimates.speed))]
+    heapq.heapify(steps)
+    while steps:
+        _, row, role = heapq.heappop(steps)
+        cost = growing[row].vectors[role]
+        if not bool((cost <= budget).all()):
+            continue
+        budget, sizes[row] = budget - cost, _one_more(sizes[row], role)
+        step = growing[row].best_step(sizes[row], snapshot.estimates.speed)
+        if step is not None:
+            heapq.heappush(steps, step)
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """What of a job matters to how it grows; the same however large it is."""
+
+    row: int
+    work: float
+    most: Counts
+    vectors: list[FloatArray]
+    """Per role: what one more replica holds."""
+    shares: list[float]
+    """Per role: that as a share of the cluster."""
+
+    def best_step(self, counts: Counts, speed: SpeedSource) -> tuple[float, int, int] | None:
+        """The role of which one more gains most per share; None where none gains. For a heap: best is least."""
+        row, work = self.row, self.work
+        now = speed(row, counts)
+        best: tuple[float, int, int] | None = None
+        for role, count in enumerate(counts):
+            if count >= self.most[role] or work <= 0:
+                continue
+            then = speed(row, _one_more(counts, role))
+            if then <= now:
+                continue
+            saved = (work / now if now > 0 else math.inf) - work / then
+            step = (-saved / max(self.shares[role], 1e-9), row, role)
+            best = step if best is None or step[0] < best[0] else best
+        return best
+
+
+def _growing(snapshot: Snapshot, rows: Iterable[int]) -> dict[int, Growing]:
+    work, whole = work_left(snapshot, list(rows)), capacity(snapshot)
+    shares: dict[bytes, float] = {}
+    found = {}
+    for row in rows:
+        shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
+        vectors: list[FloatArray] = []
+        for number, role in enumerate(shape.roles):
+            asked = role.vector if placement is None else placement.vector(shape, number)
+            vectors.append(asked.astype(np.float64))
+        keys = [vector.tobytes() for vector in vectors]
+        for key, vector in zip(keys, vectors, strict=True):
+            if key not in shares:
+                shares[key] = dominant_share(vector, whole)
+        found[row] = Growing(row, work[row], bounds(snapshot, row)[1], vectors, [shares[key] for key in keys])
+    return found
+
+
+def _one_more(counts: Counts, role: int) -> Counts:
+    return (*counts[:role], counts[role] + 1, *counts[role + 1 :])
+
+
+def _budget(draft: Draft) -> FloatArray:
+    """What this plan may deal out: what is free or coming, and what running jobs hold."""
+    snapshot = draft.snapshot
+    budget: FloatArray = draft.soon().clip(min=0).sum(axis=1).astype(np.float64)
+    for row in snapshot.jobs.running().tolist():
+        budget += demand(snapshot, row, snapshot.placements[row].counts)
+    return budget
+
+
+def _start(draft: Draft, row: int, sizes: dict[int, Counts]) -> None:
+    """At the chosen size if that fits; else at any that does."""
+    snapshot = draft.snapshot
+    if row not in sizes:
+        return
+    placement = place_evenly(snapshot, draft.free, snapshot.jobs.shape_at(row), sizes[row])
+    placement = placement or place_any_size(snapshot, draft.free, row)
+    if placement is not None:
+        draft.start(row, placement)

@@ -1,0 +1,20 @@
+"""Shortest job first: of the waiting jobs that fit, the ones with least estimated training left. Never preempts.
+
+A job that nobody has an estimate for comes last; a large job may wait for ever behind small ones.
+"""
+
+from __future__ import annotations
+
+from headway.core.draft import Draft
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.steps.order import by_key, seconds_left
+from headway.policies.steps.start import may_fit, start_what_fits
+
+
+def sjf(snapshot: Snapshot) -> Plan:
+    draft = Draft(snapshot)
+    rows = may_fit(draft, snapshot.jobs.waiting())
+    if len(rows):
+        start_what_fits(draft, by_key(rows, seconds_left(snapshot, rows)))
+    return draft.plan()

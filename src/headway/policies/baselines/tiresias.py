@@ -1,0 +1,84 @@
+"""Tiresias as Pollux's authors compare with it: two queues, in each of which the earlier job comes first, run or not.
+
+`las` lets the running stay inside a queue; here a job that only filled a gap gives way to an earlier one of its queue.
+Replicas go to the emptiest nodes. A plan that stops jobs starts none: all places are dealt out together, by rank, once
+they are free. Meant to be asked in rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import BoolArray, FloatArray
+from headway.core.plan import Plan, Stop
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.policies.placing.emptiest import place_emptiest
+from headway.policies.steps.order import Key, Rows, by_key, service
+from headway.policies.steps.preempt import run_best
+
+_ROUNDING = 1e-3
+"""Replica-seconds; a threshold met but for rounding is met."""
+_MANY = float(1 << 31)
+"""More than there are jobs; keys beyond 2^42 thousandths are alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiresias:
+    threshold: float = 57_600.0
+    """Replica-seconds after which a job leaves the first queue: sixteen replica-hours."""
+    start_seconds: float = 0.0
+    """Seconds that every start took, in which it held its replicas before it trained: they count as service too."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        return self.plan(snapshot, lambda rows: snapshot.jobs.serial[rows])
+
+    def plan(self, snapshot: Snapshot, place_in_queue: Callable[[Rows], Key]) -> Plan:
+        draft = Draft(snapshot)
+
+        def key(rows: Rows) -> Key:
+            keys: Key = self.fallen(snapshot, rows) * _MANY + place_in_queue(rows)
+            return keys
+
+        run_best(draft, key, placing=place_emptiest)
+        self._wake_at_next_fall(draft)
+        plan = draft.plan()
+        stops = tuple(decision for decision in plan.decisions if isinstance(decision, Stop))
+        return Plan(stops, plan.until) if stops else Plan(_by_rank(draft, key).plan().decisions, plan.until)
+
+    def fallen(self, snapshot: Snapshot, rows: Rows) -> BoolArray:
+        """Which of them are in the second queue."""
+        fallen: BoolArray = self._had(snapshot, rows) >= self.threshold - _ROUNDING
+        return fallen
+
+    def _had(self, snapshot: Snapshot, rows: Rows) -> FloatArray:
+        had, jobs = service(snapshot, rows), snapshot.jobs
+        if self.start_seconds > 0:
+            had += self.start_seconds * (jobs.stops[rows] + (jobs.state[rows] == int(State.RUNNING))) * jobs.width[rows]
+        return had
+
+    def _wake_at_next_fall(self, draft: Draft) -> None:
+        """It matters only while somebody waits."""
+        snapshot, up = draft.snapshot, draft.snapshot.jobs.running()
+        if not len(up) or not len(snapshot.jobs.waiting()):
+            return
+        before = self.threshold - self._had(snapshot, up)
+        above = before > _ROUNDING
+        if above.any():
+            draft.wake(snapshot.now + float((before[above] / np.maximum(snapshot.jobs.size[up][above], 1)).min()))
+
+
+def _by_rank(draft: Draft, key: Callable[[Rows], Key]) -> Draft:
+    """The same starts, where the best-ranked chooses its place first; the draft itself where that does not come out."""
+    rows = np.array(draft.decided_rows(), np.intp)
+    ranked = Draft(draft.snapshot)
+    for row in by_key(rows, key(rows)).tolist() if len(rows) > 1 else ():
+        placement = place_emptiest(ranked.snapshot, ranked.free, ranked.snapshot.jobs.shape_at(row))
+        if placement is None:
+            return draft
+        ranked.start(row, placement)
+    return ranked if len(rows) > 1 else draft

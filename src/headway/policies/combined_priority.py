@@ -1,0 +1,128 @@
+"""Combined priority: who the user is, how urgent the job is, how long it waits and how wide it is, in one number.
+
+    U = user priority / most      J = job priority / most      W = min(1, waited / longest)
+    D = log2(1 + replicas) / log2(1 + widest)                  P = a U + b J + c W + d D
+
+Jobs start in order of P, whole gangs or nothing, a job that does not fit lets others pass. Age lifts a job by c at
+most; what ends starvation is a reservation for who has waited the longest wait. A job whose user and job priority
+together are high is urgent: it reserves as soon as it does not fit, and may stop jobs far below it. Inside a job
+parameter servers come first, and servers and workers are grouped and placed by `buckets`.
+
+A user's priority is the administrator's word, in the policy's settings; no job can claim one for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.node import FloatArray
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
+from headway.policies.steps.order import Rows, by_key
+from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded, waited
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A job's priority and its parts, each already weighted, so that they add up."""
+
+    user: float
+    job: float
+    wait: float
+    parallelism: float
+
+    @property
+    def total(self) -> float:
+        return self.user + self.job + self.wait + self.parallelism
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinedPriority:
+    user_weight: float = 0.30
+    job_weight: float = 0.30
+    wait_weight: float = 0.25
+    """All that age can ever lift a job by."""
+    parallelism_weight: float = 0.15
+    most_user_priority: float = 10.0
+    most_job_priority: float = 10.0
+    longest_wait: float = 86_400.0
+    """Seconds after which age lifts no further, and a job that still does not fit reserves."""
+    widest: int = 64
+    """Replicas of the widest job one reckons with; wider ones count as this."""
+    user_priority: tuple[tuple[str, float], ...] = ()
+    """User and priority, 0 to the most. On the command line a YAML file of names and numbers, or ann=8,bob=2."""
+    other_users: float = 0.0
+    """Priority of users who are not named."""
+    urgent: float = 0.5
+    """User and job priority together (a U + b J), as a share of the most, from which a job reserves as soon as it does
+    not fit; above 1: never."""
+    preempt: float = 0.0
+    """An urgent job that does not fit stops jobs whose share is lower by at least this (0.15 is a good step): as few as
+    will do, those with least work lost first. 0 stops nobody."""
+    most_stops: int = 2
+    """A job that was stopped so often is not stopped again; nor is one that has waited four times the longest wait."""
+    affinity: bool = True
+    """Place by buckets of servers and workers. Without it every role is placed for itself."""
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        draft = Draft(snapshot)
+        rows = snapshot.jobs.waiting()
+        if len(rows):
+            ordered = by_key(rows, (2.0 - self.parts(snapshot, rows).sum(axis=0)).clip(min=0.0) * 1e6)
+            placer = place_any_in_buckets if self.affinity else place_any_by_role
+            start_guarded(draft, ordered, self.longest_wait, placer, self._pressing(snapshot, ordered))
+        return draft.plan()
+
+    def standing(self, snapshot: Snapshot, rows: Rows) -> FloatArray:
+        """User and job priority together, 0 to 1: what neither waiting nor width changes."""
+        most = self.user_weight + self.job_weight
+        share: FloatArray = self.parts(snapshot, rows)[:2].sum(axis=0) / (most if most > 0 else 1.0)
+        return share
+
+    def _pressing(self, snapshot: Snapshot, ordered: Rows) -> Pressing | None:
+        urgent = self.standing(snapshot, ordered) >= self.urgent
+        return Pressing(urgent, lambda row: self._below(snapshot, row)) if urgent.any() else None
+
+    def _below(self, snapshot: Snapshot, row: int) -> list[int]:
+        """Running jobs that may be stopped for this one, those that lose least work first."""
+        if self.preempt <= 0:
+            return []
+        jobs, now = snapshot.jobs, snapshot.now
+        rows = jobs.running()
+        here = float(self.standing(snapshot, np.array([row]))[0])
+        may = (
+            ((jobs.can[rows] & int(Can.STOP)) != 0) & (jobs.touched[rows] < now) & (jobs.stops[rows] < self.most_stops)
+        )
+        may &= self.standing(snapshot, rows) <= here - self.preempt + 1e-9
+        may &= waited(snapshot, rows) < DESPERATE * self.longest_wait
+        rows = rows[may]
+        lost = (jobs.trained_seconds(now)[rows] - jobs.saved[rows]) * jobs.size[rows]
+        order = np.lexsort((-jobs.submit[rows], lost))
+        return [int(one) for one in rows[order]]
+
+    def score(self, snapshot: Snapshot, row: int) -> Score:
+        """One job's priority with its parts, to be shown."""
+        return Score(*(float(part) for part in self.parts(snapshot, np.array([row]))[:, 0]))
+
+    def parts(self, snapshot: Snapshot, rows: Rows) -> FloatArray:
+        """(parts, rows): user, job, wait, parallelism, each weighted."""
+        jobs = snapshot.jobs
+        given = dict(self.user_priority)
+        users = np.full(max(len(jobs.users), 1), self.other_users)
+        for name, number in jobs.users.items():
+            users[number] = given.get(name, self.other_users)
+        width = np.log2(1.0 + jobs.width[rows]) / np.log2(1.0 + max(self.widest, 1))
+        parts: FloatArray = np.stack(
+            [
+                self.user_weight * np.clip(users[jobs.user[rows]] / self.most_user_priority, 0.0, 1.0),
+                self.job_weight * np.clip(jobs.priority[rows] / self.most_job_priority, 0.0, 1.0),
+                self.wait_weight * np.minimum(1.0, waited(snapshot, rows) / max(self.longest_wait, 1e-9)),
+                self.parallelism_weight * np.minimum(1.0, width),
+            ]
+        )
+        return parts

@@ -1,0 +1,1 @@
+"""On which nodes replicas go: what fits, packed, spread, or by affinity."""

@@ -1,0 +1,1 @@
+"""What policies are composed of: each step writes decisions into a draft."""

@@ -1,0 +1,133 @@
+"""Growing into what is left: running jobs take idle capacity where one more replica gains most, again and again.
+
+Never where the estimate says that more replicas slow a job down, never for a job whose estimate is of no use, never for
+less time than the change costs, and not again before the job has rested. Next to its own first, on the fewest nodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import IntArray
+from headway.core.placement import Placement
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.add_remove import may_scale, room_for_more
+from headway.policies.value.terms import rested
+from headway.policies.value.worth import FURTHER, Worth
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Step:
+    """One role of one job made larger. The best compares as the least."""
+
+    price: float
+    """Minus the gain per share."""
+    row: int
+    role: int
+    nodes: tuple[int, ...]
+    """Of the replicas that are added."""
+
+
+def grow_into_idle(draft: Draft, rows: Iterable[int], worth: Worth) -> list[int]:
+    """Grows these running jobs into what is free in the draft; returns those that grow.
+
+    One role of each at most, because a plan decides once about a job; what the other role could use is left for the
+    next time. Rows about which something was decided already are passed over.
+    """
+    snapshot, free = draft.snapshot, draft.free.copy()
+    sizes: dict[int, Placement] = {}
+    roles: dict[int, int] = {}
+    steps = []
+    for row in rows:
+        if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row) and not worth.cut(row):
+            step = _best_step(worth, free, row, snapshot.placements[row], None)
+            if step is not None and rested(draft, row, worth.terms):
+                steps.append(step)
+    heapq.heapify(steps)
+    while steps:
+        step = heapq.heappop(steps)
+        row, now = step.row, sizes.get(step.row, snapshot.placements[step.row])
+        vector = now.vector(snapshot.jobs.shape_at(row), step.role)
+        if _takes(free, vector, step.nodes):
+            sizes[row], roles[row] = now.with_role(step.role, (*now.nodes[step.role], *step.nodes)), step.role
+        following = _best_step(worth, free, row, sizes.get(row, now), roles.get(row))
+        if following is not None:
+            heapq.heappush(steps, following)
+    for row, placement in sizes.items():
+        draft.scale(row, roles[row], placement.nodes[roles[row]])
+    return list(sizes)
+
+
+def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
+    """Takes the replicas from what is free, if they still fit."""
+    for done, node in enumerate(nodes):
+        if (free[:, node] < vector).any():
+            for other in nodes[:done]:
+                free[:, other] += vector
+            return False
+        free[:, node] -= vector
+    return True
+
+
+def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int | None) -> Step | None:
+    """The one role and the number of further replicas that gain most per share; None where nothing is gained.
+
+    Several at once are looked at too: the first beyond a node may cost speed that the fourth brings back.
+    """
+    shape, terms = worth.snapshot.jobs.shape_at(row), worth.terms
+    best: Step | None = None
+    speed = worth.speed(row, now)
+    if speed <= 0:
+        return None
+    seconds, value, share = worth.seconds(row, speed), worth.of(row, speed), worth.share(row, now.counts)
+    for number, role in enumerate(shape.roles):
+        if (only is not None and number != only) or len(now.nodes[number]) >= role.most:
+            continue
+        where = next_nodes(worth.snapshot, free, row, number, now, terms.affinity)
+        has = len(worth.snapshot.placements[row].nodes[number])
+        largest = min(role.most, has + worth.furthest(row, has))
+        most = min(len(where), largest - len(now.nodes[number]))
+        for count in [further for further in FURTHER if further <= most]:
+            larger = now.with_role(number, (*now.nodes[number], *where[:count]))
+            faster = worth.speed(row, larger)
+            enough = speed * (1.0 + terms.margin * min(1.0, count / len(now.nodes[number] or (0,))))
+            if faster < enough or seconds - worth.seconds(row, faster) <= terms.restart:
+                continue
+            gain = (worth.of(row, faster) - value) / max(worth.share(row, larger.counts) - share, 1e-9)
+            step = Step(-gain, row, number, where[:count])
+            best = step if gain > 0 and (best is None or step < best) else best
+    return best
+
+
+def next_nodes(
+    snapshot: Snapshot, free: IntArray, row: int, role: int, now: Placement, affinity: bool
+) -> tuple[int, ...]:
+    """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
+
+    Beside its partners, then where most of it is, then in its own domain, then wherever there is most room.
+    """
+    takes = room_for_more(snapshot, free, row, role)
+    fits = np.flatnonzero(takes)
+    if not len(fits):
+        return ()
+    if affinity:
+        wishes = np.zeros(len(takes))
+        for number, nodes in enumerate(now.nodes):
+            for node in nodes:
+                wishes[node] += 1.0 if number == role else 4.0
+        own = {int(snapshot.nodes.domain[node]) for node in now.used_nodes()}
+        wishes = wishes[fits] + 0.5 * np.isin(snapshot.nodes.domain[fits], list(own))
+        order = fits[np.lexsort((-takes[fits], -wishes))]
+    else:
+        order = fits[np.argsort(-takes[fits], kind="stable")]
+    chosen: list[int] = []
+    for node in order.tolist():
+        chosen.extend([node] * int(min(takes[node], 64 - len(chosen))))
+        if len(chosen) >= 64:
+            break
+    return tuple(chosen)

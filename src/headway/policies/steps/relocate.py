@@ -1,0 +1,202 @@
+"""Moving: slow-growing jobs off nodes that they share with fast-growing ones, to nodes where few are or none.
+
+The last step of a plan. A move is weighed by when all jobs on both nodes would be done without it and with it, the
+mover being down meanwhile. It is made if it saves much more than it costs and nobody else loses much. At most one a
+round, and the same job only after a rest, each time for more: a job never goes to and fro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.job import Can, JobId
+from headway.core.placement import Placement
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.estimates.models.sharing import ends
+from headway.policies.value.neighbours import Share, Tenancy, tenancy
+
+MOST_NODES = 8
+"""Of the most crowded nodes and of the emptiest ones so many are looked at in one round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Separation:
+    restart: float = 10.0
+    """Seconds that a move costs: save, stop, start elsewhere."""
+    margin: float = 2.0
+    """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
+    harm: float = 0.02
+    """Share of its time left that a move may cost a job which is not asked."""
+    round: float = 10.0
+    """Seconds between two moves."""
+    cool_down: float = 60.0
+    """Seconds from a job's start or last move to its next."""
+    most_moves: int = 3
+    """Of one job, interruptions counted; 0 moves nobody."""
+    interval: float = 10.0
+    """Seconds after which growth is looked at again while jobs share nodes."""
+    parallel: float = 1.0
+    """Share of the work that cpu above the request speeds up, as Amdahl has it; 1: speed is in proportion to cpu."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A move, and what it is expected to bring."""
+
+    row: int
+    job: JobId
+    source: int
+    target: int
+    slow: bool
+    """Whether the mover grows slowly."""
+    saved: float
+    """Seconds, over all jobs on both nodes, the mover's own time down already taken off."""
+    losers: tuple[tuple[JobId, float], ...]
+    """Who is done later by it, and by how many seconds."""
+
+
+def separate(draft: Draft, settings: Separation) -> Proposal | None:
+    """Writes at most one move into the draft, and when to look again; tells what was decided and who loses."""
+    if not settings.most_moves or not _any_shares(draft.snapshot):
+        return None
+    found = tenancy(draft, settings.parallel)
+    if found is None or not any(len(shares) > 1 for shares in found.on.values()):
+        return None
+    draft.wake(draft.snapshot.now + settings.interval)
+    if _too_soon(draft, settings):
+        return None
+    best = next(proposals(draft, found, settings), None)
+    if best is not None:
+        draft.move(best.row, moved(draft.snapshot, best.row, best.target))
+    return best
+
+
+def _any_shares(snapshot: Snapshot) -> bool:
+    """Whether any job may use more than it was promised: where none does, nobody is in another's way."""
+    job = snapshot.jobs.job
+    return any(role.limit for row in snapshot.placements for role in job(row).roles)
+
+
+def verdict(snapshot: Snapshot, row: int, settings: Separation) -> str:
+    """Whether this running job moves now, and what that saves and whom it costs; or why it stays."""
+    draft = Draft(snapshot)
+    found = tenancy(draft, settings.parallel)
+    shares = [] if found is None else [share for on in found.on.values() for share in on if share.row == row]
+    if not shares:
+        return "stays: it shares no cpu"
+    proposal = separate(draft, settings)
+    if proposal is not None and proposal.row == row:
+        where, losers = (
+            snapshot.nodes.nodes[proposal.target].name,
+            ", ".join(f"{j} {s:.0f} s" for j, s in proposal.losers),
+        )
+        return f"moves to {where}: saves {proposal.saved:.0f} s over all jobs; {losers or 'nobody'} loses"
+    why = why_not(Draft(snapshot), shares[0], settings)
+    return f"stays: {why or 'no move of it would save enough now'}"
+
+
+def moved(snapshot: Snapshot, row: int, target: int) -> Placement:
+    """All replicas on one other node, each holding what it holds."""
+    old = snapshot.placements[row]
+    return Placement(tuple((target,) * count for count in old.counts), old.requests)
+
+
+def proposals(draft: Draft, found: Tenancy, settings: Separation) -> Iterator[Proposal]:
+    """The moves that are worth it, the first ones first.
+
+    Off the most crowded node, to the one with fewest jobs and then fewest fast-growing ones. Slow-growing jobs go
+    before others, soonest done first: what they leave behind is shared by those who still learn.
+    """
+    snapshot = draft.snapshot
+    capacity = snapshot.nodes.capacity[found.kind].clip(min=1)
+    crowd = np.array([found.wanted(node) for node in range(len(capacity))]) / capacity
+    for source in np.argsort(-crowd, kind="stable")[:MOST_NODES].tolist():
+        shares = found.on.get(source, [])
+        movers = [share for share in shares if share.whole and why_not(draft, share, settings) == ""]
+        if crowd[source] <= 1.0 or len(shares) < 2 or not movers:
+            continue
+        movers.sort(key=lambda share: (share.fast, share.tenant.work, share.row))
+        before = found.ends(source, float(capacity[source]))
+        emptier = [node for node in range(len(capacity)) if crowd[node] < crowd[source]]
+        for target in sorted(emptier, key=lambda node: (len(found.on.get(node, ())), found.fast(node), node))[
+            :MOST_NODES
+        ]:
+            for mover in movers:
+                if _fits(draft, mover.row, target):
+                    proposal = weigh(draft, found, settings, (mover, source, target, before))
+                    if proposal is not None:
+                        yield proposal
+
+
+def why_not(draft: Draft, share: Share, settings: Separation) -> str:
+    """Why this job may not be moved now, in a sentence; empty where it may."""
+    snapshot, row = draft.snapshot, share.row
+    jobs = snapshot.jobs
+    if jobs.state_of(row) is not State.RUNNING or draft.decided(row) is not None:
+        return "it is not simply running"
+    if not share.believed:
+        return "nothing that is believed tells how long it has left"
+    if not int(jobs.can[row]) & Can.MOVE or not jobs.job(row).checkpoints:
+        return "it may not be moved, or cannot save"
+    stops, touched = jobs.values(row, ("stops", "touched"))
+    if stops >= settings.most_moves:
+        return f"it was interrupted {stops} times already"
+    rested = snapshot.now - touched
+    if rested < settings.cool_down:
+        return f"it rests for {settings.cool_down - rested:.0f} more seconds after its start or last move"
+    return ""
+
+
+def weigh(
+    draft: Draft, found: Tenancy, settings: Separation, move: tuple[Share, int, int, list[float]]
+) -> Proposal | None:
+    """When everybody on both nodes is done without the move and with it; None where it is not worth it."""
+    mover, source, target, before = move
+    jobs, capacity = draft.snapshot.jobs, draft.snapshot.nodes.capacity[found.kind]
+    here, there = found.on[source], found.on.get(target, [])
+    beside = found.ends(target, float(capacity[target]))
+    joined = found.ends(target, float(capacity[target]), replace(mover.tenant, begins=settings.restart))
+    own = before[here.index(mover)]
+    if any(not after - end <= settings.harm * end for end, after in zip([*beside, own], joined, strict=True)):
+        return None
+    stay = [share for share in here if share is not mover]
+    left = ends(float(capacity[source]), [share.tenant for share in stay], found.parallel)
+    without = dict(zip([share.row for share in [*here, *there]], [*before, *beside], strict=True))
+    saved, losers = 0.0, list[tuple[JobId, float]]()
+    for share, end in zip([*stay, *there, mover], [*left, *joined], strict=True):
+        gain = without[share.row] - end
+        saved += gain
+        if gain < -1e-6:
+            losers.append((jobs.job(share.row).id, -gain))
+    if not saved >= settings.restart * settings.margin * 2.0 ** int(jobs.value(mover.row, "stops")):
+        return None
+    return Proposal(
+        row=mover.row, job=jobs.job(mover.row).id, source=source, target=target, slow=not mover.fast, saved=saved,
+        losers=tuple(losers),
+    )  # fmt: skip
+
+
+def _too_soon(draft: Draft, settings: Separation) -> bool:
+    """Whether something is moving, or has been moved within this round."""
+    jobs, now = draft.snapshot.jobs, draft.snapshot.now
+    if any(jobs.state_of(row) is State.MOVING for row in draft.snapshot.flights):
+        return True
+    touched = jobs.touched[(jobs.stops > 0) & (jobs.state == int(State.RUNNING))]
+    return bool(len(touched)) and bool(now < float(touched.max()) + settings.round)
+
+
+def _fits(draft: Draft, row: int, target: int) -> bool:
+    snapshot = draft.snapshot
+    shape, placement = snapshot.jobs.shape_at(row), snapshot.placements[row]
+    need = np.zeros(len(snapshot.nodes.kinds), np.int64)
+    for number, nodes in enumerate(placement.nodes):
+        if nodes:
+            if not snapshot.nodes.mask(shape.roles[number].constraint)[target]:
+                return False
+            need += len(nodes) * placement.vector(shape, number).astype(np.int64)
+    return bool((draft.free[:, target] >= need)[need > 0].all())

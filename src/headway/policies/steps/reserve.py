@@ -1,0 +1,160 @@
+"""Starting jobs in order, with one guard against starvation: a job that has waited too long reserves.
+
+The longest-waiting of those that are over the limit and do not fit gets a reservation: the first moment at which the
+estimates say that it fits, and the place. Everyone else passes only where that leaves the place alone, or where the
+estimate says that he is done by then. Where nobody is over the limit, the first urgent job that does not fit gets it;
+and for that one a policy may stop others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.core.placement import Placement, take
+from headway.core.snapshot import Snapshot
+from headway.policies.baselines.backfill import reservation
+from headway.policies.steps.order import Rows
+from headway.policies.steps.start import fits_empty, left_waiting, may_fit
+
+DESPERATE = 4.0
+"""Times the limit after which nobody is more urgent."""
+Placer = Callable[[Snapshot, IntArray, int], Placement | None]
+"""Where a job goes at the size it asks for or, where it allows, a smaller one."""
+
+
+@dataclass(slots=True)
+class Hole:
+    """What is kept for one job."""
+
+    seconds: float
+    """Until it fits."""
+    beside: IntArray
+    """What is free, and will be free, without the hole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pressing:
+    """Waiting jobs for which room is kept, or made, as soon as they do not fit."""
+
+    urgent: BoolArray
+    """Aligned with the waiting jobs."""
+    below: Callable[[int], list[int]]
+    """By waiting row: running jobs that may be stopped for it, the cheapest first."""
+
+
+def waited(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Seconds since submission in which the job did not train. Being stopped and started does not set it back."""
+    jobs = snapshot.jobs
+    seconds: FloatArray = snapshot.now - jobs.submit[rows] - jobs.trained_seconds(snapshot.now)[rows]
+    return np.maximum(seconds, 0.0)
+
+
+def start_guarded(
+    draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None = None
+) -> None:
+    """Starts waiting jobs in the given order, which those that waited too long may break."""
+    snapshot = draft.snapshot
+    hole: Hole | None = None
+    if snapshot.estimates.known or pressing is not None:
+        hole = _serve_first(draft, ordered, longest_wait, placer, pressing)
+    remaining = left_waiting(draft, may_fit(draft, ordered))
+    ends_before: BoolArray = np.zeros(len(remaining), np.bool_)
+    if hole is not None and snapshot.estimates.known:
+        ends_before = snapshot.estimates.left(snapshot.now)[remaining] <= hole.seconds
+    shape, can = snapshot.jobs.shape[remaining], snapshot.jobs.can[remaining]
+    while len(remaining):
+        row = int(remaining[0])
+        placement = _placed(draft, row, placer, hole, ends_before=bool(ends_before[0]))
+        keep = np.ones(len(remaining), np.bool_)
+        keep[0] = False
+        if placement is None:  # what is free only shrinks: whoever is alike need not be tried
+            keep &= (shape != shape[0]) | (can != can[0]) | (ends_before != ends_before[0])
+        else:
+            draft.start(row, placement)
+            if hole is not None:
+                take(hole.beside, placement, snapshot.jobs.shape_at(row))
+                np.maximum(hole.beside, 0, out=hole.beside)
+        remaining, ends_before, shape, can = remaining[keep], ends_before[keep], shape[keep], can[keep]
+
+
+def _serve_first(
+    draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None
+) -> Hole | None:
+    """Those over the limit start, the longest-waiting first; the first that does not fit reserves. Urgent ones come
+    before them, unless somebody has waited far beyond the limit.
+    """
+    snapshot = draft.snapshot
+    seconds = waited(snapshot, ordered)
+    late = seconds >= longest_wait if snapshot.estimates.known else np.zeros(len(ordered), np.bool_)
+    over = np.flatnonzero(late)
+    first = over[np.argsort(-seconds[over], kind="stable")].tolist()
+    if pressing is not None:
+        urgent = np.flatnonzero(pressing.urgent).tolist()
+        desperate = sum(seconds[place] >= DESPERATE * longest_wait for place in first)
+        first = list(dict.fromkeys([*first[:desperate], *urgent, *first[desperate:]]))
+    for place in first:
+        row = int(ordered[place])
+        placement = placer(snapshot, draft.free, row)
+        if placement is not None:
+            draft.start(row, placement)
+        elif fits_empty(snapshot, row):
+            made = None
+            if pressing is not None and pressing.urgent[place]:
+                made = _make_room(draft, row, placer, pressing.below(row))
+            return made or (_reserve(draft, row) if snapshot.estimates.known else None)
+    return None
+
+
+def _make_room(draft: Draft, row: int, placer: Placer, victims: list[int]) -> Hole | None:
+    """Stops as few of the others as will do, the cheapest first, and keeps what they leave. None where all of them are
+    not enough; nobody where what was stopped before is enough.
+    """
+    snapshot, pot = draft.snapshot, draft.soon()
+    stopped: list[int] = []
+    place = placer(snapshot, pot, row)
+    while place is None and len(stopped) < len(victims):
+        stopped.append(victims[len(stopped)])
+        take(pot, snapshot.placements[stopped[-1]], snapshot.jobs.shape_at(stopped[-1]), +1)
+        place = placer(snapshot, pot, row)
+    if place is None:
+        return None
+    take(pot, place, snapshot.jobs.shape_at(row))
+    for victim in reversed(stopped):  # the dearest first: is it needed?
+        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
+        take(pot, held, shape)
+        if (pot[:, list(held.used_nodes())] < 0).any():
+            take(pot, held, shape, +1)
+            draft.stop(victim)
+    return _hole(draft, row, place, 0.0) if stopped or snapshot.flights else None
+
+
+def _reserve(draft: Draft, row: int) -> Hole | None:
+    snapshot = draft.snapshot
+    seconds, place = reservation(draft, row, snapshot.estimates.left(snapshot.now))
+    if place is None:
+        return None
+    draft.reserve(row, place, snapshot.now + seconds)
+    return _hole(draft, row, place, seconds)
+
+
+def _hole(draft: Draft, row: int, place: Placement, seconds: float) -> Hole:
+    reserved: IntArray = np.zeros_like(draft.free)
+    take(reserved, place, draft.snapshot.jobs.shape_at(row), +1)
+    return Hole(seconds, np.maximum(draft.free - reserved, 0).astype(np.int32))
+
+
+def _placed(draft: Draft, row: int, placer: Placer, hole: Hole | None, *, ends_before: bool) -> Placement | None:
+    snapshot = draft.snapshot
+    if hole is None:
+        return placer(snapshot, draft.free, row)
+    beside = placer(snapshot, hole.beside, row)
+    if beside is not None or not ends_before:
+        return beside
+    whole = placer(snapshot, draft.free, row)
+    asked = snapshot.jobs.shape_at(row).counts
+    return whole if whole is not None and whole.counts == asked else None  # smaller, it would not be done in time

@@ -1,0 +1,94 @@
+"""Making the most of jobs that can be scaled, in a given order: start at the size that is worth most, shrink others for
+whoever waits, stop who ranks behind, grow when nobody waits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.node import FloatArray, IntArray
+from headway.core.placement import take
+from headway.policies.placing.add_remove import SOON
+from headway.policies.placing.near import place_near
+from headway.policies.steps.grow import grow_into_idle
+from headway.policies.steps.newcomers import start_newcomers
+from headway.policies.steps.order import by_key
+from headway.policies.steps.release import release_useless
+from headway.policies.steps.shrink import shrink_for
+from headway.policies.steps.start import left_waiting
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
+
+TRIED = 6
+"""Waiting jobs for which room is looked for in one plan."""
+FAR_BEHIND = 2000.0
+"""Ranks are thousandths of a doubling: whoever could be shrunk is stopped only for a job a fourth of his own size."""
+AT_ONCE = 64
+"""Waiting jobs that are looked at in one plan."""
+
+
+def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> None:
+    """`rank` is by row; the least comes first."""
+    snapshot = draft.snapshot
+    worth = Worth(snapshot, terms)
+    waiting = snapshot.jobs.waiting()
+    ordered = by_key(waiting, rank[waiting])
+    start_newcomers(draft, ordered[:AT_ONCE], worth)
+    left = left_waiting(draft, ordered)
+    busy = _make_room(draft, left.tolist(), rank, worth, patience) if len(left) else False
+    running = snapshot.jobs.running().tolist()
+    release_useless(draft, running, worth)
+    if not busy:
+        grow_into_idle(draft, running, worth)
+
+
+def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
+    """For the first who is worth it; whether what is free must be left alone for now."""
+    snapshot, tried, soon = draft.snapshot, set[int](), draft.soon()
+    for row in left:
+        shape = int(snapshot.jobs.shape[row])
+        if shape in tried:
+            continue
+        if len(tried) == TRIED:
+            return False
+        tried.add(shape)
+        path = worth.path(row)
+        if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms) is not None:
+            return True  # room is being made already
+        forced = snapshot.now - float(snapshot.jobs.since[row]) >= patience
+        if shrink_for(draft, row, path, snapshot.jobs.running().tolist(), worth, forced=forced) is not None:
+            return True
+        if _stop_behind(draft, row, rank, soon, worth):
+            return True
+    return False
+
+
+def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth: Worth) -> bool:
+    """Stops running jobs that rank behind, the worst first and as few as will do for its least size; or nobody."""
+    snapshot = draft.snapshot
+    jobs, running = snapshot.jobs, snapshot.jobs.running()
+    may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
+    behind = running[may & (rank[running] > rank[row] + FAR_BEHIND)]
+    victims, pot = list[int](), soon.copy()
+    wanted = (jobs.shape_at(row), worth.path(row)[0])
+    for victim in behind[np.argsort(-rank[behind], kind="stable")].tolist():
+        if draft.decided(victim) is not None:
+            continue
+        take(pot, snapshot.placements[victim], jobs.shape_at(victim), +1)
+        victims.append(victim)
+        placement = place_near(snapshot, pot, *wanted, worth.terms)
+        if placement is not None:
+            break
+    else:
+        return False
+    take(pot, placement, jobs.shape_at(row))
+    for victim in reversed(victims):
+        held, shape = snapshot.placements[victim], jobs.shape_at(victim)
+        take(pot, held, shape)
+        if (pot[:, list(held.used_nodes())] < 0).any():
+            take(pot, held, shape, +1)
+            draft.stop(victim)
+    draft.wake(snapshot.now + SOON)
+    return True

@@ -1,0 +1,132 @@
+"""Starting waiting jobs in a given order: the step that most policies end in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.node import IntArray
+from headway.core.placement import Placement, Shape
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.pack import Rooms, empty, place, place_asked
+
+Rows = npt.NDArray[np.intp]
+FEW = 2
+"""So few are tried rather than counted."""
+FEW_SHAPES = 32
+"""Of so few shapes all are counted again when one does not fit; of more only those are passed over that are alike."""
+_BLOCKED = "blocked"
+Size = Callable[[Snapshot, IntArray, int], Placement | None]
+
+
+def may_fit(draft: Draft, rows: Rows) -> Rows:
+    """The rows whose shape there might be room for, by counting alone. On a full cluster: none, at little cost."""
+    if not len(rows):
+        return rows
+    jobs = draft.snapshot.jobs
+    if len(jobs.shapes) <= FEW_SHAPES:
+        return _of_shapes(draft, rows, range(len(jobs.shapes)))
+    return _of_shapes(draft, rows, np.bincount(jobs.shape[rows]).nonzero()[0].tolist())
+
+
+def _of_shapes(draft: Draft, rows: Rows, shapes: Iterable[int]) -> Rows:
+    """The rows of these shapes, as far as there might be room for them."""
+    jobs, rooms = draft.snapshot.jobs, Rooms(draft.snapshot.nodes, draft.free)
+    fits = [number for number in shapes if _might(rooms, jobs.shapes[number])]
+    if not fits or len(fits) == len(jobs.shapes):
+        return rows if fits else rows[:0]
+    might = np.zeros(len(jobs.shapes), np.bool_)
+    might[fits] = True
+    return rows[might[jobs.shape[rows]]]
+
+
+def _might(rooms: Rooms, shape: Shape) -> bool:
+    """Each role for itself at its least; together they may still not fit."""
+    return not shape.missing and all(rooms.total(role) >= role.least for role in shape.roles if role.least)
+
+
+def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size: Size = place_asked) -> Rows:
+    """Starts what fits, in order; returns the rows that were left waiting.
+
+    `size` tells where a job goes and how large: as asked for by default, `place_any_size` for whatever fits.
+    """
+    if head_blocks:
+        return _start_until_blocked(draft, rows, size)
+    start_what_fits(draft, rows, size)
+    return left_waiting(draft, rows)
+
+
+def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
+    """The same without telling who was left waiting.
+
+    What is free only shrinks while a plan is written, so a shape that once did not fit need not be tried again.
+    """
+    snapshot = draft.snapshot
+    jobs, failed = snapshot.jobs, set[int]()
+    remaining = may_fit(draft, rows) if len(rows) > FEW else rows
+    while len(remaining):
+        row = remaining.item(0)
+        placement = size(snapshot, draft.free, row)
+        if placement is not None:
+            draft.start(row, placement)
+            remaining = remaining[1:]
+            continue
+        failed.add(jobs.value(row, "shape"))
+        if jobs.any_elastic or len(jobs.shapes) > FEW_SHAPES:
+            alike = (jobs.shape[remaining] == jobs.shape[row]) & (jobs.can[remaining] == jobs.can[row])
+            remaining = remaining[~alike]
+        else:
+            others = [number for number in range(len(jobs.shapes)) if number not in failed]
+            remaining = _of_shapes(draft, remaining[1:], others)
+
+
+def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
+    snapshot, passed = draft.snapshot, list[int]()
+    if len(rows) and _blocked_before(draft, rows.item(0), size):
+        return rows
+    for number in range(len(rows)):
+        row = rows.item(number)
+        placement = size(snapshot, draft.free, row)
+        if placement is not None:
+            draft.start(row, placement)
+        elif fits_empty(snapshot, row):
+            if not number and not draft.free.flags.writeable:
+                snapshot.nodes.known[_BLOCKED] = (draft.free, snapshot.jobs.job(row), size)
+            return rows[number:] if not passed else np.concatenate([passed, rows[number:]])
+        else:
+            passed.append(row)
+    return np.array(passed, np.intp)
+
+
+def _blocked_before(draft: Draft, row: int, size: Size) -> bool:
+    """Whether this very job has found no room in this very array, which nobody can have written since."""
+    before = draft.snapshot.nodes.known.get(_BLOCKED)
+    if not isinstance(before, tuple):
+        return False
+    free, job, same_size = before
+    return free is draft.free and job is draft.snapshot.jobs.job(row) and same_size is size
+
+
+def left_waiting(draft: Draft, rows: Rows) -> Rows:
+    """The rows about which nothing was decided, in their order."""
+    decided = draft.decided_rows()
+    if not decided or not len(rows):
+        return rows
+    waits = np.ones(draft.snapshot.jobs.count, np.bool_)
+    waits[decided] = False
+    return rows[waits[rows]]
+
+
+def fits_empty(snapshot: Snapshot, row: int) -> bool:
+    """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
+    shape, known = snapshot.jobs.shape_at(row), snapshot.nodes.known
+    least = shape.least if shape.elastic and snapshot.jobs.value(row, "can") & Can.SIZE else shape.counts
+    asked = ("fits empty", shape, least)
+    fits = known.get(asked)
+    if fits is None:
+        fits = known[asked] = place(snapshot, empty(snapshot.nodes), shape, least) is not None
+    return fits is True

@@ -1,0 +1,1 @@
+"""What jobs, sizes and places are worth: times, shares, deadlines, neighbours. Nothing here decides."""

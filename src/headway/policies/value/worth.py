@@ -1,0 +1,280 @@
+"""What a size is worth: how soon a job would be done in it, here, beside others who could use the room.
+
+Worth is progress per second, more of it the less is left of a job: with `favour` 1 it is one over the seconds left, so
+that what is given to a job which is soon done counts most, and mean completion time falls fastest. Gains and losses are
+differences of worth per share of the cluster, so that one more worker here can be weighed against one less there.
+
+Speeds come from the estimates, which answer for numbers of replicas in their best place. What a worse place costs is
+read off them too: where a gang grows beyond a node, its speed makes a step, and a gang that lies on more nodes than it
+must, or whose servers are away from its workers, is believed to lose as much.
+"""
+
+from __future__ import annotations
+
+import math
+
+from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.node import FloatArray
+from headway.core.placement import Placement
+from headway.core.quantity import CPU
+from headway.core.snapshot import Snapshot
+from headway.estimates.models.scaling import computes, plain_speed
+from headway.policies.placing.pack import empty, place
+from headway.policies.value.sizes import (
+    UNKNOWN_SECONDS,
+    bounds,
+    capacity,
+    demand,
+    dominant_share,
+    held,
+    may_resize_gang,
+)
+from headway.policies.value.terms import Terms
+
+__all__ = ["FURTHER", "MARK", "Terms", "Worth", "larger_sizes"]
+
+LONGEST_PATH = 48
+FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
+FARTHEST = 4.0
+"""So many nodes apart, servers and workers are taken to be as far apart as can be."""
+MARK = 1
+"""Thousandths of a core by which a job that was cut in vain is known: see `release`."""
+
+
+class Worth:
+    """Of the jobs of one snapshot, on given terms. Everything is worked out when first asked for."""
+
+    def __init__(self, snapshot: Snapshot, terms: Terms) -> None:
+        self.snapshot = snapshot
+        self.terms = terms
+        self._whole = capacity(snapshot)
+        self._left: FloatArray | None = None
+        self._work: dict[int, float] = {}
+        self._asked: dict[int, float] = {}
+        self._per_node: dict[int, int] = {}
+        self._shares: dict[tuple[int, Counts], float] = {}
+        self._paths: dict[int, list[Counts]] = {}
+        self._losses: dict[tuple[int, int, bool], float] = {}
+
+    def why_not(self, row: int) -> str:
+        """Why this job keeps its size, in a sentence; empty where it may be scaled."""
+        if not may_resize_gang(self.snapshot, row):
+            return "It keeps its size: it is not elastic, or does not allow to be scaled."
+        if not self.snapshot.estimates.known:
+            return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
+        if self.snapshot.estimates.basis(row).odd:
+            return "It keeps its size: its reports are not believed."
+        if math.isnan(self._seconds(row)):
+            return "It keeps its size: nobody knows how long it has left."
+        if not self._sane(row):
+            return "It keeps its size: the estimate of its speed is no usable number."
+        return ""
+
+    def known(self, row: int) -> bool:
+        return not self.why_not(row)
+
+    def work(self, row: int) -> float:
+        """Seconds left at the asked-for size; a guess where nobody knows."""
+        known = self._work.get(row)
+        if known is None:
+            seconds = self._seconds(row)
+            counts = held(self.snapshot, row)
+            if math.isnan(seconds):
+                known = UNKNOWN_SECONDS
+            else:
+                known = seconds if counts is None else seconds * self.best_speed(row, counts)
+            self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
+        return known
+
+    def speed(self, row: int, placement: Placement) -> float:
+        """Relative to the asked-for size in its best place; 0 where the estimate is no number."""
+        ideal = self.best_speed(row, placement.counts)
+        per_node = self._workers_per_node(row)
+        if not per_node or ideal <= 0:
+            return ideal
+        workers, servers = self._split(row, placement)
+        if not workers:
+            return ideal
+        pairs = sum(workers.count(node) for node in servers)
+        apart = len(workers) * len(servers) / pairs if pairs else FARTHEST
+        spread = min(FARTHEST, max(float(len(set(workers))), apart)) if servers else float(len(set(workers)))
+        fewest = -(-len(workers) // per_node)
+        for nodes in range(fewest + 1, math.ceil(spread) + 1):
+            ideal *= self._loss(row, nodes, bool(servers)) ** min(1.0, spread - nodes + 1.0)
+        return ideal
+
+    def best_speed(self, row: int, counts: Counts) -> float:
+        """With so many replicas in their best place; 0 where the estimate is no number."""
+        if not self.snapshot.estimates.known:
+            return 0.0
+        speed = self.snapshot.estimates.speed(row, counts)
+        return speed if math.isfinite(speed) and speed > 0 else 0.0
+
+    def seconds(self, row: int, speed: float) -> float:
+        """Until it is done at this speed."""
+        return self.work(row) / speed if speed > 0 else math.inf
+
+    def of(self, row: int, speed: float) -> float:
+        """What running at this speed is worth."""
+        if speed <= 0:
+            return 0.0
+        favour = self.terms.favour
+        # Nobody is thought to be done sooner than a change takes: what is nearly over is worth none.
+        work = max(self.work(row), speed * max(self.terms.restart, 1.0))
+        return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
+
+    def share(self, row: int, counts: Counts) -> float:
+        """Of the cluster, the largest of any kind; never zero or without end, so that it may be reckoned with."""
+        known = self._shares.get((row, counts))
+        if known is None:
+            known = dominant_share(demand(self.snapshot, row, counts), self._whole)
+            self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
+        return known
+
+    def cut(self, row: int) -> bool:
+        """Whether it has less cpu than it asked for, and a book of progress that answers for other sizes as asked for:
+        then its speed in them cannot be compared with what it shows, and it keeps its size.
+        """
+        placement, snapshot = self.snapshot.placements.get(row), self.snapshot
+        if placement is None or placement.requests is None or CPU not in snapshot.nodes.kinds:
+            return False
+        if not snapshot.estimates.known or not snapshot.estimates.beliefs.rich:
+            return False
+        kind, shape = snapshot.nodes.kinds.index(CPU), snapshot.jobs.shape_at(row)
+        return any(
+            int(shape.roles[number].vector[kind]) - int(placement.vector(shape, number)[kind]) > MARK
+            for number in range(len(shape.roles))
+        )
+
+    def furthest(self, row: int, count: int) -> int:
+        """How many replicas may be added to so many at once: as many as is known of.
+
+        A book of progress that has not seen the job (or like jobs) in another size has the plain rule only: one is
+        added, to see. Where it has, a job is doubled at most. A book that knows all from the start is believed.
+        """
+        if not self.snapshot.estimates.beliefs.rich:
+            return FURTHER[-1]
+        return 1 if self._unproven(row) else max(1, count)
+
+    def path(self, row: int) -> list[Counts]:
+        """Its sizes in their best place, from the least on, each faster than all before it.
+
+        Of a job that keeps its size that alone; or, where the empty cluster cannot hold what it asks for, its least. A
+        newcomer of which no book has seen how it scales gets no more than it asks for.
+        """
+        known = self._paths.get(row)
+        if known is None:
+            known = self._paths[row] = self._path(row) if self.known(row) else [self._kept(row)]
+        return known
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kept(self, row: int) -> Counts:
+        snapshot, shape = self.snapshot, self.snapshot.jobs.shape_at(row)
+        fixed = held(snapshot, row) or shape.counts
+        if not may_resize_gang(snapshot, row) or row in snapshot.placements:
+            return fixed
+        return fixed if place(snapshot, empty(snapshot.nodes), shape) is not None else shape.least
+
+    def _path(self, row: int) -> list[Counts]:
+        least, most = bounds(self.snapshot, row)
+        if row not in self.snapshot.placements and self.snapshot.estimates.beliefs.rich and self._unproven(row):
+            most = tuple(
+                max(low, asked) for low, asked in zip(least, self.snapshot.jobs.shape_at(row).counts, strict=True)
+            )
+        path, speed = [least], self.best_speed(row, least)
+        while len(path) < LONGEST_PATH:
+            options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]
+            gains = [((faster - speed) / (self.share(row, counts) - self.share(row, path[-1]) + 1e-9), faster, counts)
+                     for faster, counts in options if faster > speed * (1.0 + 1e-6)]  # fmt: skip
+            if not gains:
+                return path
+            enough = max(gain for gain, _, _ in gains) * (1.0 - 1e-6)
+            _, speed, counts = min((found for found in gains if found[0] >= enough), key=lambda found: sum(found[2]))
+            path.append(counts)
+        return path
+
+    def _seconds(self, row: int) -> float:
+        snapshot = self.snapshot
+        if not snapshot.estimates.known:
+            return math.nan
+        if self._left is None:
+            self._left = snapshot.estimates.left(snapshot.now)
+        seconds = float(self._left[row])
+        if seconds <= 0.0 and row in snapshot.placements:
+            trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
+            return OVERRUN_SHARE * (trained + max(0.0, snapshot.now - since))
+        return seconds if math.isfinite(seconds) else math.nan
+
+    def _unproven(self, row: int) -> bool:
+        job, (least, most) = self.snapshot.jobs.job(row), bounds(self.snapshot, row)
+        return all(self.best_speed(row, counts) == plain_speed(job, counts) for counts in (least, most))
+
+    def _sane(self, row: int) -> bool:
+        """Whether the estimate of its present (or asked-for) speed can be reckoned with."""
+        counts = held(self.snapshot, row) or self.snapshot.jobs.shape_at(row).counts
+        return 0.0 < self.best_speed(row, counts) < math.inf
+
+    def _split(self, row: int, placement: Placement) -> tuple[list[int], list[int]]:
+        """Nodes of the replicas that compute, and of those that serve."""
+        workers, servers = list[int](), list[int]()
+        for role, where in zip(self.snapshot.jobs.shape_at(row).roles, placement.nodes, strict=True):
+            (workers if computes(role.name) else servers).extend(where)
+        return workers, servers
+
+    def _loss(self, row: int, nodes: int, served: bool) -> float:
+        """What going from one node fewer to so many costs: the step in the estimate where a gang outgrows nodes.
+
+        With servers the step is looked for where there are as many of them as workers, and all of the gang's speed
+        counts, because a batch is divided; else a worker's.
+        """
+        key = (row, nodes, served)
+        known = self._losses.get(key)
+        if known is None:
+            fits = (nodes - 1) * self._workers_per_node(row)
+            before, after = (self.best_speed(row, self._all(row, count, served)) for count in (fits, fits + 1))
+            step = after / before if before > 0 else 0.0
+            known = self._losses[key] = min(1.0, step if served else step * fits / (fits + 1))
+        return known
+
+    def _all(self, row: int, workers: int, served: bool) -> Counts:
+        """So many workers, and as many servers where there are any; of further roles what was asked for."""
+        roles = self.snapshot.jobs.shape_at(row).roles
+        first = next((number for number, role in enumerate(roles) if computes(role.name)), 0)
+        return tuple(
+            workers if number == first or (served and not computes(role.name)) else role.replicas
+            for number, role in enumerate(roles)
+        )
+
+    def _asked_share(self, row: int) -> float:
+        known = self._asked.get(row)
+        if known is None:
+            counts = self.snapshot.jobs.shape_at(row).counts
+            known = self._asked[row] = self.share(row, counts)
+        return known
+
+    def _workers_per_node(self, row: int) -> int:
+        """How many workers the roomiest empty node takes; 0 where they ask for nothing."""
+        number = int(self.snapshot.jobs.shape[row])
+        known = self._per_node.get(number)
+        if known is None:
+            shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
+            role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
+            takes = [int(nodes.capacity[kind].max(initial=0)) // amount for kind, amount in role.asks]
+            known = self._per_node[number] = max(1, min(takes)) if takes else 0
+        return known
+
+
+def larger_sizes(counts: Counts, most: Counts) -> list[Counts]:
+    """Sizes with more replicas of one role, and those with more of every role that takes more."""
+    open_ = [role for role, (count, high) in enumerate(zip(counts, most, strict=True)) if count < high]
+    found = [(*counts[:role], counts[role] + more, *counts[role + 1 :])
+             for role in open_ for more in FURTHER if counts[role] + more <= most[role]]  # fmt: skip
+    if len(open_) > 1:
+        limits = list(enumerate(zip(counts, most, strict=True)))
+        found += [
+            tuple(min(count + more, high) if role in open_ else count for role, (count, high) in limits)
+            for more in FURTHER[:4]
+        ]
+    return found

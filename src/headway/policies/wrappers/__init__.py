@@ -1,0 +1,1 @@
+"""Policies around a policy: queues with quotas, and deciding in rounds."""

@@ -1,0 +1,210 @@
+"""The admit step, around any policy: it sees the jobs that its queues let in, and its plan is held to their limits.
+
+1. What may each queue hold now? Quotas first, then fair shares. Waiting jobs that are beyond it are hidden.
+2. Of the policy's plan, starts are cut to the size that the limits allow, and growth beyond them is left out. Where a
+   start was left out because others of its queue came first, the policy is asked again without that job.
+3. For a job within its queue's quota that finds no room, whole jobs of queues that borrow are stopped, those with
+   least unsaved work first. What they leave is not given to borrowers, because who is within his quota counts first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.job import Can
+from headway.core.node import FloatArray, IntArray
+from headway.core.placement import Placement, take
+from headway.core.plan import Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.snapshot import Snapshot
+from headway.core.states import State
+from headway.policies.placing.pack import place_any_size
+from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled, least_amounts
+
+Policy = Callable[[Snapshot], Plan]
+ROUNDS = 6
+"""How often a policy is asked at most for one plan."""
+MOST_RECLAIMS = 8
+"""Jobs for which room is made in one plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A policy behind queues: itself a policy."""
+
+    policy: Policy
+    queues: tuple[Queue, ...]
+
+    @property
+    def gangless(self) -> bool:
+        return bool(getattr(self.policy, "gangless", False))
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        before = Ledger(snapshot, self.queues)
+        roof = entitled(snapshot, before)
+        out = [
+            row for row in snapshot.jobs.waiting().tolist()
+            if not before.may_reach(int(before.queue_of[row]), least_amounts(snapshot, row), roof)
+        ]  # fmt: skip
+        for _ in range(ROUNDS):
+            ledger = before.copy()
+            plan = self.policy(hiding(snapshot, out) if out else snapshot)
+            draft, dropped = within_limits(snapshot, plan, ledger, roof.copy())
+            if not dropped:
+                break
+            out += dropped
+        reclaim(draft, ledger)
+        return draft.plan()
+
+
+def with_queues(policy: Policy, queues: Sequence[Queue]) -> Policy:
+    return Queued(policy, tuple(queues)) if queues else policy
+
+
+def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
+    """The same snapshot, in which these jobs no longer wait: as if their users had withdrawn them."""
+    state = snapshot.jobs.state.copy()
+    state[list(rows)] = int(State.CANCELLED)
+    state.flags.writeable = False
+    return replace(snapshot, jobs=snapshot.jobs.with_state(state))
+
+
+def within_limits(snapshot: Snapshot, plan: Plan, ledger: Ledger, roof: Ledger) -> tuple[Draft, list[int]]:
+    """The plan as a draft, and jobs whose start was left out. The ledger is then as it will be."""
+    draft, dropped = Draft(snapshot), list[int]()
+    for decision in plan.decisions:
+        row = snapshot.jobs.row_of[decision.job]
+        queue = int(ledger.queue_of[row])
+        if isinstance(decision, Start):
+            placement = _cut(snapshot, row, decision.placement, (ledger, roof))
+            if placement is None:
+                dropped.append(row)
+                continue
+            ledger.add(queue, amounts_of(snapshot, row, placement))
+            draft.start(row, placement)
+            continue
+        more = _growth(snapshot, row, decision)
+        if not (more > 0).any() or roof.may_add(queue, more):
+            ledger.add(queue, more)
+            roof.add(queue, more)
+            _repeat(draft, row, decision)
+    draft.wake(plan.until)
+    return draft, dropped
+
+
+def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[Ledger, Ledger]) -> Placement | None:
+    """The largest part of the placement that the limits allow; None where that is below the job's least."""
+    ledger, roof = limits
+    shape, queue = snapshot.jobs.shape_at(row), int(ledger.queue_of[row])
+    while not _allowed(ledger, roof, queue, amounts_of(snapshot, row, placement)):
+        spare = [len(nodes) - role.least for nodes, role in zip(placement.nodes, shape.roles, strict=True)]
+        role = max(range(len(spare)), key=spare.__getitem__)
+        if spare[role] <= 0 or not int(snapshot.jobs.can[row]) & Can.SIZE:
+            return None
+        placement = placement.with_role(role, placement.nodes[role][:-1])
+    return placement
+
+
+def _allowed(ledger: Ledger, roof: Ledger, queue: int, amounts: FloatArray) -> bool:
+    """Under the roof; or above it, where beyond all that everybody may hold there is still room."""
+    if ledger.may_reach(queue, amounts, roof):
+        return True
+    beyond = np.maximum(ledger.held[queue] + amounts - roof.held[queue], 0.0)
+    return roof.may_add(queue, beyond)
+
+
+def _growth(snapshot: Snapshot, row: int, decision: Decision) -> FloatArray:
+    """By kind: what a running job would hold beyond what it holds. A move keeps what it has, once it has ended."""
+    none: FloatArray = np.zeros(len(snapshot.nodes.kinds))
+    if not isinstance(decision, Scale | Resize):
+        return none
+    placement, shape = snapshot.placements[row], snapshot.jobs.shape_at(row)
+    number = _role(snapshot, row, decision.role)
+    vector = placement.vector(shape, number)
+    if isinstance(decision, Scale):
+        return none + vector * float(len(decision.nodes) - len(placement.nodes[number]))
+    wanted = vector.astype(np.float64)
+    for kind, amount in (("cpu", decision.cpu), ("memory", decision.memory)):
+        if kind in snapshot.nodes.kinds:
+            wanted[snapshot.nodes.kinds.index(kind)] = amount
+    return (wanted - vector) * len(placement.nodes[number])
+
+
+def _role(snapshot: Snapshot, row: int, name: str) -> int:
+    return next(number for number, role in enumerate(snapshot.jobs.job(row).roles) if role.name == name)
+
+
+def _repeat(draft: Draft, row: int, decision: Decision) -> None:
+    match decision:
+        case Scale(role=role, nodes=nodes):
+            draft.scale(row, _role(draft.snapshot, row, role), nodes)
+        case Resize(role=role, cpu=cpu, memory=memory):
+            draft.resize(row, _role(draft.snapshot, row, role), cpu, memory)
+        case Move(placement=placement):
+            draft.move(row, placement)
+        case Stop(because=because):
+            draft.stop(row, because)
+        case Reserve(placement=placement, until=until):
+            draft.reserve(row, placement, until)
+
+
+def reclaim(draft: Draft, ledger: Ledger) -> None:
+    """Stops borrowers for waiting jobs that are within their quota and find no room, now or soon."""
+    snapshot, soon = draft.snapshot, draft.soon()
+    waiting = [row for row in snapshot.jobs.waiting().tolist() if not isinstance(draft.decided(row), Start)]
+    served = 0
+    for row in sorted(waiting, key=lambda row: (-int(snapshot.jobs.priority[row]), row)):
+        queue, amounts = int(ledger.queue_of[row]), least_amounts(snapshot, row)
+        if served == MOST_RECLAIMS or not ledger.guaranteed(queue, amounts):
+            continue
+        placement = place_any_size(snapshot, soon, row) or _stop_for(draft, ledger, soon, row)
+        if placement is not None:
+            take(soon, placement, snapshot.jobs.shape_at(row))
+            ledger.add(queue, amounts)
+            served += 1
+
+
+def _stop_for(draft: Draft, ledger: Ledger, soon: IntArray, row: int) -> Placement | None:
+    """Stops as few borrowers as will do, the cheapest first; nobody where even all are not enough."""
+    snapshot, trial, pot = draft.snapshot, ledger.copy(), soon.copy()
+    victims: list[int] = []
+    for victim in _cheapest(draft, ledger):
+        queue = int(ledger.queue_of[victim])
+        if not trial.borrows(queue) or queue == int(ledger.queue_of[row]):
+            continue
+        held = snapshot.placements[victim]
+        trial.add(queue, -amounts_of(snapshot, victim, held))
+        take(pot, held, snapshot.jobs.shape_at(victim), +1)
+        victims.append(victim)
+        placement = place_any_size(snapshot, pot, row)
+        if placement is not None:
+            break
+    else:
+        return None
+    take(pot, placement, snapshot.jobs.shape_at(row))
+    for victim in reversed(victims):
+        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
+        take(pot, held, shape)
+        if (pot[:, list(held.used_nodes())] < 0).any():
+            take(pot, held, shape, +1)
+            draft.stop(victim)
+            ledger.add(int(ledger.queue_of[victim]), -amounts_of(snapshot, victim, held))
+    soon[:] = pot
+    take(soon, placement, snapshot.jobs.shape_at(row), +1)
+    return placement
+
+
+def _cheapest(draft: Draft, ledger: Ledger) -> list[int]:
+    """Running jobs of borrowing queues that may be stopped, those that lose least work first."""
+    snapshot = draft.snapshot
+    jobs = snapshot.jobs
+    unsaved = (jobs.trained_seconds(snapshot.now) - jobs.saved) * jobs.size
+    rows = [
+        row for row in jobs.running().tolist()
+        if int(jobs.can[row]) & Can.STOP and draft.decided(row) is None and jobs.touched[row] < snapshot.now
+        and ledger.borrows(int(jobs.queue[row]))
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (float(unsaved[row]), -int(jobs.serial[row])))
