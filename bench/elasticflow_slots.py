@@ -20,7 +20,7 @@ from headway.core.job import Job, JobId
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Plan, Start
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.emptiest import place_emptiest
+from headway.policies.placing.spread import place_emptiest
 from headway.sim.world import Costs
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from headway.core.estimates import Beliefs, Estimates
 from headway.core.plan import Scale, Start, Stop
 from headway.policies.deadline import Deadline
-from headway.policies.value.calendar import Calendar, most_in_time
-from headway.policies.value.deadlines import Need, needs
+from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
 from headway.policies.value.in_time import Verdict, admission
 from headway.sim.cluster import Costs, SimCluster, World
 from make import a_job, a_snapshot, decided, running, some_nodes, started

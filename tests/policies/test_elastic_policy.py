@@ -15,10 +15,10 @@ from headway.core.plan import Resize, Scale, Start
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import plain_speed
 from headway.policies.elastic import Elastic
+from headway.policies.placing.add_remove import leaving_order
 from headway.policies.steps.grow import grow_into_idle
-from headway.policies.steps.shrink import leaving_order, shrink_for
-from headway.policies.value.terms import Terms
-from headway.policies.value.worth import Worth
+from headway.policies.steps.shrink import shrink_for
+from headway.policies.value.worth import Terms, Worth
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, waiting
 
 STILL = Terms(cool_down=0.0, restart=0.0, margin=0.0)

@@ -17,8 +17,8 @@ from headway.core.snapshot import Sample
 from headway.cycle.loop import decide
 from headway.estimates.oracle import Progress
 from headway.policies.headway import Headway
-from headway.policies.value.classes import first_within, shares
 from headway.policies.value.expected import cheapest_try, expected
+from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import latest
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting

@@ -7,8 +7,8 @@ import pytest
 
 from headway.core.draft import Draft
 from headway.core.node import Nodes
-from headway.policies.placing.even import place_evenly
 from headway.policies.placing.pack import place
+from headway.policies.placing.spread import place_evenly
 from headway.policies.steps.start import may_fit
 from make import a_job, a_node, a_role, a_snapshot, running, some_nodes
 

@@ -20,7 +20,7 @@ from headway.policies.baselines.kube_default import KubeDefault
 from headway.policies.baselines.las import Las
 from headway.policies.baselines.optimus import Optimus
 from headway.policies.baselines.tiresias import Tiresias
-from headway.policies.placing.emptiest import place_emptiest
+from headway.policies.placing.spread import place_emptiest
 from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World

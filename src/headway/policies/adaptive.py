@@ -21,8 +21,10 @@ from headway.core.job import Can
 from headway.core.plan import Because, Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import fits_on, place, place_any_size
-from headway.policies.steps.start import Rows, start_in_order
+from headway.policies.placing.pack import place, place_any_size
+from headway.policies.placing.room import fits_on
+from headway.policies.steps.start import start_in_order
+from headway.policies.value.times import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

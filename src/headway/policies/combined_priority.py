@@ -23,8 +23,9 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
-from headway.policies.steps.order import Rows, by_key
-from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded, waited
+from headway.policies.steps.order import by_key
+from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded
+from headway.policies.value.times import Rows, waited
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,9 @@ from headway.core.job import Can
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
-from headway.policies.placing.even import place_evenly
 from headway.policies.placing.pack import place_any_size
-from headway.policies.value.calendar import Calendar, most_in_time
-from headway.policies.value.deadlines import Need, needs
+from headway.policies.placing.spread import place_evenly
+from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
 from headway.policies.value.sizes import capacity, demand, dominant_share
 
 

@@ -16,16 +16,15 @@ from dataclasses import dataclass
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.near import place_near
+from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import smallest_first, start_newcomers
-from headway.policies.steps.order import Rows
 from headway.policies.steps.release import Idle, release_cpu, release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.sizes import bounds
-from headway.policies.value.terms import Terms
-from headway.policies.value.worth import Worth
+from headway.policies.value.times import Rows
+from headway.policies.value.worth import Terms, Worth
 
 TRIED = 8
 """Waiting jobs for which room is looked for in one plan."""

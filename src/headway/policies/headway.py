@@ -26,17 +26,18 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_asked
-from headway.policies.steps.order import Rows, by_key
+from headway.policies.steps.order import by_key, priority_class
 from headway.policies.steps.preempt import run_best
 from headway.policies.steps.relocate import Separation, separate
-from headway.policies.steps.reserve import start_guarded, waited
+from headway.policies.steps.reserve import start_guarded
 from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.steps.start import fits_empty
-from headway.policies.value.classes import first_within, priority_class, shares
 from headway.policies.value.expected import Expected, expected
+from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import Tail, latest
-from headway.policies.value.terms import Terms
+from headway.policies.value.times import Rows, waited
+from headway.policies.value.worth import Terms
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""

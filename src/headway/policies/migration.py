@@ -21,7 +21,7 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.sharing import Claim, ends
-from headway.policies.baselines.spread import replicas, spread_out
+from headway.policies.placing.spread import replicas, spread_out
 from headway.policies.steps.relocate import Separation, separate
 from headway.policies.value.neighbours import Tenancy, tenancy
 

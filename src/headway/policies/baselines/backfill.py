@@ -7,18 +7,17 @@ the reserved place alone.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import place, place_asked
-from headway.policies.steps.start import Rows, fits_empty, start_in_order
+from headway.policies.placing.pack import place_asked
+from headway.policies.steps.reserve import reservation
+from headway.policies.steps.start import fits_empty, start_in_order
+from headway.policies.value.times import Rows
 
 
 def backfill(snapshot: Snapshot) -> Plan:
@@ -41,25 +40,6 @@ def backfill_in_order(draft: Draft, rows: Rows) -> None:
         return
     draft.reserve(head, hole, draft.snapshot.now + shadow)
     _fill_around(draft, waiting, left, shadow, hole)
-
-
-def reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Placement | None]:
-    """Seconds until the head fits, and where. Ends that nobody can estimate come last."""
-    snapshot = draft.snapshot
-    shape = snapshot.jobs.shape_at(head)
-    least = shape.least if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts
-    free: IntArray = draft.free.copy()
-    ends = sorted(
-        (math.inf if math.isnan(left[row]) else float(left[row]), row)
-        for row in snapshot.placements
-        if draft.decided(row) is None
-    )
-    for seconds, row in ends:
-        take(free, snapshot.placements[row], snapshot.jobs.shape_at(row), +1)
-        hole = place(snapshot, free, shape, least)
-        if hole is not None:
-            return (seconds, hole) if math.isfinite(seconds) else (3600.0, hole)
-    return math.inf, None
 
 
 def _fill_around(draft: Draft, rows: Rows, left: FloatArray, shadow: float, hole: Placement) -> None:

@@ -14,8 +14,8 @@ from headway.core.node import FloatArray, IntArray, Nodes
 from headway.core.placement import Placement, RoleShape, Shape
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import fits_on
-from headway.policies.steps.order import Rows
+from headway.policies.placing.room import fits_on
+from headway.policies.value.times import Rows
 
 SCORES = 100
 """Scores are whole numbers up to this, as the native scheduler's are."""

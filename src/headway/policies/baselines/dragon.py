@@ -25,9 +25,11 @@ from headway.core.placement import Placement, Shape
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import grow, may_scale
-from headway.policies.placing.pack import place, room
-from headway.policies.steps.order import Rows, by_key
+from headway.policies.placing.pack import place
+from headway.policies.placing.room import room
+from headway.policies.steps.order import by_key
 from headway.policies.steps.start import may_fit
+from headway.policies.value.times import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
-from headway.policies.placing.even import place_evenly
 from headway.policies.placing.pack import place_any_size
+from headway.policies.placing.spread import place_evenly
 from headway.policies.value.sizes import capacity, ladder, work_left
 
 

@@ -17,7 +17,7 @@ from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.baselines.spread import replicas, spread_out
+from headway.policies.placing.spread import replicas, spread_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import SOON
-from headway.policies.placing.pack import Rooms, fits_on
-from headway.policies.steps.order import Rows
+from headway.policies.placing.room import Rooms, fits_on
+from headway.policies.value.times import Rows
 
 _ROUNDING = 1e-6
 

@@ -18,8 +18,9 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.steps.order import Key, Rows, service
+from headway.policies.steps.order import Key
 from headway.policies.steps.preempt import run_best
+from headway.policies.value.times import Rows, service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""

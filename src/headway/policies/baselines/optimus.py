@@ -25,9 +25,8 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
-from headway.policies.placing.emptiest import place_emptiest
-from headway.policies.placing.even import place_evenly
 from headway.policies.placing.pack import place_any_size
+from headway.policies.placing.spread import place_emptiest, place_evenly
 from headway.policies.value.sizes import bounds, capacity, demand, dominant_share, work_left
 
 

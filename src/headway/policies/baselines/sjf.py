@@ -8,8 +8,9 @@ from __future__ import annotations
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.steps.order import by_key, seconds_left
+from headway.policies.steps.order import by_key
 from headway.policies.steps.start import may_fit, start_what_fits
+from headway.policies.value.times import seconds_left
 
 
 def sjf(snapshot: Snapshot) -> Plan:

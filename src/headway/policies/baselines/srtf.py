@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
-from headway.policies.steps.order import seconds_left
 from headway.policies.steps.preempt import run_best
+from headway.policies.value.times import seconds_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from headway.core.node import BoolArray, FloatArray
 from headway.core.plan import Plan, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.placing.emptiest import place_emptiest
-from headway.policies.steps.order import Key, Rows, by_key, service
+from headway.policies.placing.spread import place_emptiest
+from headway.policies.steps.order import Key, by_key
 from headway.policies.steps.preempt import run_best
+from headway.policies.value.times import Rows, service
 
 _ROUNDING = 1e-3
 """Replica-seconds; a threshold met but for rounding is met."""

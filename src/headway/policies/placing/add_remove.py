@@ -10,6 +10,7 @@ import numpy.typing as npt
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import IntArray
+from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 
 SOON = 1.0
@@ -85,3 +86,48 @@ def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) 
             shrink(draft, row, role, wanted)
             return True
     return False
+
+
+def leaving_order(now: Placement, role: int) -> tuple[int, ...]:
+    """The nodes of a role's replicas, the loneliest first. Another role there outweighs any number of its own."""
+    beside: Counter[int] = Counter()
+    for number, nodes in enumerate(now.nodes):
+        for node in nodes:
+            beside[node] += 1 if number == role else 1000
+    return tuple(sorted(now.nodes[role], key=lambda node: (beside[node], -node)))
+
+
+def without(now: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
+    kept = list(now.nodes[role])
+    for node in nodes:
+        kept.remove(node)
+    return now.with_role(role, tuple(kept))
+
+
+def next_nodes(
+    snapshot: Snapshot, free: IntArray, row: int, role: int, now: Placement, affinity: bool
+) -> tuple[int, ...]:
+    """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
+
+    Beside its partners, then where most of it is, then in its own domain, then wherever there is most room.
+    """
+    takes = room_for_more(snapshot, free, row, role)
+    fits = np.flatnonzero(takes)
+    if not len(fits):
+        return ()
+    if affinity:
+        wishes = np.zeros(len(takes))
+        for number, nodes in enumerate(now.nodes):
+            for node in nodes:
+                wishes[node] += 1.0 if number == role else 4.0
+        own = {int(snapshot.nodes.domain[node]) for node in now.used_nodes()}
+        wishes = wishes[fits] + 0.5 * np.isin(snapshot.nodes.domain[fits], list(own))
+        order = fits[np.lexsort((-takes[fits], -wishes))]
+    else:
+        order = fits[np.argsort(-takes[fits], kind="stable")]
+    chosen: list[int] = []
+    for node in order.tolist():
+        chosen.extend([node] * int(min(takes[node], 64 - len(chosen))))
+        if len(chosen) >= 64:
+            break
+    return tuple(chosen)

@@ -18,7 +18,10 @@ from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, Shape, take
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import fits_on, place, smaller_sizes
+from headway.policies.placing.pack import place, smaller_sizes
+from headway.policies.placing.room import fits_on
+from headway.policies.placing.spread import place_evenly
+from headway.policies.value.worth import Terms
 
 SERVER = "ps"
 
@@ -151,3 +154,26 @@ def _fit_together(snapshot: Snapshot, free: IntArray, shape: Shape, roles: list[
         left = left - np.outer(role.vector, takes).astype(np.int32)
         total += takes
     return total
+
+
+def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts, terms: Terms) -> Placement | None:
+    """Where so many replicas per role go; None where they do not fit. Without affinity every role for itself."""
+    if not terms.affinity:
+        return place_by_role(snapshot, free, shape, counts)
+    placement = place(snapshot, free, shape, counts)
+    if placement is None or len(shape.roles) == 1 or len(placement.used_nodes()) == 1:
+        return placement
+    spread = place_evenly(snapshot, free, shape, counts)
+    return spread if spread is not None and _as_good(spread, placement) else placement
+
+
+def _as_good(one: Placement, other: Placement) -> bool:
+    """Fewer nodes; on as many, more pairs of different roles that share one, or as many."""
+    return (-len(one.used_nodes()), _pairs(one)) >= (-len(other.used_nodes()), _pairs(other))
+
+
+def _pairs(placement: Placement) -> int:
+    roles = placement.nodes
+    return sum(
+        roles[other].count(node) for number, nodes in enumerate(roles) for node in nodes for other in range(number)
+    )

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can
-from headway.core.node import BoolArray, Constraint, FloatArray, IntArray, Nodes
-from headway.core.placement import Placement, RoleShape, Shape
+from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
+from headway.core.placement import Placement
 from headway.core.quantity import LARGEST
 from headway.core.snapshot import Snapshot
+from headway.policies.placing.room import empty, fits_on, room
 
 
 def place(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None) -> Placement | None:
@@ -50,11 +51,6 @@ def place_asked(snapshot: Snapshot, free: IntArray, row: int) -> Placement | Non
     return place_any_size(snapshot, free, row)
 
 
-def empty(nodes: Nodes) -> IntArray:
-    """What would be free if nobody ran."""
-    return nodes.capacity if nodes.ready.all() else np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
-
-
 def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
     """Sizes below the asked-for one, largest first: the role with most to give loses a replica each time."""
     counts = list(shape.counts)
@@ -66,46 +62,6 @@ def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
             return sizes
         counts[role] -= 1
         sizes.append(tuple(counts))
-
-
-def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]:
-    """How many replicas of this role each node takes."""
-    count: npt.NDArray[np.int64] | None = None
-    for kind, amount in role.asks:
-        each = free[kind] // amount if amount > 1 else free[kind]
-        count = each if count is None else np.minimum(count, each)
-    if count is None:
-        return np.where(nodes.mask(role.constraint), max(role.most, 1), 0)  # asks for nothing: any number
-    count = np.maximum(count, 0)
-    return count if nodes.all_suit(role.constraint) else np.where(nodes.mask(role.constraint), count, 0)
-
-
-class Rooms:
-    """How many replicas all nodes together take, counted once for roles that ask for the same."""
-
-    __slots__ = ("_free", "_known", "_nodes")
-
-    def __init__(self, nodes: Nodes, free: IntArray) -> None:
-        self._nodes = nodes
-        self._free = free
-        self._known: dict[tuple[tuple[tuple[int, int], ...], Constraint], int] = {}
-
-    def total(self, role: RoleShape) -> int:
-        key = (role.asks, role.constraint)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = int(np.add.reduce(room(self._nodes, self._free, role)))
-        return known if role.asks else known * role.most
-
-
-def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:
-    """The nodes that take one replica of this role."""
-    fits: BoolArray | None = None if nodes.all_suit(role.constraint) and role.asks else nodes.mask(role.constraint)
-    for kind, amount in role.asks:
-        enough = free[kind] >= amount
-        fits = enough if fits is None else fits & enough
-    assert fits is not None
-    return fits
 
 
 def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tuple[int, ...] | None:

@@ -10,15 +10,13 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from headway.core.draft import Draft
 from headway.core.node import IntArray
 from headway.core.placement import Placement
-from headway.core.snapshot import Snapshot
-from headway.policies.placing.add_remove import may_scale, room_for_more
-from headway.policies.value.terms import rested
-from headway.policies.value.worth import FURTHER, Worth
+from headway.policies.placing.add_remove import may_scale, next_nodes
+from headway.policies.steps.cool_down import rested
+from headway.policies.value.sizes import FURTHER
+from headway.policies.value.worth import Worth
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,32 +100,3 @@ def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int
             step = Step(-gain, row, number, where[:count])
             best = step if gain > 0 and (best is None or step < best) else best
     return best
-
-
-def next_nodes(
-    snapshot: Snapshot, free: IntArray, row: int, role: int, now: Placement, affinity: bool
-) -> tuple[int, ...]:
-    """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
-
-    Beside its partners, then where most of it is, then in its own domain, then wherever there is most room.
-    """
-    takes = room_for_more(snapshot, free, row, role)
-    fits = np.flatnonzero(takes)
-    if not len(fits):
-        return ()
-    if affinity:
-        wishes = np.zeros(len(takes))
-        for number, nodes in enumerate(now.nodes):
-            for node in nodes:
-                wishes[node] += 1.0 if number == role else 4.0
-        own = {int(snapshot.nodes.domain[node]) for node in now.used_nodes()}
-        wishes = wishes[fits] + 0.5 * np.isin(snapshot.nodes.domain[fits], list(own))
-        order = fits[np.lexsort((-takes[fits], -wishes))]
-    else:
-        order = fits[np.argsort(-takes[fits], kind="stable")]
-    chosen: list[int] = []
-    for node in order.tolist():
-        chosen.extend([node] * int(min(takes[node], 64 - len(chosen))))
-        if len(chosen) >= 64:
-            break
-    return tuple(chosen)

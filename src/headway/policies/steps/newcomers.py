@@ -15,10 +15,11 @@ from headway.core.estimates import Counts
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.policies.placing.add_remove import may_scale
-from headway.policies.placing.near import place_near
-from headway.policies.steps.order import Rows, by_key
+from headway.policies.placing.affinity import place_near
+from headway.policies.steps.order import by_key
 from headway.policies.steps.start import may_fit
 from headway.policies.value.sizes import UNKNOWN_SECONDS, demand
+from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
 MANY = 64

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Can
-from headway.core.node import BoolArray, FloatArray
+from headway.core.node import BoolArray
 from headway.core.snapshot import Snapshot
+from headway.policies.value.times import Rows
 
-Rows = npt.NDArray[np.intp]
 Key = npt.NDArray[np.floating | np.integer]
 
 _LARGEST = 1 << 42
@@ -69,24 +69,19 @@ def stoppable(snapshot: Snapshot) -> BoolArray | None:
     return may
 
 
-def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Seconds of training left at the asked-for size, aligned with the rows; not a number where nobody knows.
-
-    At the asked-for size whatever size a job has, so that its rank does not change by being stopped.
-    """
+def priority_class(
+    snapshot: Snapshot, rows: Rows, user_priority: tuple[tuple[str, float], ...], others: float
+) -> npt.NDArray[np.int64]:
+    """0 for the first class, 1 for the next: users' priorities as the administrator set them, then the jobs' own."""
     jobs = snapshot.jobs
-    left = snapshot.estimates.left_of(rows, snapshot.now)
-    if not jobs.any_elastic:
-        return left
-    size = jobs.size[rows]
-    for place in ((size != jobs.width[rows]) & (size > 0)).nonzero()[0].tolist():
-        row = int(rows[place])
-        left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
-    return left
-
-
-def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Replica-seconds that each of these jobs has had up to now; they run or wait."""
-    jobs = snapshot.jobs
-    had: FloatArray = jobs.service[rows] + (snapshot.now - jobs.since[rows]) * jobs.size[rows]
-    return had
+    level = jobs.priority[rows].astype(np.float64)
+    if user_priority:
+        given = dict(user_priority)
+        users = np.full(max(len(jobs.users), 1), others)
+        for name, number in jobs.users.items():
+            users[number] = given.get(name, others)
+        level += users[jobs.user[rows]] * 1e6
+    if not len(rows) or (level == level[0]).all():
+        return np.zeros(len(rows), np.int64)
+    _, place = np.unique(-level, return_inverse=True)
+    return place.astype(np.int64)

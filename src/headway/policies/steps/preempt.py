@@ -21,8 +21,10 @@ from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, RoleShape, Shape, take
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.placing.pack import place, place_asked, room
-from headway.policies.steps.order import Key, Rows, by_key, ranks, stoppable, touchable
+from headway.policies.placing.pack import place, place_asked
+from headway.policies.placing.room import room
+from headway.policies.steps.order import Key, by_key, ranks, stoppable, touchable
+from headway.policies.value.times import Rows
 
 _RUNNING = int(State.RUNNING)
 LITTLE = 16

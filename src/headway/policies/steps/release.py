@@ -9,9 +9,9 @@ from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
-from headway.policies.placing.add_remove import SOON, may_scale
-from headway.policies.steps.shrink import cheapest_gift, without
-from headway.policies.value.terms import rested
+from headway.policies.placing.add_remove import SOON, may_scale, without
+from headway.policies.steps.cool_down import rested
+from headway.policies.steps.shrink import cheapest_gift
 from headway.policies.value.worth import MARK, Worth
 
 SMALLEST = 100

@@ -8,18 +8,20 @@ and for that one a policy may stop others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.snapshot import Snapshot
-from headway.policies.baselines.backfill import reservation
-from headway.policies.steps.order import Rows
+from headway.policies.placing.pack import place
 from headway.policies.steps.start import fits_empty, left_waiting, may_fit
+from headway.policies.value.times import Rows, waited
 
 DESPERATE = 4.0
 """Times the limit after which nobody is more urgent."""
@@ -45,13 +47,6 @@ class Pressing:
     """Aligned with the waiting jobs."""
     below: Callable[[int], list[int]]
     """By waiting row: running jobs that may be stopped for it, the cheapest first."""
-
-
-def waited(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Seconds since submission in which the job did not train. Being stopped and started does not set it back."""
-    jobs = snapshot.jobs
-    seconds: FloatArray = snapshot.now - jobs.submit[rows] - jobs.trained_seconds(snapshot.now)[rows]
-    return np.maximum(seconds, 0.0)
 
 
 def start_guarded(
@@ -95,16 +90,16 @@ def _serve_first(
     first = over[np.argsort(-seconds[over], kind="stable")].tolist()
     if pressing is not None:
         urgent = np.flatnonzero(pressing.urgent).tolist()
-        desperate = sum(seconds[place] >= DESPERATE * longest_wait for place in first)
+        desperate = sum(seconds[number] >= DESPERATE * longest_wait for number in first)
         first = list(dict.fromkeys([*first[:desperate], *urgent, *first[desperate:]]))
-    for place in first:
-        row = int(ordered[place])
+    for number in first:
+        row = int(ordered[number])
         placement = placer(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
         elif fits_empty(snapshot, row):
             made = None
-            if pressing is not None and pressing.urgent[place]:
+            if pressing is not None and pressing.urgent[number]:
                 made = _make_room(draft, row, placer, pressing.below(row))
             return made or (_reserve(draft, row) if snapshot.estimates.known else None)
     return None
@@ -116,35 +111,35 @@ def _make_room(draft: Draft, row: int, placer: Placer, victims: list[int]) -> Ho
     """
     snapshot, pot = draft.snapshot, draft.soon()
     stopped: list[int] = []
-    place = placer(snapshot, pot, row)
-    while place is None and len(stopped) < len(victims):
+    placement = placer(snapshot, pot, row)
+    while placement is None and len(stopped) < len(victims):
         stopped.append(victims[len(stopped)])
         take(pot, snapshot.placements[stopped[-1]], snapshot.jobs.shape_at(stopped[-1]), +1)
-        place = placer(snapshot, pot, row)
-    if place is None:
+        placement = placer(snapshot, pot, row)
+    if placement is None:
         return None
-    take(pot, place, snapshot.jobs.shape_at(row))
+    take(pot, placement, snapshot.jobs.shape_at(row))
     for victim in reversed(stopped):  # the dearest first: is it needed?
         held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
         take(pot, held, shape)
         if (pot[:, list(held.used_nodes())] < 0).any():
             take(pot, held, shape, +1)
             draft.stop(victim)
-    return _hole(draft, row, place, 0.0) if stopped or snapshot.flights else None
+    return _hole(draft, row, placement, 0.0) if stopped or snapshot.flights else None
 
 
 def _reserve(draft: Draft, row: int) -> Hole | None:
     snapshot = draft.snapshot
-    seconds, place = reservation(draft, row, snapshot.estimates.left(snapshot.now))
-    if place is None:
+    seconds, placement = reservation(draft, row, snapshot.estimates.left(snapshot.now))
+    if placement is None:
         return None
-    draft.reserve(row, place, snapshot.now + seconds)
-    return _hole(draft, row, place, seconds)
+    draft.reserve(row, placement, snapshot.now + seconds)
+    return _hole(draft, row, placement, seconds)
 
 
-def _hole(draft: Draft, row: int, place: Placement, seconds: float) -> Hole:
+def _hole(draft: Draft, row: int, placement: Placement, seconds: float) -> Hole:
     reserved: IntArray = np.zeros_like(draft.free)
-    take(reserved, place, draft.snapshot.jobs.shape_at(row), +1)
+    take(reserved, placement, draft.snapshot.jobs.shape_at(row), +1)
     return Hole(seconds, np.maximum(draft.free - reserved, 0).astype(np.int32))
 
 
@@ -158,3 +153,22 @@ def _placed(draft: Draft, row: int, placer: Placer, hole: Hole | None, *, ends_b
     whole = placer(snapshot, draft.free, row)
     asked = snapshot.jobs.shape_at(row).counts
     return whole if whole is not None and whole.counts == asked else None  # smaller, it would not be done in time
+
+
+def reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Placement | None]:
+    """Seconds until the head fits, and where. Ends that nobody can estimate come last."""
+    snapshot = draft.snapshot
+    shape = snapshot.jobs.shape_at(head)
+    least = shape.least if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts
+    free: IntArray = draft.free.copy()
+    ends = sorted(
+        (math.inf if math.isnan(left[row]) else float(left[row]), row)
+        for row in snapshot.placements
+        if draft.decided(row) is None
+    )
+    for seconds, row in ends:
+        take(free, snapshot.placements[row], snapshot.jobs.shape_at(row), +1)
+        hole = place(snapshot, free, shape, least)
+        if hole is not None:
+            return (seconds, hole) if math.isfinite(seconds) else (3600.0, hole)
+    return math.inf, None

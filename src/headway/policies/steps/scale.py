@@ -11,15 +11,14 @@ from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import take
 from headway.policies.placing.add_remove import SOON
-from headway.policies.placing.near import place_near
+from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import start_newcomers
 from headway.policies.steps.order import by_key
 from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
-from headway.policies.value.terms import Terms
-from headway.policies.value.worth import Worth
+from headway.policies.value.worth import Terms, Worth
 
 TRIED = 6
 """Waiting jobs for which room is looked for in one plan."""

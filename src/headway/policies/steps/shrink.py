@@ -7,7 +7,6 @@ must be less than what the waiting job gains, unless it has waited long enough. 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +15,9 @@ from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.node import IntArray
 from headway.core.placement import Placement, take
-from headway.policies.placing.add_remove import SOON, may_scale
-from headway.policies.placing.near import place_near
-from headway.policies.value.terms import rested
+from headway.policies.placing.add_remove import SOON, leaving_order, may_scale, without
+from headway.policies.placing.affinity import place_near
+from headway.policies.steps.cool_down import rested
 from headway.policies.value.worth import Worth
 
 
@@ -120,22 +119,6 @@ def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = Non
             gift = Gift(price, row, number, order[:count])
             best = gift if best is None or gift < best else best
     return best
-
-
-def leaving_order(now: Placement, role: int) -> tuple[int, ...]:
-    """The nodes of a role's replicas, the loneliest first. Another role there outweighs any number of its own."""
-    beside: Counter[int] = Counter()
-    for number, nodes in enumerate(now.nodes):
-        for node in nodes:
-            beside[node] += 1 if number == role else 1000
-    return tuple(sorted(now.nodes[role], key=lambda node: (beside[node], -node)))
-
-
-def without(now: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
-    kept = list(now.nodes[role])
-    for node in nodes:
-        kept.remove(node)
-    return now.with_role(role, tuple(kept))
 
 
 def _value(worth: Worth, row: int, placement: Placement) -> float:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import IntArray
 from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import Rooms, empty, place, place_asked
+from headway.policies.placing.pack import place, place_asked
+from headway.policies.placing.room import Rooms, empty
+from headway.policies.value.times import Rows
 
-Rows = npt.NDArray[np.intp]
 FEW = 2
 """So few are tried rather than counted."""
 FEW_SHAPES = 32

@@ -21,7 +21,7 @@ import numpy as np
 from headway.core.estimates import OVERRUN_SHARE, odd, own_word
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
-from headway.policies.steps.order import Rows, seconds_left
+from headway.policies.value.times import Rows, seconds_left
 
 ANY_LENGTH = 2.0
 """Spread of lengths where nobody knows: two thirds of them within a factor of seven and a half."""

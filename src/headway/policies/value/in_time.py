@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from headway.core.estimates import Counts
 from headway.core.snapshot import Snapshot
 from headway.policies.deadline import Deadline
-from headway.policies.value.calendar import Calendar, most_in_time
-from headway.policies.value.deadlines import Need, needs
+from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
 
 
 class Verdict(enum.StrEnum):

@@ -8,11 +8,17 @@ import numpy as np
 
 from headway.core.estimates import Counts
 from headway.core.job import Can
-from headway.core.node import FloatArray
+from headway.core.node import BoolArray, FloatArray
+from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
+from headway.policies.value.times import Rows
 
 UNKNOWN_SECONDS = 3600.0
 """Training left of a job that nobody has an estimate for."""
+FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
+WIDEST = 1e3
+"""Share of a job that asks for what no node has."""
 
 
 def held(snapshot: Snapshot, row: int) -> Counts | None:
@@ -81,3 +87,51 @@ def ladder(snapshot: Snapshot, row: int) -> list[Counts]:
         sizes.add(tuple(min(high, max(low, 1) * factor) for low, high in zip(least, most, strict=True)))
         factor *= 2
     return sorted(sizes, key=lambda counts: (sum(counts), counts))
+
+
+def shares(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Of the cluster, at the asked-for size: the largest of any kind, never zero."""
+    known = snapshot.nodes.known
+    shapes = snapshot.jobs.shapes
+    before = known.get("shares")
+    if not (isinstance(before, tuple) and before[0] is shapes):
+        whole = capacity(snapshot)
+        each = np.array([max(1e-9, dominant_share(_asked(shape, len(whole)), whole)) for shape in shapes])
+        each = np.minimum(each, WIDEST)
+        before = known["shares"] = (shapes, each)
+    found: FloatArray = before[1][snapshot.jobs.shape[rows]]
+    return found
+
+
+def _asked(shape: Shape, kinds: int) -> FloatArray:
+    """By kind."""
+    total: FloatArray = np.zeros(kinds)
+    for role in shape.roles:
+        total += role.vector.astype(np.float64) * role.replicas
+    return total
+
+
+def first_within(worth: FloatArray, share: FloatArray, most: float, eligible: BoolArray) -> BoolArray:
+    """Of those who are eligible, the ones of highest worth who together have no more than `most`; at least one."""
+    chosen = np.zeros(len(worth), np.bool_)
+    places = np.flatnonzero(eligible)
+    if len(places) and most > 0:
+        order = places[np.argsort(-worth[places], kind="stable")]
+        inside = np.cumsum(share[order]) <= most + 1e-9
+        inside[0] = True
+        chosen[order[inside]] = True
+    return chosen
+
+
+def larger_sizes(counts: Counts, most: Counts) -> list[Counts]:
+    """Sizes with more replicas of one role, and those with more of every role that takes more."""
+    open_ = [role for role, (count, high) in enumerate(zip(counts, most, strict=True)) if count < high]
+    found = [(*counts[:role], counts[role] + more, *counts[role + 1 :])
+             for role in open_ for more in FURTHER if counts[role] + more <= most[role]]  # fmt: skip
+    if len(open_) > 1:
+        limits = list(enumerate(zip(counts, most, strict=True)))
+        found += [
+            tuple(min(count + more, high) if role in open_ else count for role, (count, high) in limits)
+            for more in FURTHER[:4]
+        ]
+    return found

@@ -16,8 +16,7 @@ import numpy as np
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.steps.order import Rows
-from headway.policies.steps.reserve import waited
+from headway.policies.value.times import Rows, waited
 
 FEW, LAST = 3, 0.015
 """Of all jobs that are there, the last are this share, and at least so many."""

@@ -12,6 +12,7 @@ must, or whose servers are away from its workers, is believed to lose as much.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.node import FloatArray
@@ -19,27 +20,46 @@ from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes, plain_speed
-from headway.policies.placing.pack import empty, place
+from headway.policies.placing.pack import place
+from headway.policies.placing.room import empty
 from headway.policies.value.sizes import (
+    FURTHER,
     UNKNOWN_SECONDS,
     bounds,
     capacity,
     demand,
     dominant_share,
     held,
+    larger_sizes,
     may_resize_gang,
 )
-from headway.policies.value.terms import Terms
-
-__all__ = ["FURTHER", "MARK", "Terms", "Worth", "larger_sizes"]
 
 LONGEST_PATH = 48
-FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
 FARTHEST = 4.0
 """So many nodes apart, servers and workers are taken to be as far apart as can be."""
 MARK = 1
 """Thousandths of a core by which a job that was cut in vain is known: see `release`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms the size of jobs is changed."""
+
+    cool_down: float = 60.0
+    """Seconds for which a job is left as it is after a decision about it."""
+    calm: float = 0.0
+    """Share of what it has trained for which a job is left as it is after a decision, where that is longer: the longer
+    it runs, the rarer it is changed. Only where estimates are learnt from progress, and so change themselves; those who
+    shrink for others are not spared by it."""
+    restart: float = 30.0
+    """Seconds that a change is taken to cost: it must save more than that."""
+    margin: float = 0.10
+    """By how much a gain must exceed what others lose for it; added replicas must bring this share of what they would
+    bring if speed grew in proportion."""
+    favour: float = 1.0
+    """How much what is soon done is preferred: 0 not at all, 1 by one over the seconds left."""
+    affinity: bool = True
+    """Whether replicas go next to their own, on few nodes."""
 
 
 class Worth:
@@ -264,17 +284,3 @@ class Worth:
             takes = [int(nodes.capacity[kind].max(initial=0)) // amount for kind, amount in role.asks]
             known = self._per_node[number] = max(1, min(takes)) if takes else 0
         return known
-
-
-def larger_sizes(counts: Counts, most: Counts) -> list[Counts]:
-    """Sizes with more replicas of one role, and those with more of every role that takes more."""
-    open_ = [role for role, (count, high) in enumerate(zip(counts, most, strict=True)) if count < high]
-    found = [(*counts[:role], counts[role] + more, *counts[role + 1 :])
-             for role in open_ for more in FURTHER if counts[role] + more <= most[role]]  # fmt: skip
-    if len(open_) > 1:
-        limits = list(enumerate(zip(counts, most, strict=True)))
-        found += [
-            tuple(min(count + more, high) if role in open_ else count for role, (count, high) in limits)
-            for more in FURTHER[:4]
-        ]
-    return found

@@ -1,0 +1,41 @@
+"""Times of jobs, by row: training left, service had, time waited."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.node import FloatArray
+from headway.core.snapshot import Snapshot
+
+Rows = npt.NDArray[np.intp]
+
+
+def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Seconds of training left at the asked-for size, aligned with the rows; not a number where nobody knows.
+
+    At the asked-for size whatever size a job has, so that its rank does not change by being stopped.
+    """
+    jobs = snapshot.jobs
+    left = snapshot.estimates.left_of(rows, snapshot.now)
+    if not jobs.any_elastic:
+        return left
+    size = jobs.size[rows]
+    for place in ((size != jobs.width[rows]) & (size > 0)).nonzero()[0].tolist():
+        row = int(rows[place])
+        left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
+    return left
+
+
+def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Replica-seconds that each of these jobs has had up to now; they run or wait."""
+    jobs = snapshot.jobs
+    had: FloatArray = jobs.service[rows] + (snapshot.now - jobs.since[rows]) * jobs.size[rows]
+    return had
+
+
+def waited(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Seconds since submission in which the job did not train. Being stopped and started does not set it back."""
+    jobs = snapshot.jobs
+    seconds: FloatArray = snapshot.now - jobs.submit[rows] - jobs.trained_seconds(snapshot.now)[rows]
+    return np.maximum(seconds, 0.0)
