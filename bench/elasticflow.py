@@ -31,7 +31,7 @@ from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
-from headway.cycle.loop import Decided, Policy, run
+from headway.cycle.loop import Decided, run
 from headway.estimates.oracle import Oracle
 from headway.experiment.case import Case, Cell, Size
 from headway.experiment.published import PEER, Steps

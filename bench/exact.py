@@ -18,7 +18,8 @@ from pathlib import Path
 
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
-from headway.cycle.loop import Policy, run
+from headway.core.policy import Policy
+from headway.cycle.loop import run
 from headway.estimates.oracle import Oracle
 from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES

@@ -33,7 +33,7 @@ from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Decided, Policy, run
+from headway.cycle.loop import Decided, run
 from headway.estimates.oracle import Nothing
 from headway.policies.baselines.fifo import fifo
 from headway.policies.wrappers.rounds import in_rounds

@@ -34,7 +34,7 @@ from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Decided, Policy, run
+from headway.cycle.loop import Decided, run
 from headway.estimates.oracle import Oracle
 from headway.policies.baselines.las import Las
 from headway.policies.baselines.optimus import Optimus

@@ -12,7 +12,7 @@ from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
-from headway.cycle.loop import Policy, run
+from headway.cycle.loop import run
 from headway.estimates.oracle import Oracle
 from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES

@@ -13,7 +13,7 @@ from headway.core.plan import Plan, Start, Stop
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Policy, run
+from headway.cycle.loop import run
 from headway.estimates.oracle import Oracle
 from headway.policies.baselines.fifo import fifo
 from headway.policies.baselines.kube_default import KubeDefault

@@ -9,7 +9,6 @@ from typing import Any
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.cycle.loop import Policy
 from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic

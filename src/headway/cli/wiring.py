@@ -13,9 +13,9 @@ import msgspec
 
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
-from headway.core.job import Amounts
+from headway.core.estimates import Counts
+from headway.core.job import Job
 from headway.core.policy import Policy
-from headway.core.quantity import QuantityError, parse
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.models.scaling import plain_speed

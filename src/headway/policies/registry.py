@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from headway.core.plan import Plan
-from headway.core.snapshot import Snapshot
+from headway.core.policy import Policy
 from headway.policies.adaptive import Adaptive
 from headway.policies.baselines.backfill import backfill
 from headway.policies.baselines.balanced import balanced
@@ -30,8 +29,6 @@ from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic
 from headway.policies.headway import Headway
 from headway.policies.migration import Migration
-
-Policy = Callable[[Snapshot], Plan]
 
 POLICIES: Mapping[str, Callable[..., Policy]] = {
     "fifo": lambda: fifo,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,12 +19,12 @@ from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_any_size
 from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled, least_amounts
 
-Policy = Callable[[Snapshot], Plan]
 ROUNDS = 6
 """How often a policy is asked at most for one plan."""
 MOST_RECLAIMS = 8
@@ -40,7 +40,7 @@ class Queued:
 
     @property
     def gangless(self) -> bool:
-        return bool(getattr(self.policy, "gangless", False))
+        return is_gangless(self.policy)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         before = Ledger(snapshot, self.queues)

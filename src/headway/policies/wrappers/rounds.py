@@ -7,14 +7,13 @@ waits for it, and what a job that ends leaves is free until then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.core.errors import UserError
 from headway.core.plan import Plan
+from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
 
-Policy = Callable[[Snapshot], Plan]
 _ROUNDING = 1e-6
 """Seconds; a round's end met but for rounding is met."""
 
@@ -28,7 +27,7 @@ class InRounds:
 
     @property
     def gangless(self) -> bool:
-        return bool(getattr(self.policy, "gangless", False))
+        return is_gangless(self.policy)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         now = snapshot.now
