@@ -54,13 +54,7 @@ def grown(snapshot: Snapshot, free: IntArray, row: int, role: int, count: int) -
 
 def shrunk(snapshot: Snapshot, row: int, role: int, count: int) -> tuple[int, ...]:
     """The role's nodes with so many replicas: those that share a node with most of their gang stay."""
-    placement = snapshot.placements[row]
-    beside: Counter[int] = Counter()
-    for number, nodes in enumerate(placement.nodes):
-        for node in nodes:
-            beside[node] += 1 if number == role else 1000  # another role there outweighs any number of its own
-    company = sorted(placement.nodes[role], key=lambda node: (-beside[node], node))
-    return tuple(company[:count])
+    return leaving_order(snapshot.placements[row], role)[::-1][:count]
 
 
 def shrink(draft: Draft, row: int, role: int, count: int) -> None:

@@ -24,6 +24,7 @@ from headway.core.states import State
 from headway.policies.placing.pack import place, place_asked
 from headway.policies.placing.room import room
 from headway.policies.steps.order import Key, by_key, ranks, stoppable, touchable
+from headway.policies.steps.victims import still_needed
 from headway.policies.value.times import Rows
 
 _RUNNING = int(State.RUNNING)
@@ -274,14 +275,7 @@ def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) ->
     assert found is not None
     placement, pot = found
     take(pot, placement, snapshot.jobs.shape_at(row))
-    victims = []
-    for victim in reversed(behind[:many]):
-        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
-        take(pot, held, shape)
-        if (pot[:, list(held.used_nodes())] < 0).any():
-            take(pot, held, shape, +1)
-            victims.append(victim)
-    return _needed(snapshot, soon, row, victims)
+    return _needed(snapshot, soon, row, still_needed(snapshot, pot, dict.fromkeys(behind[:many])))
 
 
 def _needed(snapshot: Snapshot, soon: IntArray, row: int, victims: list[int]) -> list[int]:

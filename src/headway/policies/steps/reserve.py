@@ -21,6 +21,7 @@ from headway.core.placement import Placement, take
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place
 from headway.policies.steps.start import fits_empty, left_waiting, may_fit
+from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.value.times import Rows, waited
 
 DESPERATE = 4.0
@@ -109,23 +110,17 @@ def _make_room(draft: Draft, row: int, placer: Placer, victims: list[int]) -> Ho
     """Stops as few of the others as will do, the cheapest first, and keeps what they leave. None where all of them are
     not enough; nobody where what was stopped before is enough.
     """
-    snapshot, pot = draft.snapshot, draft.soon()
-    stopped: list[int] = []
-    placement = placer(snapshot, pot, row)
-    while placement is None and len(stopped) < len(victims):
-        stopped.append(victims[len(stopped)])
-        take(pot, snapshot.placements[stopped[-1]], snapshot.jobs.shape_at(stopped[-1]), +1)
-        placement = placer(snapshot, pot, row)
-    if placement is None:
+    snapshot, soon = draft.snapshot, draft.soon()
+    placement = placer(snapshot, soon, row)
+    if placement is not None:
+        return _hole(draft, row, placement, 0.0) if snapshot.flights else None
+    found = fewest_to_stop(snapshot, soon, row, victims, lambda pot: placer(snapshot, pot, row))
+    if found is None:
         return None
-    take(pot, placement, snapshot.jobs.shape_at(row))
-    for victim in reversed(stopped):  # the dearest first: is it needed?
-        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
-        take(pot, held, shape)
-        if (pot[:, list(held.used_nodes())] < 0).any():
-            take(pot, held, shape, +1)
-            draft.stop(victim)
-    return _hole(draft, row, placement, 0.0) if stopped or snapshot.flights else None
+    placement, stopped = found
+    for victim in stopped:
+        draft.stop(victim)
+    return _hole(draft, row, placement, 0.0)
 
 
 def _reserve(draft: Draft, row: int) -> Hole | None:

@@ -9,7 +9,6 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
-from headway.core.placement import take
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
@@ -18,6 +17,7 @@ from headway.policies.steps.order import by_key
 from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
+from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.value.worth import Terms, Worth
 
 TRIED = 6
@@ -70,24 +70,15 @@ def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth
     jobs, running = snapshot.jobs, snapshot.jobs.running()
     may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
     behind = running[may & (rank[running] > rank[row] + FAR_BEHIND)]
-    victims, pot = list[int](), soon.copy()
-    wanted = (jobs.shape_at(row), worth.path(row)[0])
-    for victim in behind[np.argsort(-rank[behind], kind="stable")].tolist():
-        if draft.decided(victim) is not None:
-            continue
-        take(pot, snapshot.placements[victim], jobs.shape_at(victim), +1)
-        victims.append(victim)
-        placement = place_near(snapshot, pot, *wanted, worth.terms)
-        if placement is not None:
-            break
-    else:
+    worst_first = behind[np.argsort(-rank[behind], kind="stable")].tolist()
+    victims = [victim for victim in worst_first if draft.decided(victim) is None]
+    shape, least = jobs.shape_at(row), worth.path(row)[0]
+    found = fewest_to_stop(
+        snapshot, soon, row, victims, lambda pot: place_near(snapshot, pot, shape, least, worth.terms)
+    )
+    if found is None:
         return False
-    take(pot, placement, jobs.shape_at(row))
-    for victim in reversed(victims):
-        held, shape = snapshot.placements[victim], jobs.shape_at(victim)
-        take(pot, held, shape)
-        if (pot[:, list(held.used_nodes())] < 0).any():
-            take(pot, held, shape, +1)
-            draft.stop(victim)
+    for victim in found[1]:
+        draft.stop(victim)
     draft.wake(snapshot.now + SOON)
     return True

@@ -18,6 +18,7 @@ from headway.core.placement import Placement, take
 from headway.policies.placing.add_remove import SOON, leaving_order, may_scale, without
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.cool_down import rested
+from headway.policies.steps.victims import still_needed
 from headway.policies.value.worth import Worth
 
 
@@ -134,14 +135,5 @@ def _needed(draft: Draft, sizes: dict[int, Placement], row: int, placement: Plac
         shape = snapshot.jobs.shape_at(giver)
         take(free, snapshot.placements[giver], shape, +1)
         take(free, size, shape)
-    needed = dict(sizes)
-    for giver, size in reversed(list(sizes.items())):
-        shape = snapshot.jobs.shape_at(giver)
-        take(free, size, shape, +1)
-        take(free, snapshot.placements[giver], shape)
-        if (free[:, list(snapshot.placements[giver].used_nodes())] >= 0).all():
-            del needed[giver]
-        else:
-            take(free, snapshot.placements[giver], shape, +1)
-            take(free, size, shape)
-    return needed
+    needed = still_needed(snapshot, free, sizes)
+    return {giver: size for giver, size in sizes.items() if giver in needed}

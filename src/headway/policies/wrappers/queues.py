@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_any_size
+from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled, least_amounts
 
 ROUNDS = 6
@@ -169,32 +170,29 @@ def reclaim(draft: Draft, ledger: Ledger) -> None:
 
 def _stop_for(draft: Draft, ledger: Ledger, soon: IntArray, row: int) -> Placement | None:
     """Stops as few borrowers as will do, the cheapest first; nobody where even all are not enough."""
-    snapshot, trial, pot = draft.snapshot, ledger.copy(), soon.copy()
-    victims: list[int] = []
+    snapshot = draft.snapshot
+    found = fewest_to_stop(
+        snapshot, soon, row, _borrowers(draft, ledger, row), lambda pot: place_any_size(snapshot, pot, row)
+    )
+    if found is None:
+        return None
+    placement, victims = found
+    for victim in victims:
+        held = snapshot.placements[victim]
+        take(soon, held, snapshot.jobs.shape_at(victim), +1)
+        draft.stop(victim)
+        ledger.add(int(ledger.queue_of[victim]), -amounts_of(snapshot, victim, held))
+    return placement
+
+
+def _borrowers(draft: Draft, ledger: Ledger, row: int) -> Iterator[int]:
+    """Jobs of other queues, the cheapest first, as long as their queue still borrows without those before."""
+    snapshot, trial = draft.snapshot, ledger.copy()
     for victim in _cheapest(draft, ledger):
         queue = int(ledger.queue_of[victim])
-        if not trial.borrows(queue) or queue == int(ledger.queue_of[row]):
-            continue
-        held = snapshot.placements[victim]
-        trial.add(queue, -amounts_of(snapshot, victim, held))
-        take(pot, held, snapshot.jobs.shape_at(victim), +1)
-        victims.append(victim)
-        placement = place_any_size(snapshot, pot, row)
-        if placement is not None:
-            break
-    else:
-        return None
-    take(pot, placement, snapshot.jobs.shape_at(row))
-    for victim in reversed(victims):
-        held, shape = snapshot.placements[victim], snapshot.jobs.shape_at(victim)
-        take(pot, held, shape)
-        if (pot[:, list(held.used_nodes())] < 0).any():
-            take(pot, held, shape, +1)
-            draft.stop(victim)
-            ledger.add(int(ledger.queue_of[victim]), -amounts_of(snapshot, victim, held))
-    soon[:] = pot
-    take(soon, placement, snapshot.jobs.shape_at(row), +1)
-    return placement
+        if trial.borrows(queue) and queue != int(ledger.queue_of[row]):
+            trial.add(queue, -amounts_of(snapshot, victim, snapshot.placements[victim]))
+            yield victim
 
 
 def _cheapest(draft: Draft, ledger: Ledger) -> list[int]:
