@@ -23,6 +23,7 @@ from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place, place_any_size
 from headway.policies.placing.room import fits_on
+from headway.policies.steps.cool_down import cool_at, rested
 from headway.policies.steps.start import start_in_order
 from headway.policies.value.times import Rows
 
@@ -69,19 +70,16 @@ class Adaptive:
         def cost(victim: int) -> tuple[bool, int, float]:
             return not _grown(snapshot, victim), int(jobs.priority[victim]), trained[victim] - jobs.saved[victim]
 
-        rested = [int(row) for row in jobs.running() if snapshot.now - jobs.touched[row] >= self.cool_down]
-        return sorted(rested, key=cost)
+        willing = [row for row in jobs.running().tolist() if snapshot.now >= cool_at(snapshot, row, self.cool_down)]
+        return sorted(willing, key=cost)
 
     def _use_idle(self, draft: Draft) -> None:
         snapshot = draft.snapshot
         left = snapshot.estimates.left(snapshot.now) if snapshot.estimates.known else None
-        for row in snapshot.jobs.running():
-            cool_at = float(snapshot.jobs.touched[row]) + self.cool_down
-            if snapshot.now < cool_at:
-                draft.wake(cool_at)
-            elif left is None or not left[row] < self.worth_moving:
-                _spread_out(draft, int(row)) or _grow(draft, int(row)) or _more_cpu(draft, int(row))
-            if draft.decided(int(row)) is not None:
+        for row in snapshot.jobs.running().tolist():
+            if rested(draft, row, self.cool_down) and (left is None or not left[row] < self.worth_moving):
+                _spread_out(draft, row) or _grow(draft, row) or _more_cpu(draft, row)
+            if draft.decided(row) is not None:
                 return
 
 

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.job import Can
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
-from headway.policies.steps.order import by_key
+from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded
-from headway.policies.value.times import Rows, waited
+from headway.policies.value.times import Rows, unsaved, waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +92,13 @@ class CombinedPriority:
         """Running jobs that may be stopped for this one, those that lose least work first."""
         if self.preempt <= 0:
             return []
-        jobs, now = snapshot.jobs, snapshot.now
-        rows = jobs.running()
+        jobs, rows = snapshot.jobs, rows_to_stop(snapshot)
         here = float(self.standing(snapshot, np.array([row]))[0])
-        may = (
-            ((jobs.can[rows] & int(Can.STOP)) != 0) & (jobs.touched[rows] < now) & (jobs.stops[rows] < self.most_stops)
-        )
+        may = jobs.stops[rows] < self.most_stops
         may &= self.standing(snapshot, rows) <= here - self.preempt + 1e-9
         may &= waited(snapshot, rows) < DESPERATE * self.longest_wait
         rows = rows[may]
-        lost = (jobs.trained_seconds(now)[rows] - jobs.saved[rows]) * jobs.size[rows]
-        order = np.lexsort((-jobs.submit[rows], lost))
+        order = np.lexsort((-jobs.submit[rows], unsaved(snapshot, rows)))
         return [int(one) for one in rows[order]]
 
     def score(self, snapshot: Snapshot, row: int) -> Score:

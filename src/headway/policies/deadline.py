@@ -25,6 +25,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
+from headway.policies.steps.cool_down import rested
 from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
 from headway.policies.value.sizes import capacity, demand, dominant_share
 
@@ -118,14 +119,7 @@ class Deadline:
         if slack >= self.low * left:
             draft.wake(snapshot.now + max((slack - self.low * left) / (1.0 + self.low), 1.0))
             return False
-        return self._rested(draft, row)
-
-    def _rested(self, draft: Draft, row: int) -> bool:
-        due = float(draft.snapshot.jobs.touched[row]) + self.cool_down
-        if draft.snapshot.now < due:
-            draft.wake(due)
-            return False
-        return True
+        return rested(draft, row, self.cool_down)
 
     def _make_room(self, draft: Draft, row: int, outlook: Outlook) -> bool:
         """For one job: shrink who has slack, then stop whose turn is not now, as few as will do. All or nothing."""
@@ -134,7 +128,7 @@ class Deadline:
             return True
         for shrinks, other in [*((True, other) for other in self._spare(draft, row, outlook)),
                                *((False, other) for other in _stoppable(snapshot, outlook))]:  # fmt: skip
-            if trial.decided(other) is not None or not self._rested(draft, other):
+            if trial.decided(other) is not None or not rested(draft, other, self.cool_down):
                 continue
             if shrinks:
                 scale_towards(trial, other, outlook.sizes[other], up=False)
@@ -167,7 +161,7 @@ class Deadline:
         for row in [*outlook.chosen, *outlook.rest]:
             if row in snapshot.placements and draft.decided(row) is None and may_scale(snapshot, row):
                 step = _step(snapshot, outlook.needs[row], self.restart)
-                if step is not None and self._rested(draft, row):
+                if step is not None and rested(draft, row, self.cool_down):
                     steps.append((*step, row))
         for _, counts, row in sorted(steps, key=lambda step: (-step[0], step[2])):
             if scale_towards(draft, row, counts, up=True):

@@ -26,6 +26,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_asked
+from headway.policies.steps.cool_down import all_cool_at
 from headway.policies.steps.order import by_key, priority_class
 from headway.policies.steps.preempt import run_best
 from headway.policies.steps.relocate import Separation, separate
@@ -138,7 +139,7 @@ class Headway:
             running, np.maximum(seconds - self.restart, 0.0) / (1.0 + self.margin), seconds + self.restart
         )
         order = np.log2(1.0 + seconds * share**self.width_weight * 1e3) * 1e3
-        spared = running & (now - jobs.touched[rows] < self.cool_down)
+        spared = running & (now < all_cool_at(snapshot, rows, self.cool_down))
         trying = up & ~found.shown & ~found.odd & (trained < self.trial)
         tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # they shrink before they stop
         first = latest(snapshot, rows, found.seconds, share, tail) | self._at_risk(snapshot, rows, found, share)

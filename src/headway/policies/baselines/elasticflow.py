@@ -28,6 +28,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
+from headway.policies.steps.cool_down import rested
 from headway.policies.value.sizes import capacity, ladder, work_left
 
 
@@ -76,12 +77,8 @@ class ElasticFlow:
         snapshot = draft.snapshot
         if row not in sizes or _soon(draft, row, sizes[row]) is not None:
             return
-        givers = []
-        for other in reversed(order):
-            if other in snapshot.placements:
-                due = float(snapshot.jobs.touched[other]) + self.cool_down
-                draft.wake(due)
-                givers += [other] if snapshot.now >= due else []
+        running = [other for other in reversed(order) if other in snapshot.placements]
+        givers = [other for other in running if rested(draft, other, self.cool_down)]
         trial = _room_by(draft, row, givers, sizes)
         if trial is not None:
             draft.adopt(trial)
@@ -94,10 +91,7 @@ class ElasticFlow:
             if row not in snapshot.placements or not may_scale(snapshot, row):
                 continue
             step = options[row].next_step(snapshot.placements[row].counts)
-            due = float(snapshot.jobs.touched[row]) + self.cool_down
-            if step is None or snapshot.now < due:
-                if step is not None:
-                    draft.wake(due)
+            if step is None or not rested(draft, row, self.cool_down):
                 continue
             if best is None or step[0] > best[0]:
                 trial = draft.copy()

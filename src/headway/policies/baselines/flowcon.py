@@ -18,6 +18,7 @@ from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.spread import replicas, spread_out
+from headway.policies.steps.cool_down import cool_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class FlowCon:
         if jobs.state_of(row) is not State.RUNNING or not int(jobs.can[row]) & Can.RESIZE:
             return
         draft.wake(snapshot.now + self.interval)
-        if snapshot.now < jobs.value(row, "touched") + self.interval:
+        if snapshot.now < cool_at(snapshot, row, self.interval):
             return
         kinds = snapshot.nodes.kinds
         role = next(number for number, nodes in enumerate(placement.nodes) if nodes)

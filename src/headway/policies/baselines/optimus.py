@@ -27,6 +27,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_emptiest, place_evenly
+from headway.policies.steps.cool_down import rested
 from headway.policies.value.sizes import bounds, capacity, demand, dominant_share, work_left
 
 
@@ -56,17 +57,16 @@ class Optimus:
         for row in running:
             if not may_scale(snapshot, row) or sizes[row] == snapshot.placements[row].counts:
                 continue
-            due = float(snapshot.jobs.touched[row]) + self.interval
-            if snapshot.now < due:
-                draft.wake(due)
-            elif not (waits and scale_towards(draft, row, sizes[row], up=False)):
+            if not rested(draft, row, self.interval):
+                continue
+            if not (waits and scale_towards(draft, row, sizes[row], up=False)):
                 scale_towards(draft, row, sizes[row], up=True)
         return draft.plan()
 
-    def _due(self, snapshot: Snapshot, row: int) -> float:
-        """When a running job may start anew: not before its last start has paid."""
-        begun = float(snapshot.jobs.touched[row])
-        return begun + max(self.interval, (float(snapshot.jobs.since[row]) - begun) / max(self.restart_share, 1e-9))
+    def _rest(self, snapshot: Snapshot, row: int) -> float:
+        """Seconds from the last start of a running job to its next: it must first have paid."""
+        begun, up = snapshot.jobs.values(row, ("touched", "since"))
+        return max(self.interval, float(up - begun) / max(self.restart_share, 1e-9))
 
     def _restart(self, draft: Draft, running: list[int], waiting: list[int]) -> None:
         """Stops those whose size changes; where there are none any more, starts those that wait."""
@@ -76,10 +76,7 @@ class Optimus:
         for row in running:
             if sizes[row] == snapshot.placements[row].counts or not int(snapshot.jobs.can[row]) & Can.STOP:
                 continue
-            due = self._due(snapshot, row)
-            if snapshot.now < due or snapshot.now == snapshot.jobs.touched[row]:
-                draft.wake(due)
-            else:
+            if rested(draft, row, self._rest(snapshot, row)) and snapshot.now != snapshot.jobs.touched[row]:
                 draft.stop(row)
                 stopped = True
         if stopped:

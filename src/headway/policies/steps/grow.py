@@ -14,7 +14,7 @@ from headway.core.draft import Draft
 from headway.core.node import IntArray
 from headway.core.placement import Placement
 from headway.policies.placing.add_remove import may_scale, next_nodes
-from headway.policies.steps.cool_down import rested
+from headway.policies.steps.cool_down import rested_on
 from headway.policies.value.sizes import FURTHER
 from headway.policies.value.worth import Worth
 
@@ -44,7 +44,7 @@ def grow_into_idle(draft: Draft, rows: Iterable[int], worth: Worth) -> list[int]
     for row in rows:
         if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row) and not worth.cut(row):
             step = _best_step(worth, free, row, snapshot.placements[row], None)
-            if step is not None and rested(draft, row, worth.terms):
+            if step is not None and rested_on(draft, row, worth.terms):
                 steps.append(step)
     heapq.heapify(steps)
     while steps:

@@ -49,8 +49,13 @@ def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
 
     Running ones come first, so that a tie never stops anybody.
     """
+    return np.concatenate([rows_to_stop(snapshot), waiting])
+
+
+def rows_to_stop(snapshot: Snapshot) -> Rows:
+    """The running jobs that a policy may stop."""
     running, may = snapshot.jobs.running(), stoppable(snapshot)
-    return np.concatenate([running if may is None else running[may], waiting])
+    return running if may is None else running[may]
 
 
 def stoppable(snapshot: Snapshot) -> BoolArray | None:

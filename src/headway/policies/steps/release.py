@@ -10,7 +10,7 @@ from headway.core.job import Can
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
 from headway.policies.placing.add_remove import SOON, may_scale, without
-from headway.policies.steps.cool_down import rested
+from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.shrink import cheapest_gift
 from headway.policies.value.worth import MARK, Worth
 
@@ -50,7 +50,7 @@ def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
             if worth.speed(row, after) < worth.speed(row, now):
                 break
             now, role = after, gift.role
-        if role is not None and now != before and rested(draft, row, worth.terms):
+        if role is not None and now != before and rested_on(draft, row, worth.terms):
             draft.scale(row, role, now.nodes[role])
             draft.wake(draft.snapshot.now + SOON)
 
@@ -70,7 +70,7 @@ def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, idle: Idle) -> 
             continue
         if CPU in snapshot.nodes.kinds and int(snapshot.jobs.can[row]) & Can.RESIZE:
             change = _cpu_change(draft, row, 1000.0 * used, idle)
-            if change is not None and rested(draft, row, worth.terms):
+            if change is not None and rested_on(draft, row, worth.terms):
                 role, cpu = change
                 draft.resize(row, role, cpu, max(_holds(draft, row, role, MEMORY), 1))
                 draft.wake(snapshot.now + SOON)

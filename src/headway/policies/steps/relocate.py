@@ -18,6 +18,7 @@ from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.models.sharing import ends
+from headway.policies.steps.cool_down import cool_at
 from headway.policies.value.neighbours import Share, Tenancy, tenancy
 
 MOST_NODES = 8
@@ -143,12 +144,12 @@ def why_not(draft: Draft, share: Share, settings: Separation) -> str:
         return "nothing that is believed tells how long it has left"
     if not int(jobs.can[row]) & Can.MOVE or not jobs.job(row).checkpoints:
         return "it may not be moved, or cannot save"
-    stops, touched = jobs.values(row, ("stops", "touched"))
+    stops = jobs.value(row, "stops")
     if stops >= settings.most_moves:
         return f"it was interrupted {stops} times already"
-    rested = snapshot.now - touched
-    if rested < settings.cool_down:
-        return f"it rests for {settings.cool_down - rested:.0f} more seconds after its start or last move"
+    rest = cool_at(snapshot, row, settings.cool_down) - snapshot.now
+    if rest > 0:
+        return f"it rests for {rest:.0f} more seconds after its start or last move"
     return ""
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from headway.core.draft import Draft
-from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import start_newcomers
-from headway.policies.steps.order import by_key
+from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
@@ -67,12 +66,11 @@ def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, pa
 def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth: Worth) -> bool:
     """Stops running jobs that rank behind, the worst first and as few as will do for its least size; or nobody."""
     snapshot = draft.snapshot
-    jobs, running = snapshot.jobs, snapshot.jobs.running()
-    may = ((jobs.can[running] & int(Can.STOP)) != 0) & (jobs.touched[running] < snapshot.now)
-    behind = running[may & (rank[running] > rank[row] + FAR_BEHIND)]
+    may_stop = rows_to_stop(snapshot)
+    behind = may_stop[rank[may_stop] > rank[row] + FAR_BEHIND]
     worst_first = behind[np.argsort(-rank[behind], kind="stable")].tolist()
     victims = [victim for victim in worst_first if draft.decided(victim) is None]
-    shape, least = jobs.shape_at(row), worth.path(row)[0]
+    shape, least = snapshot.jobs.shape_at(row), worth.path(row)[0]
     found = fewest_to_stop(
         snapshot, soon, row, victims, lambda pot: place_near(snapshot, pot, shape, least, worth.terms)
     )

@@ -17,7 +17,7 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement, take
 from headway.policies.placing.add_remove import SOON, leaving_order, may_scale, without
 from headway.policies.placing.affinity import place_near
-from headway.policies.steps.cool_down import rested
+from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.victims import still_needed
 from headway.policies.value.worth import Worth
 
@@ -81,7 +81,7 @@ class _Pot:
         for row in givers:
             if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row):
                 gift = cheapest_gift(worth, row, snapshot.placements[row])
-                if gift is not None and rested(draft, row, worth.terms, for_others=True):
+                if gift is not None and rested_on(draft, row, worth.terms, for_others=True):
                     self._gifts.append(gift)
         heapq.heapify(self._gifts)
 

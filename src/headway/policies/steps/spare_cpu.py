@@ -6,6 +6,7 @@ from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
+from headway.policies.steps.cool_down import rested
 
 LEAST_GAIN = 1.1
 """Less than a tenth more is not worth a change."""
@@ -24,10 +25,7 @@ def lend_cpu(draft: Draft, cool_down: float) -> None:
             wanted = min(dict(role.limit).get(CPU, 0), _held(snapshot, row, number) + _spare(draft, row, number))
             if wanted < _held(snapshot, row, number) * LEAST_GAIN or not _held(snapshot, row, number):
                 continue
-            cool_at = float(jobs.touched[row]) + cool_down
-            if snapshot.now < cool_at:
-                draft.wake(cool_at)
-            else:
+            if rested(draft, row, cool_down):
                 draft.resize(row, number, wanted, max(role.amount(MEMORY), 1))
             break
 

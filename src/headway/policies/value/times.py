@@ -39,3 +39,10 @@ def waited(snapshot: Snapshot, rows: Rows) -> FloatArray:
     jobs = snapshot.jobs
     seconds: FloatArray = snapshot.now - jobs.submit[rows] - jobs.trained_seconds(snapshot.now)[rows]
     return np.maximum(seconds, 0.0)
+
+
+def unsaved(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Replica-seconds of training since the last checkpoint: what is lost if the job is stopped without saving."""
+    jobs = snapshot.jobs
+    lost: FloatArray = (jobs.trained_seconds(snapshot.now)[rows] - jobs.saved[rows]) * jobs.size[rows]
+    return lost

@@ -23,7 +23,9 @@ from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_any_size
+from headway.policies.steps.order import rows_to_stop
 from headway.policies.steps.victims import fewest_to_stop
+from headway.policies.value.times import unsaved
 from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled, least_amounts
 
 ROUNDS = 6
@@ -197,12 +199,6 @@ def _borrowers(draft: Draft, ledger: Ledger, row: int) -> Iterator[int]:
 
 def _cheapest(draft: Draft, ledger: Ledger) -> list[int]:
     """Running jobs of borrowing queues that may be stopped, those that lose least work first."""
-    snapshot = draft.snapshot
-    jobs = snapshot.jobs
-    unsaved = (jobs.trained_seconds(snapshot.now) - jobs.saved) * jobs.size
-    rows = [
-        row for row in jobs.running().tolist()
-        if int(jobs.can[row]) & Can.STOP and draft.decided(row) is None and jobs.touched[row] < snapshot.now
-        and ledger.borrows(int(jobs.queue[row]))
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: (float(unsaved[row]), -int(jobs.serial[row])))
+    jobs, rows = draft.snapshot.jobs, rows_to_stop(draft.snapshot)
+    cheapest = rows[np.lexsort((-jobs.serial[rows], unsaved(draft.snapshot, rows)))]
+    return [row for row in cheapest.tolist() if draft.decided(row) is None and ledger.borrows(int(jobs.queue[row]))]
