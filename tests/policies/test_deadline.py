@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headway.core.estimates import Beliefs, Estimates
 from headway.core.plan import Scale, Start, Stop
 from headway.policies.deadline import Deadline
-from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
 from headway.policies.value.in_time import Verdict, admission
 from headway.sim.cluster import Costs, SimCluster, World
 from make import a_job, a_snapshot, decided, running, some_nodes, started
@@ -29,7 +29,7 @@ def linear(job, counts):
 
 def a_need(row=0, work=100.0, deadline=100.0, sizes=(1, 2, 4), capacity=4, **more):
     given_ = {"spread": 0.0, "delay": 0.0} | more
-    return Need(
+    return DeadlineNeed(
         row, [(size,) for size in sizes], np.array(sizes) / capacity, np.array(sizes, float), work, deadline=deadline,
         **given_,
     )  # fmt: skip
@@ -108,8 +108,8 @@ def test_choosing_is_optimal_on_one_machine(pairs):
 def test_a_calendar_never_promises_more_than_there_is_and_keeps_its_word(pairs):
     calendar = Calendar(0.0)
     for row, (work, due) in enumerate(pairs):
-        course = calendar.promise(a_need(row, work, due), due)
-        assert course is None or course.end <= due
+        run = calendar.promise(a_need(row, work, due), due)
+        assert run is None or run.end <= due
     assert min(calendar.left) >= -1e-9
     assert calendar.starts == sorted(set(calendar.starts))
 

@@ -18,7 +18,7 @@ from headway.policies.baselines.balanced import balanced
 from headway.policies.baselines.flowcon import FlowCon
 from headway.policies.baselines.spread import spread
 from headway.policies.migration import Migration, in_turn_pays
-from headway.policies.steps.relocate import Separation, separate, verdict, why_not
+from headway.policies.steps.relocate import Relocation, relocate, verdict, why_not
 from headway.policies.value.neighbours import tenancy
 from make import a_board, a_job, a_role, amounts, decided, flying, running, some_nodes, waiting
 
@@ -68,7 +68,7 @@ def test_the_slow_one_leaves_the_fast_one_for_an_empty_node():
     """Both have 600 s left at half a node each: apart both are done after 300 s, one of them 10 s later."""
     snapshot = seen(up("fast", 0), up("slow", 0), left={"fast": 600, "slow": 600}, growth={"fast": FAST})
     assert moves(snapshot) == {"slow": 1}
-    proposal = separate(Draft(snapshot), Separation())
+    proposal = relocate(Draft(snapshot), Relocation())
     assert proposal is not None
     assert proposal.slow
     assert proposal.saved == pytest.approx(300 + 290)
@@ -105,7 +105,7 @@ def test_who_loses_is_told():
     snapshot = seen(*entries, left={"a": 900, "b": 900, "c": 900, "there": 100})
     assert moves(snapshot) == {}
     draft = Draft(snapshot)
-    proposal = separate(draft, Separation(harm=2.0))
+    proposal = relocate(draft, Relocation(harm=2.0))
     assert proposal is not None
     assert proposal.losers == (("there", pytest.approx(90.0)),)
     assert decided(draft.plan()) == {proposal.job: "move"}
@@ -113,10 +113,10 @@ def test_who_loses_is_told():
 
 def test_a_verdict_says_where_to_and_who_loses_or_why_not():
     snapshot = seen(up("fast", 0), up("slow", 0), left={"fast": 600, "slow": 600}, growth={"fast": FAST})
-    assert verdict(snapshot, 1, Separation()) == "moves to n1: saves 590 s over all jobs; nobody loses"
-    assert verdict(snapshot, 0, Separation()) == "stays: no move of it would save enough now"
+    assert verdict(snapshot, 1, Relocation()) == "moves to n1: saves 590 s over all jobs; nobody loses"
+    assert verdict(snapshot, 0, Relocation()) == "stays: no move of it would save enough now"
     silent = seen(up("a", 0), up("b", 0), left={"a": 600, "b": 600}, basis={"a": Basis.SILENT})
-    assert "nothing that is believed" in verdict(silent, 0, Separation())
+    assert "nothing that is believed" in verdict(silent, 0, Relocation())
 
 
 def test_a_job_that_uses_less_than_its_part_is_no_neighbour_to_flee():
@@ -152,7 +152,7 @@ def test_why_a_job_is_not_moved(columns, sentence):
     draft = Draft(snapshot)
     found = tenancy(draft, 1.0)
     assert found is not None
-    assert sentence in why_not(draft, found.on[0][1], Separation())
+    assert sentence in why_not(draft, found.on[0][1], Relocation())
 
 
 def test_never_when_it_costs_more_than_it_saves():

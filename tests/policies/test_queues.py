@@ -11,7 +11,7 @@ from headway.core.plan import Plan, Scale, Start, Stop
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
 from headway.policies.wrappers.queues import Queued, with_queues
-from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled
+from headway.policies.wrappers.quota import Queue, QueueUse, amounts_of, entitled
 from make import a_job, a_role, a_snapshot, amounts, decided, running, some_nodes, started
 from simulated import ends_of, simulate
 from strategies import snapshots
@@ -70,10 +70,10 @@ def test_the_dominant_resource_counts():
         running(a_job("b0", roles=[_role(gpu=1)], queue="b"), [0]),
         nodes=nodes,
     )  # fmt: skip
-    ledger = Ledger(snapshot, [])
+    use = QueueUse(snapshot, [])
     numbers = snapshot.jobs.queues
-    assert ledger.share(numbers["a"]) == pytest.approx(0.5)
-    assert ledger.share(numbers["b"]) == pytest.approx(0.25)
+    assert use.share(numbers["a"]) == pytest.approx(0.5)
+    assert use.share(numbers["b"]) == pytest.approx(0.25)
 
 
 def _role(**asks):
@@ -154,27 +154,27 @@ def test_every_policy_behind_queues_keeps_the_rules_and_the_limits(name, snapsho
     plan = policy(snapshot)
     assert check(snapshot, plan, gangless=policy.gangless) == ()
     assert policy(snapshot) == plan
-    ledger = Ledger(snapshot, queues)
-    before = ledger.held.copy()
+    use = QueueUse(snapshot, queues)
+    before = use.held.copy()
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
         if isinstance(decision, Start):
-            ledger.add(int(ledger.queue_of[row]), amounts_of(snapshot, row, decision.placement))
+            use.add(int(use.queue_of[row]), amounts_of(snapshot, row, decision.placement))
         if isinstance(decision, Stop):
             assert int(snapshot.jobs.can[row]) & 16
-    managed = ledger.held[:, ledger.managed]
-    assert ((managed <= ledger.most[:, ledger.managed] + 1e-6) | (ledger.held == before)[:, ledger.managed]).all()
+    managed = use.held[:, use.managed]
+    assert ((managed <= use.most[:, use.managed] + 1e-6) | (use.held == before)[:, use.managed]).all()
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None,
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
 @given(snapshot=snapshots())
 def test_what_queues_may_hold_is_within_their_limits(snapshot):
-    ledger = Ledger(snapshot, QUEUES)
-    roof = entitled(snapshot, ledger)
-    grown = (roof.held > ledger.held + 1e-9) & ledger.managed[None, :]
-    assert (roof.held <= ledger.most + 1e-6)[grown].all()
-    assert (roof.held >= ledger.held - 1e-9).all()
+    use = QueueUse(snapshot, QUEUES)
+    roof = entitled(snapshot, use)
+    grown = (roof.held > use.held + 1e-9) & use.managed[None, :]
+    assert (roof.held <= use.most + 1e-6)[grown].all()
+    assert (roof.held >= use.held - 1e-9).all()
 
 
 def test_inside_a_queue_the_policy_decides_who_comes_first():

@@ -23,7 +23,7 @@ def rank_of(policy: Policy, snapshot: Snapshot, row: int) -> dict[str, Any]:
     if isinstance(policy, Queued):
         policy = policy.policy
     if isinstance(policy, Migration) and snapshot.jobs.state_of(row) is State.RUNNING:
-        return {"move": verdict(snapshot, row, policy.separation)}
+        return {"move": verdict(snapshot, row, policy)}
     if isinstance(policy, Elastic) and snapshot.jobs.state_of(row) in (State.RUNNING, State.WAITING):
         why = policy.why(snapshot, row)
         return {"size": why} if why else {}

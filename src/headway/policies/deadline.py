@@ -26,7 +26,7 @@ from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
 from headway.policies.steps.cool_down import rested
-from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
 from headway.policies.value.sizes import capacity, demand, dominant_share
 
 
@@ -34,7 +34,7 @@ from headway.policies.value.sizes import capacity, demand, dominant_share
 class Outlook:
     """Who will be in time, by what size now, in order of slack; and everybody else, in order of rank."""
 
-    needs: dict[int, Need]
+    needs: dict[int, DeadlineNeed]
     chosen: list[int]
     sizes: dict[int, Counts]
     """Of those whose turn is now."""
@@ -82,12 +82,12 @@ class Deadline:
             if need.row not in feasible:
                 continue
             careful = now + (need.deadline - now) * (1.0 - self.margin)
-            course = calendar.promise(need, careful) or calendar.promise(need, need.deadline)
-            if course is None:
+            run = calendar.promise(need, careful) or calendar.promise(need, need.deadline)
+            if run is None:
                 continue
             chosen.append(need.row)
-            if course.now >= 0:
-                sizes[need.row] = need.counts[course.now]
+            if run.now >= 0:
+                sizes[need.row] = need.counts[run.now]
         chosen.sort(key=lambda row: (_slack(found[row], now, sizes.get(row)), row))
         return Outlook(found, chosen, sizes, _rest(found, set(chosen)))
 
@@ -181,12 +181,12 @@ def _calendar(snapshot: Snapshot) -> Calendar:
     return calendar
 
 
-def _slack(need: Need, now: float, counts: Counts | None) -> float:
+def _slack(need: DeadlineNeed, now: float, counts: Counts | None) -> float:
     size = len(need.counts) - 1 if counts is None else need.size_of(counts)
     return need.deadline - now - need.seconds(size)
 
 
-def _rest(found: dict[int, Need], chosen: set[int]) -> list[int]:
+def _rest(found: dict[int, DeadlineNeed], chosen: set[int]) -> list[int]:
     """Jobs without a deadline, or without an estimate, by arrival; then hopeless ones by what is left of them."""
     others = [need for row, need in found.items() if row not in chosen]
     free = [need.row for need in others if math.isinf(need.deadline) or math.isnan(need.work)]
@@ -226,7 +226,7 @@ def _fits_soon(draft: Draft, row: int, counts: Counts) -> bool:
     return place_evenly(snapshot, draft.soon(), shape, tuple(max(0, count) for count in counts)) is not None
 
 
-def _step(snapshot: Snapshot, need: Need, restart: float) -> tuple[float, Counts] | None:
+def _step(snapshot: Snapshot, need: DeadlineNeed, restart: float) -> tuple[float, Counts] | None:
     """Seconds saved per share by the next larger size; None where that does not save more than the change costs."""
     now = snapshot.placements[need.row].counts
     larger = [size for size, counts in enumerate(need.counts)

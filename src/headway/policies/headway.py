@@ -29,7 +29,7 @@ from headway.policies.placing.pack import place_asked
 from headway.policies.steps.cool_down import all_cool_at
 from headway.policies.steps.order import by_key, priority_class
 from headway.policies.steps.preempt import run_best
-from headway.policies.steps.relocate import Separation, separate
+from headway.policies.steps.relocate import Relocation, relocate
 from headway.policies.steps.reserve import start_guarded
 from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
@@ -111,7 +111,7 @@ class Headway:
         if self.scaling and not len(waiting):
             lend_cpu(draft, self.cool_down)
         if self.moving and snapshot.used_cpu and snapshot.estimates.known:
-            separate(draft, Separation(restart=self.restart / 2, interval=LOOK_AGAIN))
+            relocate(draft, Relocation(restart=self.restart / 2, interval=LOOK_AGAIN))
         return draft.plan()
 
     @property

@@ -22,7 +22,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.sharing import Claim, ends
 from headway.policies.placing.spread import replicas, spread_out
-from headway.policies.steps.relocate import Separation, separate
+from headway.policies.steps.relocate import Relocation, relocate
 from headway.policies.value.neighbours import Tenancy, tenancy
 
 IN_TURN = 0.8
@@ -34,25 +34,11 @@ FEWEST = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(Relocation):
+    """A policy; its settings are those of `relocate`, and one more."""
+
     crowd: float = 1.5
-    """Jobs to a node from which on newcomers share one node, while others are kept for those that move."""
-    restart: float = 10.0
-    """Seconds that a move costs: save, stop, start elsewhere."""
-    margin: float = 2.0
-    """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
-    harm: float = 0.02
-    """Share of its time left that a move may cost a job which is not asked."""
-    round: float = 10.0
-    """Seconds between two moves."""
-    cool_down: float = 60.0
-    """Seconds from a job's start or last move to its next."""
-    most_moves: int = 3
-    """Of one job, interruptions counted; 0 moves nobody and spreads all."""
-    interval: float = 10.0
-    """Seconds after which growth is looked at again while jobs share nodes."""
-    parallel: float = 1.0
-    """Share of the work that cpu above the request speeds up, as Amdahl has it; 1: speed is in proportion to cpu."""
+    """Jobs per node. From this number on new jobs share the fullest node, and other nodes are kept for moves."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -60,15 +46,8 @@ class Migration:
             placement = spread_out(snapshot, draft.free, snapshot.jobs.shape_at(row), self._order(draft))
             if placement is not None:
                 draft.start(row, placement)
-        separate(draft, self.separation)
+        relocate(draft, self)
         return draft.plan()
-
-    @property
-    def separation(self) -> Separation:
-        return Separation(
-            restart=self.restart, margin=self.margin, harm=self.harm, round=self.round, cool_down=self.cool_down,
-            most_moves=self.most_moves, interval=self.interval, parallel=self.parallel,
-        )  # fmt: skip
 
     def _order(self, draft: Draft) -> FloatArray:
         """By node: the least is where a newcomer goes."""
@@ -83,25 +62,24 @@ class Migration:
 
     def _drains(self, draft: Draft, found: Tenancy, node: int) -> bool:
         """Whether jobs will keep leaving this node: most are believed, and moves reach all nodes before they end."""
-        shares = found.on.get(node, [])
-        believed = [share for share in shares if share.believed]
-        if not shares or 2 * len(believed) < len(shares):
+        neighbours = found.on.get(node, [])
+        believed = [neighbour for neighbour in neighbours if neighbour.believed]
+        if not neighbours or 2 * len(believed) < len(neighbours):
             return False
         capacity = float(draft.snapshot.nodes.capacity[found.kind, node])
-        last = max(ends(capacity, [share.tenant for share in believed], self.parallel))
+        last = max(ends(capacity, [neighbour.tenant for neighbour in believed], self.parallel))
         if last < (self.round + self.restart) * int(draft.snapshot.nodes.ready.sum()):
             return False
         if not alike(draft.snapshot, found):
             return False
         each = sum(len(on) for on in found.on.values()) / int(draft.snapshot.nodes.ready.sum())
-        return in_turn_pays(
-            max((share.tenant.claim for share in shares), key=lambda claim: claim.limit), capacity, each, self.parallel
-        )
+        largest = max((neighbour.tenant.claim for neighbour in neighbours), key=lambda claim: claim.limit)
+        return in_turn_pays(largest, capacity, each, self.parallel)
 
 
 def alike(snapshot: Snapshot, found: Tenancy) -> bool:
     """Whether jobs are of like lengths, as far as is believed: else newcomers who are short wait for long ones."""
-    rows = np.unique([share.row for on in found.on.values() for share in on if share.believed])
+    rows = np.unique([neighbour.row for on in found.on.values() for neighbour in on if neighbour.believed])
     if len(rows) < FEWEST:
         return False
     lengths = snapshot.jobs.trained_seconds(snapshot.now)[rows] + snapshot.estimates.left(snapshot.now)[rows]
@@ -115,8 +93,8 @@ def in_turn_pays(claim: Claim, capacity: float, each: float, parallel: float) ->
     group is as many as are not in each other's way: more would not be moved together.
     """
 
-    def rate(share: float) -> float:
-        return claim.speed(min(claim.limit, capacity / share), parallel)
+    def rate(jobs: float) -> float:
+        return claim.speed(min(claim.limit, capacity / jobs), parallel)
 
     size = max(1.0, capacity // claim.limit)
     return each > size and (each / size + 1.0) / (2.0 * rate(size)) < IN_TURN / rate(each)

@@ -58,8 +58,6 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
 }
 """Name to a function that makes the policy from its settings."""
 
-DEFAULT = "headway"
-
 
 def settings_of(name: str) -> Mapping[str, Any]:
     """The settings that a policy takes, with their defaults."""

@@ -20,7 +20,7 @@ from headway.policies.value.worth import Worth
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Step:
+class GrowthStep:
     """One role of one job made larger. The best compares as the least."""
 
     price: float
@@ -72,13 +72,13 @@ def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
     return True
 
 
-def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int | None) -> Step | None:
+def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int | None) -> GrowthStep | None:
     """The one role and the number of further replicas that gain most per share; None where nothing is gained.
 
     Several at once are looked at too: the first beyond a node may cost speed that the fourth brings back.
     """
     shape, terms = worth.snapshot.jobs.shape_at(row), worth.terms
-    best: Step | None = None
+    best: GrowthStep | None = None
     speed = worth.speed(row, now)
     if speed <= 0:
         return None
@@ -97,6 +97,6 @@ def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int
             if faster < enough or seconds - worth.seconds(row, faster) <= terms.restart:
                 continue
             gain = (worth.of(row, faster) - value) / max(worth.share(row, larger.counts) - share, 1e-9)
-            step = Step(-gain, row, number, where[:count])
+            step = GrowthStep(-gain, row, number, where[:count])
             best = step if gain > 0 and (best is None or step < best) else best
     return best

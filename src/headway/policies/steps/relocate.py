@@ -1,8 +1,10 @@
-"""Moving: slow-growing jobs off nodes that they share with fast-growing ones, to nodes where few are or none.
+"""Moving running jobs: slow-growing jobs leave nodes that they share with fast-growing ones, for emptier nodes.
 
-The last step of a plan. A move is weighed by when all jobs on both nodes would be done without it and with it, the
-mover being down meanwhile. It is made if it saves much more than it costs and nobody else loses much. At most one a
-round, and the same job only after a rest, each time for more: a job never goes to and fro.
+Example: two jobs share the cpu of one node, a third node is empty. If one of them moves there, both are done sooner.
+
+A move is weighed by when all jobs on both nodes would be done, without the move and with it. The moving job is down
+meanwhile. The move is made if it saves much more than it costs and no other job loses much. There is at most one move
+a round. The same job moves again only after a cool-down, and each time it must save more, so it never goes to and fro.
 """
 
 from __future__ import annotations
@@ -19,30 +21,32 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.models.sharing import ends
 from headway.policies.steps.cool_down import cool_at
-from headway.policies.value.neighbours import Share, Tenancy, tenancy
+from headway.policies.value.neighbours import Neighbour, Tenancy, tenancy
 
 MOST_NODES = 8
-"""Of the most crowded nodes and of the emptiest ones so many are looked at in one round."""
+"""Crowded nodes that a move may leave, and empty nodes that it may go to, looked at in one round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Separation:
+class Relocation:
+    """The settings of this step."""
+
     restart: float = 10.0
     """Seconds that a move costs: save, stop, start elsewhere."""
     margin: float = 2.0
-    """A move must save so many times what it costs, over all jobs; doubled with every move the job has behind it."""
+    """A move must save this factor of what it costs, over all jobs. The factor doubles with every move of the job."""
     harm: float = 0.02
-    """Share of its time left that a move may cost a job which is not asked."""
+    """The max share of its time left that another job may lose by a move."""
     round: float = 10.0
     """Seconds between two moves."""
     cool_down: float = 60.0
     """Seconds from a job's start or last move to its next."""
     most_moves: int = 3
-    """Of one job, interruptions counted; 0 moves nobody."""
+    """The max number of moves of one job, interruptions included. 0 moves no job."""
     interval: float = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
     parallel: float = 1.0
-    """Share of the work that cpu above the request speeds up, as Amdahl has it; 1: speed is in proportion to cpu."""
+    """Share of the work that cpu above the request speeds up (Amdahl). 1: speed is in proportion to cpu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +62,15 @@ class Proposal:
     saved: float
     """Seconds, over all jobs on both nodes, the mover's own time down already taken off."""
     losers: tuple[tuple[JobId, float], ...]
-    """Who is done later by it, and by how many seconds."""
+    """Jobs that are done later because of it, and by how many seconds."""
 
 
-def separate(draft: Draft, settings: Separation) -> Proposal | None:
-    """Writes at most one move into the draft, and when to look again; tells what was decided and who loses."""
+def relocate(draft: Draft, settings: Relocation) -> Proposal | None:
+    """Writes at most one move into the draft, and when to look again. Returns the move, and which jobs lose by it."""
     if not settings.most_moves or not _any_shares(draft.snapshot):
         return None
     found = tenancy(draft, settings.parallel)
-    if found is None or not any(len(shares) > 1 for shares in found.on.values()):
+    if found is None or not any(len(neighbours) > 1 for neighbours in found.on.values()):
         return None
     draft.wake(draft.snapshot.now + settings.interval)
     if _too_soon(draft, settings):
@@ -78,26 +82,26 @@ def separate(draft: Draft, settings: Separation) -> Proposal | None:
 
 
 def _any_shares(snapshot: Snapshot) -> bool:
-    """Whether any job may use more than it was promised: where none does, nobody is in another's way."""
+    """Whether any job may use more cpu than it requested. If none may, jobs do not slow each other down."""
     job = snapshot.jobs.job
     return any(role.limit for row in snapshot.placements for role in job(row).roles)
 
 
-def verdict(snapshot: Snapshot, row: int, settings: Separation) -> str:
-    """Whether this running job moves now, and what that saves and whom it costs; or why it stays."""
+def verdict(snapshot: Snapshot, row: int, settings: Relocation) -> str:
+    """One sentence: whether this running job moves now, what that saves, and which jobs lose; or why it stays."""
     draft = Draft(snapshot)
     found = tenancy(draft, settings.parallel)
-    shares = [] if found is None else [share for on in found.on.values() for share in on if share.row == row]
-    if not shares:
+    neighbours = (
+        [] if found is None else [neighbour for on in found.on.values() for neighbour in on if neighbour.row == row]
+    )
+    if not neighbours:
         return "stays: it shares no cpu"
-    proposal = separate(draft, settings)
+    proposal = relocate(draft, settings)
     if proposal is not None and proposal.row == row:
-        where, losers = (
-            snapshot.nodes.nodes[proposal.target].name,
-            ", ".join(f"{j} {s:.0f} s" for j, s in proposal.losers),
-        )
+        where = snapshot.nodes.nodes[proposal.target].name
+        losers = ", ".join(f"{job} {seconds:.0f} s" for job, seconds in proposal.losers)
         return f"moves to {where}: saves {proposal.saved:.0f} s over all jobs; {losers or 'nobody'} loses"
-    why = why_not(Draft(snapshot), shares[0], settings)
+    why = why_not(Draft(snapshot), neighbours[0], settings)
     return f"stays: {why or 'no move of it would save enough now'}"
 
 
@@ -107,21 +111,23 @@ def moved(snapshot: Snapshot, row: int, target: int) -> Placement:
     return Placement(tuple((target,) * count for count in old.counts), old.requests)
 
 
-def proposals(draft: Draft, found: Tenancy, settings: Separation) -> Iterator[Proposal]:
-    """The moves that are worth it, the first ones first.
+def proposals(draft: Draft, found: Tenancy, settings: Relocation) -> Iterator[Proposal]:
+    """The moves that are worth it, the best first.
 
-    Off the most crowded node, to the one with fewest jobs and then fewest fast-growing ones. Slow-growing jobs go
-    before others, soonest done first: what they leave behind is shared by those who still learn.
+    They go from the most crowded node to the node with fewest jobs, and of those to the one with fewest fast-growing
+    jobs. Slow-growing jobs move before others, the soonest done first: jobs that still learn share what they leave.
     """
     snapshot = draft.snapshot
     capacity = snapshot.nodes.capacity[found.kind].clip(min=1)
     crowd = np.array([found.wanted(node) for node in range(len(capacity))]) / capacity
     for source in np.argsort(-crowd, kind="stable")[:MOST_NODES].tolist():
-        shares = found.on.get(source, [])
-        movers = [share for share in shares if share.whole and why_not(draft, share, settings) == ""]
-        if crowd[source] <= 1.0 or len(shares) < 2 or not movers:
+        neighbours = found.on.get(source, [])
+        movers = [
+            neighbour for neighbour in neighbours if neighbour.whole and why_not(draft, neighbour, settings) == ""
+        ]
+        if crowd[source] <= 1.0 or len(neighbours) < 2 or not movers:
             continue
-        movers.sort(key=lambda share: (share.fast, share.tenant.work, share.row))
+        movers.sort(key=lambda neighbour: (neighbour.fast, neighbour.tenant.work, neighbour.row))
         before = found.ends(source, float(capacity[source]))
         emptier = [node for node in range(len(capacity)) if crowd[node] < crowd[source]]
         for target in sorted(emptier, key=lambda node: (len(found.on.get(node, ())), found.fast(node), node))[
@@ -134,13 +140,13 @@ def proposals(draft: Draft, found: Tenancy, settings: Separation) -> Iterator[Pr
                         yield proposal
 
 
-def why_not(draft: Draft, share: Share, settings: Separation) -> str:
+def why_not(draft: Draft, neighbour: Neighbour, settings: Relocation) -> str:
     """Why this job may not be moved now, in a sentence; empty where it may."""
-    snapshot, row = draft.snapshot, share.row
+    snapshot, row = draft.snapshot, neighbour.row
     jobs = snapshot.jobs
     if jobs.state_of(row) is not State.RUNNING or draft.decided(row) is not None:
         return "it is not simply running"
-    if not share.believed:
+    if not neighbour.believed:
         return "nothing that is believed tells how long it has left"
     if not int(jobs.can[row]) & Can.MOVE or not jobs.job(row).checkpoints:
         return "it may not be moved, or cannot save"
@@ -154,9 +160,9 @@ def why_not(draft: Draft, share: Share, settings: Separation) -> str:
 
 
 def weigh(
-    draft: Draft, found: Tenancy, settings: Separation, move: tuple[Share, int, int, list[float]]
+    draft: Draft, found: Tenancy, settings: Relocation, move: tuple[Neighbour, int, int, list[float]]
 ) -> Proposal | None:
-    """When everybody on both nodes is done without the move and with it; None where it is not worth it."""
+    """Compares when all jobs on both nodes are done without the move and with it. None where it is not worth it."""
     mover, source, target, before = move
     jobs, capacity = draft.snapshot.jobs, draft.snapshot.nodes.capacity[found.kind]
     here, there = found.on[source], found.on.get(target, [])
@@ -165,15 +171,15 @@ def weigh(
     own = before[here.index(mover)]
     if any(not after - end <= settings.harm * end for end, after in zip([*beside, own], joined, strict=True)):
         return None
-    stay = [share for share in here if share is not mover]
-    left = ends(float(capacity[source]), [share.tenant for share in stay], found.parallel)
-    without = dict(zip([share.row for share in [*here, *there]], [*before, *beside], strict=True))
+    stay = [neighbour for neighbour in here if neighbour is not mover]
+    left = ends(float(capacity[source]), [neighbour.tenant for neighbour in stay], found.parallel)
+    without = dict(zip([neighbour.row for neighbour in [*here, *there]], [*before, *beside], strict=True))
     saved, losers = 0.0, list[tuple[JobId, float]]()
-    for share, end in zip([*stay, *there, mover], [*left, *joined], strict=True):
-        gain = without[share.row] - end
+    for neighbour, end in zip([*stay, *there, mover], [*left, *joined], strict=True):
+        gain = without[neighbour.row] - end
         saved += gain
         if gain < -1e-6:
-            losers.append((jobs.job(share.row).id, -gain))
+            losers.append((jobs.job(neighbour.row).id, -gain))
     if not saved >= settings.restart * settings.margin * 2.0 ** int(jobs.value(mover.row, "stops")):
         return None
     return Proposal(
@@ -182,7 +188,7 @@ def weigh(
     )  # fmt: skip
 
 
-def _too_soon(draft: Draft, settings: Separation) -> bool:
+def _too_soon(draft: Draft, settings: Relocation) -> bool:
     """Whether something is moving, or has been moved within this round."""
     jobs, now = draft.snapshot.jobs, draft.snapshot.now
     if any(jobs.state_of(row) is State.MOVING for row in draft.snapshot.flights):

@@ -19,7 +19,7 @@ FINE = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Need:
+class DeadlineNeed:
     """One job's sizes, the smallest first, each faster than the one before it; and what is left of it."""
 
     row: int
@@ -67,7 +67,7 @@ class Need:
         return below[-1] if below else 0
 
 
-def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, Need]:
+def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, DeadlineNeed]:
     """By row. Starting a job costs `restart` seconds."""
     whole, left, spread = capacity(snapshot), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
     speed, trained = snapshot.estimates.speed, snapshot.jobs.trained_seconds(snapshot.now)
@@ -79,7 +79,7 @@ def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, Need
         shares = np.array([dominant_share(demand(snapshot, row, size), whole) for size in counts])
         work = float(left[row]) * (1.0 if now is None else speed(row, now))
         uncertain = float(spread[row])
-        made[row] = Need(
+        made[row] = DeadlineNeed(
             row, counts, shares, np.array(speeds), work, 0.0 if math.isnan(uncertain) else uncertain,
             restart if now is None else 0.0, float(snapshot.jobs.deadline[row]),
         )  # fmt: skip
@@ -116,7 +116,7 @@ def _sizes(snapshot: Snapshot, row: int) -> list[Counts]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class PlannedRun:
     """How a job would run: the number of its size in each piece (-1: it waits), and when it would be done."""
 
     sizes: FloatArray
@@ -141,19 +141,19 @@ class Calendar:
             if start < until:
                 self.left[piece] -= share
 
-    def promise(self, need: Need, deadline: float) -> Course | None:
+    def promise(self, need: DeadlineNeed, deadline: float) -> PlannedRun | None:
         """The smallest size that is done by then, beside what is promised already; promised, or None."""
         first = need.least(deadline - self.starts[0])
         if first is None:
             return None
         for size in range(first, len(need.counts)):
-            course = self.course(need, size)
-            if course.end <= deadline:
-                self._keep(need, course)
-                return course
+            run = self.planned(need, size)
+            if run.end <= deadline:
+                self._keep(need, run)
+                return run
         return None
 
-    def course(self, need: Need, largest: int) -> Course:
+    def planned(self, need: DeadlineNeed, largest: int) -> PlannedRun:
         """As soon as it can be, never above this size."""
         starts, left = np.array(self.starts), np.array(self.left)
         ends = np.append(starts[1:], np.inf)
@@ -165,15 +165,15 @@ class Calendar:
         with np.errstate(divide="ignore", invalid="ignore"):
             finish = np.where(speeds > 0, starts + np.maximum(work - done, 0.0) / speeds, np.inf)
         within = finish <= ends
-        return Course(sizes, float(finish[within].min(initial=np.inf)))
+        return PlannedRun(sizes, float(finish[within].min(initial=np.inf)))
 
-    def _keep(self, need: Need, course: Course) -> None:
-        self._cut(course.end)
+    def _keep(self, need: DeadlineNeed, run: PlannedRun) -> None:
+        self._cut(run.end)
         for piece, start in enumerate(self.starts):
-            if start >= course.end:
+            if start >= run.end:
                 break
-            if course.sizes[piece] >= 0:
-                self.left[piece] -= float(need.shares[int(course.sizes[piece])])
+            if run.sizes[piece] >= 0:
+                self.left[piece] -= float(need.shares[int(run.sizes[piece])])
 
     def _cut(self, at: float) -> None:
         """A new piece begins here."""
@@ -184,7 +184,7 @@ class Calendar:
         self.left.insert(place, self.left[place - 1])
 
 
-def most_in_time(jobs: Iterable[Need], now: float, room: float) -> set[int]:
+def most_in_time(jobs: Iterable[DeadlineNeed], now: float, room: float) -> set[int]:
     """Rows of a largest set that one divisible machine could serve in time, after Moore and Hodgson.
 
     In order of deadlines; whenever the work up to a deadline is more than fits before it, the largest is left out.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headway.core.estimates import Counts
 from headway.core.snapshot import Snapshot
 from headway.policies.deadline import Deadline
-from headway.policies.value.deadlines import Calendar, Need, most_in_time, needs
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
 
 
 class Verdict(enum.StrEnum):
@@ -48,7 +48,7 @@ def admission(policy: Deadline, snapshot: Snapshot, row: int, trial_minutes: flo
     return _alone(need, snapshot.now, policy) or _beside(found, need, snapshot.now, policy)
 
 
-def _alone(need: Need, now: float, policy: Deadline) -> Answer | None:
+def _alone(need: DeadlineNeed, now: float, policy: Deadline) -> Answer | None:
     """No, where even the whole cluster would not do."""
     until, most = need.deadline - now, need.counts[-1]
     chance = need.chance(until)
@@ -63,7 +63,7 @@ def _alone(need: Need, now: float, policy: Deadline) -> Answer | None:
     )  # fmt: skip
 
 
-def _beside(found: dict[int, Need], need: Need, now: float, policy: Deadline) -> Answer:
+def _beside(found: dict[int, DeadlineNeed], need: DeadlineNeed, now: float, policy: Deadline) -> Answer:
     """Beside those who were promised already; earlier deadlines first, as the policy lays them."""
     calendar = Calendar(now)
     hopeful = [other for other in found.values() if math.isfinite(other.deadline) and not math.isnan(other.work)
@@ -74,13 +74,13 @@ def _beside(found: dict[int, Need], need: Need, now: float, policy: Deadline) ->
         if other.row == need.row:
             break
         before += other.row in chosen and calendar.promise(other, other.deadline) is not None
-    soonest = calendar.course(need, len(need.counts) - 1).end
-    course = calendar.promise(need, need.deadline) if need.row in chosen else None
-    if course is not None:
-        size = need.counts[max(int(course.sizes.max()), 0)]
+    soonest = calendar.planned(need, len(need.counts) - 1).end
+    run = calendar.promise(need, need.deadline) if need.row in chosen else None
+    if run is not None:
+        size = need.counts[max(int(run.sizes.max()), 0)]
         return Answer(
-            verdict=Verdict.YES, counts=size, done_at=course.end,
-            sentence=f"Yes, with {_size(size)}: done {need.deadline - course.end:.0f} seconds before its deadline.",
+            verdict=Verdict.YES, counts=size, done_at=run.end,
+            sentence=f"Yes, with {_size(size)}: done {need.deadline - run.end:.0f} seconds before its deadline.",
         )  # fmt: skip
     late = max(soonest - need.deadline, 0.0)
     remedy = f"a deadline at least {late:.0f} seconds later" if late > 0 else "a smaller job, or more nodes"

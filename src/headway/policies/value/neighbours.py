@@ -1,4 +1,4 @@
-"""Who shares which node's cpu, what each would use there, and how much each has left: what moves are weighed by.
+"""Which jobs share which node's cpu, what each would use there, and how much each has left: what moves are weighed by.
 
 A job's work is its time left times the cpu it has; where nobody is believed about that, a job is taken to have as much
 left as it has trained. What a job was measured to use below its part of the node is all that it wants; and where some
@@ -32,7 +32,7 @@ FAST = (Growth.UNKNOWN, Growth.PROGRESSING, Growth.WATCHING)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Neighbour:
     """A job on one node."""
 
     row: int
@@ -53,19 +53,19 @@ class Tenancy:
     kind: int
     """The row of cpu among the nodes' resources."""
     parallel: float
-    on: dict[int, list[Share]]
+    on: dict[int, list[Neighbour]]
     """By node: who computes there, or will after this plan."""
 
     def fast(self, node: int) -> int:
-        return sum(share.fast for share in self.on.get(node, ()))
+        return sum(neighbour.fast for neighbour in self.on.get(node, ()))
 
     def ends(self, node: int, capacity: float, *more: Tenant) -> list[float]:
         """Seconds from now until each on the node is done, with others beside them."""
-        return ends(capacity, [*(share.tenant for share in self.on.get(node, ())), *more], self.parallel)
+        return ends(capacity, [*(neighbour.tenant for neighbour in self.on.get(node, ())), *more], self.parallel)
 
     def wanted(self, node: int) -> float:
         """Thousandths of a core that all on the node together would use."""
-        return sum(share.tenant.claim.limit * share.tenant.claim.count for share in self.on.get(node, ()))
+        return sum(neighbour.tenant.claim.limit * neighbour.tenant.claim.count for neighbour in self.on.get(node, ()))
 
 
 def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
@@ -86,12 +86,12 @@ def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
         for node in sorted(nodes):
             claim = _claim(snapshot, row, placement, node, kind)
             if claim is not None:
-                share = Share(row, Tenant(claim, seconds), grows, known, len(nodes) == 1)
-                found.on.setdefault(node, []).append(share)
+                neighbour = Neighbour(row, Tenant(claim, seconds), grows, known, len(nodes) == 1)
+                found.on.setdefault(node, []).append(neighbour)
     capacity = snapshot.nodes.capacity[kind]
     widest = _widest(snapshot, found.on, capacity)
-    for node, shares in found.on.items():
-        found.on[node] = _measured(shares, float(capacity[node]), snapshot.used_cpu, parallel, widest)
+    for node, neighbours in found.on.items():
+        found.on[node] = _measured(neighbours, float(capacity[node]), snapshot.used_cpu, parallel, widest)
     return found
 
 
@@ -136,31 +136,33 @@ def _limit(job: Job, role: int, asked: float) -> float:
     return float(dict(job.roles[role].limit).get(CPU, asked))
 
 
-def _widest(snapshot: Snapshot, on: Mapping[int, list[Share]], capacity: IntArray) -> float:
+def _widest(snapshot: Snapshot, on: Mapping[int, list[Neighbour]], capacity: IntArray) -> float:
     """The most that any job uses, where some are seen to use less than they could; infinite where none is."""
     most, shown = 0.0, False
-    for node, shares in on.items():
-        reached = level(float(capacity[node]), [share.tenant.claim for share in shares])
-        for share in shares:
-            used = snapshot.used_cpu.get(share.row)
-            if used and share.whole:
+    for node, neighbours in on.items():
+        reached = level(float(capacity[node]), [neighbour.tenant.claim for neighbour in neighbours])
+        for neighbour in neighbours:
+            used = snapshot.used_cpu.get(neighbour.row)
+            if used and neighbour.whole:
                 most = max(most, 1000.0 * used)
-                shown |= 1000.0 * used < WANTS_LESS * share.tenant.claim.part(reached)
+                shown |= 1000.0 * used < WANTS_LESS * neighbour.tenant.claim.part(reached)
     return most if shown else math.inf
 
 
 def _measured(
-    shares: list[Share], capacity: float, used: Mapping[int, float], parallel: float, widest: float
-) -> list[Share]:
+    neighbours: list[Neighbour], capacity: float, used: Mapping[int, float], parallel: float, widest: float
+) -> list[Neighbour]:
     """With work in place of seconds, and limits where less is used than could be, by itself or by anybody."""
-    reached = level(capacity, [share.tenant.claim for share in shares])
+    reached = level(capacity, [neighbour.tenant.claim for neighbour in neighbours])
     found = []
-    for share in shares:
-        claim = share.tenant.claim
-        part, uses = claim.part(reached), 1000.0 * used.get(share.row, 0.0)
+    for neighbour in neighbours:
+        claim = neighbour.tenant.claim
+        part, uses = claim.part(reached), 1000.0 * used.get(neighbour.row, 0.0)
         limit = min(claim.limit, max(widest, claim.request))
-        if share.whole and 0.0 < uses < WANTS_LESS * part:
+        if neighbour.whole and 0.0 < uses < WANTS_LESS * part:
             part = limit = uses
         claim = Claim(min(claim.request, limit), limit)
-        found.append(replace(share, tenant=Tenant(claim, share.tenant.work * claim.speed(min(part, limit), parallel))))
+        found.append(
+            replace(neighbour, tenant=Tenant(claim, neighbour.tenant.work * claim.speed(min(part, limit), parallel)))
+        )
     return found

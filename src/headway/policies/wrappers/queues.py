@@ -26,7 +26,7 @@ from headway.policies.placing.pack import place_any_size
 from headway.policies.steps.order import rows_to_stop
 from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.value.times import unsaved
-from headway.policies.wrappers.quota import Ledger, Queue, amounts_of, entitled, least_amounts
+from headway.policies.wrappers.quota import Queue, QueueUse, amounts_of, entitled, least_amounts
 
 ROUNDS = 6
 """How often a policy is asked at most for one plan."""
@@ -46,20 +46,20 @@ class Queued:
         return is_gangless(self.policy)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        before = Ledger(snapshot, self.queues)
+        before = QueueUse(snapshot, self.queues)
         roof = entitled(snapshot, before)
         out = [
             row for row in snapshot.jobs.waiting().tolist()
             if not before.may_reach(int(before.queue_of[row]), least_amounts(snapshot, row), roof)
         ]  # fmt: skip
         for _ in range(ROUNDS):
-            ledger = before.copy()
+            use = before.copy()
             plan = self.policy(hiding(snapshot, out) if out else snapshot)
-            draft, dropped = within_limits(snapshot, plan, ledger, roof.copy())
+            draft, dropped = within_limits(snapshot, plan, use, roof.copy())
             if not dropped:
                 break
             out += dropped
-        reclaim(draft, ledger)
+        reclaim(draft, use)
         return draft.plan()
 
 
@@ -75,34 +75,34 @@ def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
     return replace(snapshot, jobs=snapshot.jobs.with_state(state))
 
 
-def within_limits(snapshot: Snapshot, plan: Plan, ledger: Ledger, roof: Ledger) -> tuple[Draft, list[int]]:
-    """The plan as a draft, and jobs whose start was left out. The ledger is then as it will be."""
+def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, roof: QueueUse) -> tuple[Draft, list[int]]:
+    """The plan as a draft, and jobs whose start was left out. `use` is then as it will be."""
     draft, dropped = Draft(snapshot), list[int]()
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
-        queue = int(ledger.queue_of[row])
+        queue = int(use.queue_of[row])
         if isinstance(decision, Start):
-            placement = _cut(snapshot, row, decision.placement, (ledger, roof))
+            placement = _cut(snapshot, row, decision.placement, (use, roof))
             if placement is None:
                 dropped.append(row)
                 continue
-            ledger.add(queue, amounts_of(snapshot, row, placement))
+            use.add(queue, amounts_of(snapshot, row, placement))
             draft.start(row, placement)
             continue
         more = _growth(snapshot, row, decision)
         if not (more > 0).any() or roof.may_add(queue, more):
-            ledger.add(queue, more)
+            use.add(queue, more)
             roof.add(queue, more)
             _repeat(draft, row, decision)
     draft.wake(plan.until)
     return draft, dropped
 
 
-def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[Ledger, Ledger]) -> Placement | None:
+def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[QueueUse, QueueUse]) -> Placement | None:
     """The largest part of the placement that the limits allow; None where that is below the job's least."""
-    ledger, roof = limits
-    shape, queue = snapshot.jobs.shape_at(row), int(ledger.queue_of[row])
-    while not _allowed(ledger, roof, queue, amounts_of(snapshot, row, placement)):
+    use, roof = limits
+    shape, queue = snapshot.jobs.shape_at(row), int(use.queue_of[row])
+    while not _allowed(use, roof, queue, amounts_of(snapshot, row, placement)):
         spare = [len(nodes) - role.least for nodes, role in zip(placement.nodes, shape.roles, strict=True)]
         role = max(range(len(spare)), key=spare.__getitem__)
         if spare[role] <= 0 or not int(snapshot.jobs.can[row]) & Can.SIZE:
@@ -111,11 +111,11 @@ def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[Ledge
     return placement
 
 
-def _allowed(ledger: Ledger, roof: Ledger, queue: int, amounts: FloatArray) -> bool:
+def _allowed(use: QueueUse, roof: QueueUse, queue: int, amounts: FloatArray) -> bool:
     """Under the roof; or above it, where beyond all that everybody may hold there is still room."""
-    if ledger.may_reach(queue, amounts, roof):
+    if use.may_reach(queue, amounts, roof):
         return True
-    beyond = np.maximum(ledger.held[queue] + amounts - roof.held[queue], 0.0)
+    beyond = np.maximum(use.held[queue] + amounts - roof.held[queue], 0.0)
     return roof.may_add(queue, beyond)
 
 
@@ -154,27 +154,27 @@ def _repeat(draft: Draft, row: int, decision: Decision) -> None:
             draft.reserve(row, placement, until)
 
 
-def reclaim(draft: Draft, ledger: Ledger) -> None:
+def reclaim(draft: Draft, use: QueueUse) -> None:
     """Stops borrowers for waiting jobs that are within their quota and find no room, now or soon."""
     snapshot, soon = draft.snapshot, draft.soon()
     waiting = [row for row in snapshot.jobs.waiting().tolist() if not isinstance(draft.decided(row), Start)]
     served = 0
     for row in sorted(waiting, key=lambda row: (-int(snapshot.jobs.priority[row]), row)):
-        queue, amounts = int(ledger.queue_of[row]), least_amounts(snapshot, row)
-        if served == MOST_RECLAIMS or not ledger.guaranteed(queue, amounts):
+        queue, amounts = int(use.queue_of[row]), least_amounts(snapshot, row)
+        if served == MOST_RECLAIMS or not use.guaranteed(queue, amounts):
             continue
-        placement = place_any_size(snapshot, soon, row) or _stop_for(draft, ledger, soon, row)
+        placement = place_any_size(snapshot, soon, row) or _stop_for(draft, use, soon, row)
         if placement is not None:
             take(soon, placement, snapshot.jobs.shape_at(row))
-            ledger.add(queue, amounts)
+            use.add(queue, amounts)
             served += 1
 
 
-def _stop_for(draft: Draft, ledger: Ledger, soon: IntArray, row: int) -> Placement | None:
+def _stop_for(draft: Draft, use: QueueUse, soon: IntArray, row: int) -> Placement | None:
     """Stops as few borrowers as will do, the cheapest first; nobody where even all are not enough."""
     snapshot = draft.snapshot
     found = fewest_to_stop(
-        snapshot, soon, row, _borrowers(draft, ledger, row), lambda pot: place_any_size(snapshot, pot, row)
+        snapshot, soon, row, _borrowers(draft, use, row), lambda pot: place_any_size(snapshot, pot, row)
     )
     if found is None:
         return None
@@ -183,22 +183,22 @@ def _stop_for(draft: Draft, ledger: Ledger, soon: IntArray, row: int) -> Placeme
         held = snapshot.placements[victim]
         take(soon, held, snapshot.jobs.shape_at(victim), +1)
         draft.stop(victim)
-        ledger.add(int(ledger.queue_of[victim]), -amounts_of(snapshot, victim, held))
+        use.add(int(use.queue_of[victim]), -amounts_of(snapshot, victim, held))
     return placement
 
 
-def _borrowers(draft: Draft, ledger: Ledger, row: int) -> Iterator[int]:
+def _borrowers(draft: Draft, use: QueueUse, row: int) -> Iterator[int]:
     """Jobs of other queues, the cheapest first, as long as their queue still borrows without those before."""
-    snapshot, trial = draft.snapshot, ledger.copy()
-    for victim in _cheapest(draft, ledger):
-        queue = int(ledger.queue_of[victim])
-        if trial.borrows(queue) and queue != int(ledger.queue_of[row]):
+    snapshot, trial = draft.snapshot, use.copy()
+    for victim in _cheapest(draft, use):
+        queue = int(use.queue_of[victim])
+        if trial.borrows(queue) and queue != int(use.queue_of[row]):
             trial.add(queue, -amounts_of(snapshot, victim, snapshot.placements[victim]))
             yield victim
 
 
-def _cheapest(draft: Draft, ledger: Ledger) -> list[int]:
+def _cheapest(draft: Draft, use: QueueUse) -> list[int]:
     """Running jobs of borrowing queues that may be stopped, those that lose least work first."""
     jobs, rows = draft.snapshot.jobs, rows_to_stop(draft.snapshot)
     cheapest = rows[np.lexsort((-jobs.serial[rows], unsaved(draft.snapshot, rows)))]
-    return [row for row in cheapest.tolist() if draft.decided(row) is None and ledger.borrows(int(jobs.queue[row]))]
+    return [row for row in cheapest.tolist() if draft.decided(row) is None and use.borrows(int(jobs.queue[row]))]

@@ -1,6 +1,6 @@
 """Queues: what each team is guaranteed, how much more it may borrow, how much of its own it lends.
 
-The ledger knows by queue what is held, and answers whether a job may be added. Two things always hold of what it
+`QueueUse` knows what each queue holds, and answers whether a job may be added. Two things always hold of what it
 allows: no queue is above its quota plus what it may borrow; and what all hold together leaves every queue that part of
 its quota which it does not lend. Kinds that no quota names are nobody's business.
 """
@@ -34,7 +34,7 @@ class Queue:
     """Its part of what is there beyond quotas: a queue of weight 2 gets twice as much as one of weight 1."""
 
 
-class Ledger:
+class QueueUse:
     """By queue and kind. Queues that jobs name and the settings do not have no quota, no limit and weight 1."""
 
     __slots__ = ("capacity", "held", "kept", "managed", "most", "queue_of", "quota", "weight")
@@ -70,9 +70,9 @@ class Ledger:
                 self.most[number, kind] = own + borrow[name]
         self.weight[number] = max(queue.weight, 1e-9)
 
-    def copy(self) -> Ledger:
-        other: Ledger = object.__new__(Ledger)
-        for name in Ledger.__slots__:
+    def copy(self) -> QueueUse:
+        other: QueueUse = object.__new__(QueueUse)
+        for name in QueueUse.__slots__:
             setattr(other, name, getattr(self, name))
         other.held = self.held.copy()
         return other
@@ -91,7 +91,7 @@ class Ledger:
         total = np.maximum(self.held, self.kept).sum(axis=0) - np.maximum(self.held[queue], self.kept[queue])
         return not bool(((total + np.maximum(after, self.kept[queue]))[asked] > self.capacity[asked] + _ROUNDING).any())
 
-    def may_reach(self, queue: int, amounts: FloatArray, roof: Ledger) -> bool:
+    def may_reach(self, queue: int, amounts: FloatArray, roof: QueueUse) -> bool:
         """Whether the queue stays below what it holds under the roof."""
         asked = self.managed & (amounts > 0)
         return bool((self.held[queue][asked] + amounts[asked] <= roof.held[queue][asked] + _ROUNDING).all())
@@ -130,13 +130,13 @@ def amounts_of(snapshot: Snapshot, row: int, placement: Placement) -> FloatArray
     return total
 
 
-def entitled(snapshot: Snapshot, ledger: Ledger) -> Ledger:
+def entitled(snapshot: Snapshot, use: QueueUse) -> QueueUse:
     """What each queue may hold now: its quota for those who wait, then what is left, the smallest share first.
 
     In a queue jobs count by priority, then arrival; one that may not lets others of its queue pass. Which jobs of a
     queue use what it may hold is the policy's to decide.
     """
-    trial, lines = ledger.copy(), _lines(snapshot)
+    trial, lines = use.copy(), _lines(snapshot)
     for queue, line in lines.items():
         for row in list(line):
             amounts = least_amounts(snapshot, row)
