@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 
-from headway.cli.rank import rank_lines, rank_of
+from headway.cli.why import lines
+from headway.core.policy import explain_with
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic
+from headway.policies.headway import Headway
 from headway.policies.wrappers.queues import with_queues
 from headway.policies.wrappers.quota import Queue
+from headway.policies.wrappers.rounds import in_rounds
 from make import a_job, a_snapshot, running, some_nodes
 
 FILE = """
@@ -54,29 +57,44 @@ def test_who_is_not_there_is_told(tmp_path):
 
 def test_the_score_is_told_with_its_parts():
     policy = with_queues(CombinedPriority(user_priority=(("ann", 10.0),)), [Queue(name="a")])
-    rank = rank_of(policy, a_snapshot(a_job("a", user="ann", priority=5), now=0.0), 0)
+    rank = explain_with(policy, a_snapshot(a_job("a", user="ann", priority=5), now=0.0), 0)
     assert rank["score"]["user"] == 0.3
     assert rank["score"]["total"] == sum(part for name, part in rank["score"].items() if name != "total")
-    assert "user 0.300 + job 0.150 + wait 0.000" in rank_lines(rank)[0]
+    assert "user 0.300 + job 0.150 + wait 0.000" in lines(rank)[0]
 
 
 def test_whether_it_will_be_in_time_is_told_and_what_would_help():
     late = a_job("late", 4, seconds=100.0, deadline=50.0)
-    rank = rank_of(Deadline(restart=0.0), a_snapshot(late, nodes=some_nodes(1, gpus=4)), 0)
+    rank = explain_with(Deadline(restart=0.0), a_snapshot(late, nodes=some_nodes(1, gpus=4)), 0)
     assert rank["in_time"]["verdict"] == "no"
-    assert any("50 seconds later" in line for line in rank_lines(rank))
-    unknown = rank_of(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
+    assert any("50 seconds later" in line for line in lines(rank))
+    unknown = explain_with(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
     assert unknown["in_time"]["verdict"] == "unknown"
     assert json.dumps(unknown, allow_nan=False)
 
 
 def test_why_a_job_keeps_its_size_is_told():
-    rank = rank_of(Elastic(), a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={}), 0)
-    assert rank_lines(rank) == ["  size      It keeps its size: nobody knows how long it has left."]
+    rank = explain_with(Elastic(), a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={}), 0)
+    assert lines(rank) == ["  size      It keeps its size: nobody knows how long it has left."]
     known = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={"a": 60.0})
-    assert rank_of(Elastic(), known, 0) == {}
+    assert explain_with(Elastic(), known, 0) == {}
 
 
 def test_policies_without_a_rank_and_running_jobs_have_nothing_to_tell():
-    assert rank_of(first_fit, a_snapshot(a_job("a")), 0) == {}
-    assert rank_of(CombinedPriority(), a_snapshot(running(a_job("a"), [0])), 0) == {}
+    assert explain_with(first_fit, a_snapshot(a_job("a")), 0) == {}
+    assert explain_with(CombinedPriority(), a_snapshot(running(a_job("a"), [0])), 0) == {}
+
+
+def test_wrappers_explain_what_the_policy_explains():
+    snapshot = a_snapshot(a_job("a", user="ann"))
+    policy = CombinedPriority(user_priority=(("ann", 10.0),))
+    assert explain_with(in_rounds(with_queues(policy, [Queue(name="a")]), 60.0), snapshot, 0) == policy.explain(
+        snapshot, 0
+    )
+    assert explain_with(in_rounds(first_fit, 60.0), snapshot, 0) == {}
+
+
+def test_what_the_default_policy_explains_is_printed():
+    printed = lines(explain_with(Headway(), a_snapshot(a_job("a", seconds=60.0)), 0))
+    assert printed[0].startswith("  expected  60 s of training left")
+    assert printed[1] == "  order     0 of 1 jobs come before it."

@@ -14,7 +14,7 @@ from headway.core.estimates import Beliefs, Estimates
 from headway.core.plan import Scale, Start, Stop
 from headway.policies.deadline import Deadline
 from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
-from headway.policies.value.in_time import Verdict, admission
+from headway.policies.value.in_time import Verdict, in_time
 from headway.sim.cluster import Costs, SimCluster, World
 from make import a_job, a_snapshot, decided, running, some_nodes, started
 from simulated import ends_of, simulate
@@ -172,13 +172,13 @@ def test_without_estimates_of_a_job_it_is_served_like_one_without_a_deadline():
     assert started(FREE(snapshot)) == ["a"]
 
 
-def test_admission_says_yes_no_or_that_it_needs_a_trial():
+def test_the_answer_says_yes_no_or_that_it_needs_a_trial():
     nodes = some_nodes(1, gpus=4)
 
     def ask(job, *others, left=None):
         entries = (job, *others)
         known = {entry.id: entry.seconds for entry in entries if entry.seconds is not None}
-        return admission(FREE, a_snapshot(*entries, nodes=nodes, left=left or known, speed=linear), 0)
+        return in_time(a_snapshot(*entries, nodes=nodes, left=left or known, speed=linear), 0, FREE.promises)
 
     yes = ask(a_job("a", 1, least=1, most=4, seconds=100.0, deadline=55.0))
     assert (yes.verdict, yes.counts, yes.done_at) == (Verdict.YES, (2,), 50.0)
@@ -196,7 +196,7 @@ def test_admission_says_yes_no_or_that_it_needs_a_trial():
     assert ask(a_job("a", seconds=5.0)).verdict is Verdict.YES
 
 
-def test_admission_is_more_careful_where_the_estimate_is_loose():
+def test_the_answer_is_more_careful_where_the_estimate_is_loose():
     snapshot = a_snapshot(a_job("a", 1, deadline=100.0), nodes=some_nodes(1, gpus=1))
 
     def with_spread(spread):

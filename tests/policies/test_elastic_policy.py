@@ -337,12 +337,12 @@ def test_nobody_is_scaled_on_garbage_and_it_says_so(why, garbage, told):
     plan = Elastic()(snapshot)
     assert [type(decision) for decision in plan.decisions] == [Start], why
     assert plan.decisions[0].placement.counts == (3,)
-    assert told in Elastic().why(snapshot, 0)
+    assert told in Elastic().explain(snapshot, 0)["size"]
 
 
 def test_it_says_why_a_job_keeps_its_size():
     fixed = running(elastic_job("a", 2, can=Can.STOP), [0, 0])
     snapshot = a_snapshot(fixed, running(elastic_job("b"), [0]), nodes=some_nodes(1, gpus=8), left={"a": 9, "b": 9})
-    assert "does not allow" in Elastic().why(snapshot, 0)
-    assert Elastic().why(snapshot, 1) == ""
-    assert "switched off" in Elastic(scaling=False).why(snapshot, 1)
+    assert "does not allow" in Elastic().explain(snapshot, 0)["size"]
+    assert Elastic().explain(snapshot, 1) == {}
+    assert "switched off" in Elastic(scaling=False).explain(snapshot, 1)["size"]

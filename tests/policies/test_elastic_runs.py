@@ -149,7 +149,7 @@ def test_garbage_ends_no_run_scales_nobody_and_takes_little_from_others(kind: st
     for decided in cycles:
         for decision in decided.plan.decisions:
             if isinstance(decision, Scale) and len(decision.nodes) > _count(decided.snapshot, decision):
-                assert policy.why(decided.snapshot, decided.snapshot.jobs.row_of[decision.job]) == ""
+                assert policy.explain(decided.snapshot, decided.snapshot.jobs.row_of[decision.job]) == {}
     after = ends_of(cycles)
     for name in ("j1", "j2", "j3", "j4"):
         assert after[name] <= 1.35 * before[name], f"{name} ends later because j0 lies"

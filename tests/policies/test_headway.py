@@ -19,9 +19,9 @@ from headway.estimates.oracle import Progress
 from headway.policies.headway import Headway
 from headway.policies.value.expected import cheapest_try, expected
 from headway.policies.value.sizes import first_within, shares
-from headway.policies.value.tail import latest
+from headway.policies.value.tail import in_tail
 from headway.sim.cluster import Costs, Reports, SimCluster, World
-from make import a_job, a_role, a_snapshot, decided, running, some_nodes, started, waiting
+from make import a_job, a_role, a_snapshot, decided, over, running, some_nodes, started, waiting
 from simulated import ends_of, simulate
 
 PLAIN = Headway()
@@ -139,7 +139,7 @@ def test_who_is_latest_does_not_depend_on_the_scale(scale):
     entries = [running(a_job(f"r{n}"), (0,), since=0.0) for n in range(20)] + [a_job(f"w{n}") for n in range(80)]
     snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=20), now=500.0 * scale)
     share = np.full(100, 1 / 20)
-    first = latest(snapshot, np.arange(100), left, share, PLAIN.tail)
+    first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail)
     assert first[0]
     assert first.sum() <= PLAIN.latest_share * 20
     assert not first[:20][np.argsort(left[:20])[:15]].any()
@@ -337,3 +337,45 @@ def test_ranks_leave_the_draft_alone():
     rank = PLAIN.ranks(draft)
     assert rank[0] < rank[1]
     assert not draft.plan().decisions
+
+
+# ── what it explains ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_explains_what_is_expected_and_what_comes_before():
+    snapshot = a_snapshot(a_job("long", seconds=5000.0), a_job("short", seconds=60.0), nodes=some_nodes(1, gpus=1))
+    long_, short = PLAIN.explain(snapshot, 0), PLAIN.explain(snapshot, 1)
+    assert long_["expected"]["seconds"] == 5000.0
+    assert "its user say" in long_["expected"]["sentence"]
+    assert (short["order"]["before"], long_["order"]["before"]) == (0, 1)
+    assert long_["order"]["sentence"] == "1 of 2 jobs come before it."
+    assert "size" not in long_, "it is not elastic"
+    silent = believed(snapshot, [900.0, 900.0], [Basis.HISTORY, Basis.ERRATIC])
+    assert "has not shown its pace" in PLAIN.explain(silent, 0)["expected"]["sentence"]
+    assert "not believed" in PLAIN.explain(silent, 1)["expected"]["sentence"]
+
+
+def test_it_explains_trials_the_tail_and_deadlines():
+    entries = (running(a_job("new"), (0,), since=0.0, touched=-100.0), a_job("short"))
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=1), now=30.0)
+    tried = believed(snapshot, [9000.0, 50.0], [Basis.HISTORY, Basis.STEPS], spread=1.0)
+    assert "in its trial" in PLAIN.explain(tried, 0)["order"]["sentence"]
+    risky = a_snapshot(a_job("a", seconds=100.0, deadline=160.0), nodes=some_nodes(1, gpus=1))
+    assert "can still be met" in PLAIN.explain(risky, 0)["deadline"]
+    old = [waiting(a_job("old", seconds=90_000.0, submit=0.0), since=0.0)]
+    others = [a_job(f"j{i}", seconds=60.0, submit=99_990.0) for i in range(20)]
+    late = a_snapshot(*old, *others, nodes=some_nodes(4, gpus=4), now=100_000.0)
+    assert "in the tail" in PLAIN.explain(late, 0)["tail"]
+    assert "tail" not in PLAIN.explain(late, 1)
+
+
+def test_it_explains_sizes_and_moves_where_they_apply():
+    elastic = a_job("a", 2, least=1, most=4)
+    snapshot = a_snapshot(running(elastic, [0, 0], touched=0.0), nodes=some_nodes(1, gpus=4), now=100.0, left={})
+    assert "keeps its size" in PLAIN.explain(snapshot, 0)["size"]
+    assert "size" not in replace(PLAIN, scaling=False).explain(snapshot, 0)
+    assert "move" not in PLAIN.explain(snapshot, 0), "nothing is measured"
+    measured = replace(snapshot, used_cpu={0: 1.0})
+    assert PLAIN.explain(measured, 0)["move"].startswith("stays: ")
+    done = a_snapshot(over(a_job("a")))
+    assert PLAIN.explain(done, 0) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from headway.core.check import check
 from headway.core.jobs.row import MUTABLE, WRITE_ONCE
 from headway.core.plan import Start
-from headway.core.policy import is_gangless
+from headway.core.policy import explain_with, is_gangless
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
@@ -58,6 +59,12 @@ def _holds(name: str, snapshot: Snapshot) -> None:
         if job.id not in started:
             reason = explain(snapshot, plan, job.id)
             assert re.search(r"\d", reason.sentence), reason
+    # What the policy explains of a job is ready for JSON and for the command line, and changes nothing.
+    for row in range(snapshot.jobs.count):
+        told = explain_with(policy, snapshot, row)
+        assert json.loads(json.dumps(told, allow_nan=False)).keys() == told.keys()
+        assert all(isinstance(value, str) or {"sentence", "total"} & value.keys() for value in told.values())
+    assert _contents(snapshot) == before
 
 
 @bounded

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json as json_
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headway.cli.options import Json
-from headway.cli.rank import rank_lines, rank_of
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.core.policy import Policy
+from headway.core.policy import Policy, explain_with
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import plain_speed
@@ -33,17 +33,36 @@ def why(
         known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
         raise UserError(f"{path}: there is no job {job!r}; it has {known}")
     reason = explain(snapshot, policy(snapshot), JobId(job))
-    rank = rank_of(policy, snapshot, snapshot.jobs.row_of[JobId(job)])
+    told = explain_with(policy, snapshot, snapshot.jobs.row_of[JobId(job)])
     if json:
-        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, **rank}))
+        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, **told}))
         return
     print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {reason.sentence}")
     if reason.blocked_by:
         print(f"  held by   {', '.join(reason.blocked_by)}")
     if reason.remedy:
         print(f"  helps     {reason.remedy}")
-    for line in rank_lines(rank):
+    for line in lines(told):
         print(line)
+
+
+def lines(told: Mapping[str, Any]) -> list[str]:
+    """What a policy explains, one line per topic and one for what would help."""
+    shown = []
+    for topic, value in told.items():
+        remedy = ""
+        if isinstance(value, str):
+            sentence = value
+        elif "sentence" in value:
+            sentence = f"{value['verdict']}: {value['sentence']}" if "verdict" in value else value["sentence"]
+            remedy = value.get("remedy", "")
+        else:
+            parts = " + ".join(f"{name} {part:.3f}" for name, part in value.items() if name != "total")
+            sentence = f"{value['total']:.3f} = {parts}"
+        shown.append(f"  {topic.replace('_', ' '):<9} {sentence}")
+        if remedy:
+            shown.append(f"  {'needs':<9} {remedy}")
+    return shown
 
 
 def _newest() -> Path:

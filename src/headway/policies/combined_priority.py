@@ -13,7 +13,9 @@ A user's priority is the administrator's word, in the policy's settings; no job 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from headway.core.draft import Draft
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
 from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded
@@ -100,6 +103,13 @@ class CombinedPriority:
         rows = rows[may]
         order = np.lexsort((-jobs.submit[rows], unsaved(snapshot, rows)))
         return [int(one) for one in rows[order]]
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """The score of a waiting job and its parts."""
+        if snapshot.jobs.state_of(row) is not State.WAITING:
+            return {}
+        score = self.score(snapshot, row)
+        return {"score": {"total": score.total, **asdict(score)}}
 
     def score(self, snapshot: Snapshot, row: int) -> Score:
         """One job's priority with its parts, to be shown."""

@@ -15,18 +15,22 @@ stopped only when somebody with a chance needs its place, and it ends in the tim
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
 from headway.policies.steps.cool_down import rested
-from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, hopeful, most_in_time, needs
+from headway.policies.value.in_time import Promises, in_time
 from headway.policies.value.sizes import capacity, demand, dominant_share
 
 
@@ -72,13 +76,25 @@ class Deadline:
             self._grow(draft, outlook)
         return draft.plan()
 
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """Whether a waiting job with a deadline will be in time."""
+        jobs = snapshot.jobs
+        waits = jobs.state_of(row) is State.WAITING
+        if not waits or not math.isfinite(jobs.deadline[row]) or not snapshot.estimates.known:
+            return {}
+        answer = asdict(in_time(snapshot, row, self.promises))
+        return {"in_time": {**answer, "done_at": None if math.isnan(answer["done_at"]) else answer["done_at"]}}
+
+    @property
+    def promises(self) -> Promises:
+        return Promises(restart=self.restart, hopeless=self.hopeless, packing=self.packing)
+
     def outlook(self, snapshot: Snapshot, rows: list[int]) -> Outlook:
         now, found = snapshot.now, needs(snapshot, rows, self.restart)
-        dated = [found[row] for row in rows if math.isfinite(found[row].deadline) and not math.isnan(found[row].work)]
-        hopeful = [need for need in dated if need.chance(need.deadline - now) >= self.hopeless]
-        feasible = most_in_time(hopeful, now, self.packing)
+        candidates = hopeful(found.values(), now, self.hopeless)
+        feasible = most_in_time(candidates, now, self.packing)
         calendar, sizes, chosen = _calendar(snapshot), dict[int, Counts](), list[int]()
-        for need in sorted(hopeful, key=lambda need: (need.deadline, need.row)):
+        for need in candidates:
             if need.row not in feasible:
                 continue
             careful = now + (need.deadline - now) * (1.0 - self.margin)

@@ -11,11 +11,14 @@ Nobody is stopped. A job of which nothing usable is known is never scaled: it st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import smallest_first, start_newcomers
@@ -82,11 +85,14 @@ class Elastic:
             affinity=self.affinity,
         )  # fmt: skip
 
-    def why(self, snapshot: Snapshot, row: int) -> str:
-        """Why this job keeps its size, in a sentence; empty where it may be scaled."""
-        if not self.scaling:
-            return "It keeps its size: scaling is switched off."
-        return Worth(snapshot, self.terms).why_not(row)
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """Why this job keeps its size; nothing where it may be scaled."""
+        if snapshot.jobs.state_of(row) not in (State.RUNNING, State.WAITING):
+            return {}
+        why = "It keeps its size: scaling is switched off."
+        if self.scaling:
+            why = Worth(snapshot, self.terms).why_not(row)
+        return {"size": why} if why else {}
 
     def _make_room(self, draft: Draft, left: Rows, worth: Worth) -> bool:
         """For the first waiting job that is worth it, or is due; whether what is free must be left alone for now."""
@@ -99,7 +105,7 @@ class Elastic:
                 return False
             tried.add(int(snapshot.jobs.shape[row]))
             path, due = worth.path(row), float(snapshot.jobs.since[row]) + self.patience
-            if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms) is not None:
+            if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms.affinity) is not None:
                 return True  # room is being made already
             forced = snapshot.now >= due
             draft.wake(due)
@@ -123,7 +129,7 @@ def _start_as_asked(draft: Draft, ordered: Rows, worth: Worth) -> None:
         shape = snapshot.jobs.shape_at(row)
         if int(snapshot.jobs.shape[row]) in failed:
             continue
-        placement = place_near(snapshot, draft.free, shape, shape.counts, worth.terms)
+        placement = place_near(snapshot, draft.free, shape, shape.counts, worth.terms.affinity)
         if placement is not None:
             draft.start(row, placement)
         else:

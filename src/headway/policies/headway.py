@@ -1,22 +1,27 @@
-"""Headway: all ideas composed, and the default. Near to shortest-remaining-time without being told any times.
+"""Headway, the default policy: all ideas composed. It comes near to shortest-remaining-time without being told any
+times.
 
-1. *Order.* The administrator's priorities first. Then least expected seconds times share of the cluster: what a job's
-   own reports, its user or, before that, like jobs say (`expect`). A new job is thereby soon given a trial, in which it
-   shows its pace; trials at one time have a bounded share of the cluster, and nobody is stopped during his.
-2. *The tail.* A share of the cluster belongs to those who would be latest, by age and time left (`latest`); another
-   to deadlines at risk that can still be met.
-3. *Room.* Where jobs can be scaled, newcomers start at the size that is worth most and others shrink for them. Running
+1. *Order.* The administrator's priorities come first. Then jobs are ordered by expected seconds times share of the
+   cluster, the smallest first. What is expected comes from the job's reports, from its user or, before that, from
+   similar jobs (`expected`). So a new job soon gets a trial, in which it shows its pace. Trials at one time have a
+   bounded share of the cluster, and a job is not stopped during its trial.
+2. *The tail.* One share of the cluster is for the jobs that would complete last (`tail`), another for deadlines at risk
+   that can still be met.
+3. *Room.* Where jobs can be scaled, new jobs start at the size that is worth most, and others shrink for them. Running
    jobs that rank behind are stopped where the gain is well above what stopping and starting costs, and not soon after
-   they were started. Where jobs may not be stopped, who waited long reserves, and others pass only beside that.
-4. *What is left.* Nobody waits: running jobs grow where they gain most, have idle cpu up to their limits, and at most
-   one moves to a better place.
+   they were started. Where jobs may not be stopped, a job that waited long reserves, and others pass only beside that.
+4. *What is left.* When no job waits, running jobs grow where they gain most and use idle cpu up to their limits. At
+   most one job moves to a better place.
 
-Without estimates, and for jobs that are not believed, a job is taken to need as long again as it has had.
+Without estimates, and for jobs that are not believed, a job is taken to need as long again as it has trained.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,67 +34,92 @@ from headway.policies.placing.pack import place_asked
 from headway.policies.steps.cool_down import all_cool_at
 from headway.policies.steps.order import by_key, priority_class
 from headway.policies.steps.preempt import run_best
-from headway.policies.steps.relocate import Relocation, relocate
+from headway.policies.steps.relocate import Relocation, relocate, verdict
 from headway.policies.steps.reserve import start_guarded
 from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.steps.start import fits_empty
 from headway.policies.value.expected import Expected, expected
 from headway.policies.value.sizes import first_within, shares
-from headway.policies.value.tail import Tail, latest
+from headway.policies.value.tail import Tail, in_tail
 from headway.policies.value.times import Rows, waited
-from headway.policies.value.worth import Terms
+from headway.policies.value.worth import Terms, Worth
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""
 LOOK_AGAIN = 60.0
-"""Seconds after which it is looked again who is in whose way, while jobs share the cpu of nodes."""
+"""Seconds after which moves are considered again, while jobs share the cpu of nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """All jobs that are not over, in what order they come and why. Columns are aligned with `rows`."""
+
+    rows: Rows
+    expected: Expected
+    tail: BoolArray
+    at_risk: BoolArray
+    """Jobs whose deadline can be met from now on, and soon no longer."""
+    in_trial: BoolArray
+    """Running jobs that may still show their pace."""
+    cooling: BoolArray
+    """Running jobs that are left alone after a decision."""
+    rank: FloatArray
+    """The smallest comes first."""
+
+    def column(self, count: int) -> FloatArray:
+        """By row of the whole table; infinite where a job is over."""
+        column = np.full(count, np.inf)
+        column[self.rows] = self.rank
+        return column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headway:
     trial: float = 120.0
-    """Seconds that a new job has to show its pace, without being stopped. It is looked at half-way, too."""
+    """Seconds that a new job has to show its pace, without being stopped. The policy also looks when half is over."""
     trial_share: float = 0.5
-    """Of the cluster, for trials at one time; other new jobs wait as if they took what like jobs took."""
+    """Share of the cluster for trials at one time. Other new jobs are expected to take what similar jobs took."""
     width_weight: float = 1.0
     """1 ranks by seconds times share of the cluster, 0 by seconds alone."""
     margin: float = 0.25
     """A running job counts as shorter by this share: hysteresis, because estimates are never exact."""
     restart: float = 30.0
-    """Seconds that stopping a job and starting it again is taken to cost; a change must gain more."""
+    """Seconds that stopping a job and starting it again is taken to cost. A change must gain more."""
     cool_down: float = 60.0
     """Seconds for which a job is left alone after it was started, scaled or moved."""
     patience: float = 10_800.0
-    """Seconds that a job must have waited to reserve where nobody may be stopped, to have its least size whatever it
-    costs those who can shrink, or to be among the latest although it is wide.
+    """Seconds that a job must have waited: to reserve where no job may be stopped, to get its min size whatever that
+    costs jobs that can shrink, or to be in the tail although it is wide.
     """
     latest_share: float = 0.15
-    """Of the cluster, for the latest. 0 lets long jobs wait for as long as there are shorter ones."""
+    """Share of the cluster for the tail. 0 lets long jobs wait for as long as there are shorter ones."""
     latest_near: float = 0.7
-    """Whose foreseen completion is at least this share of that of the few latest of all is among the latest."""
+    """The tail begins at this share of the expected completion of the last few of all jobs."""
     latest_far: float = 1.75
-    """And at least so many times that of the middle one of all."""
+    """The tail also begins at this factor of the median completion of all jobs."""
     latest_stay: float = 0.1
-    """Of the cluster: the latest of all who together have no more than this are not stopped. Where sizes are chosen
-    nobody is spared, because there jobs shrink before they are stopped.
+    """Share of the cluster. Jobs of the tail that together hold no more than this are not stopped. Not used where sizes
+    are chosen, because there jobs shrink before they are stopped.
     """
     latest_claim: float = 1.0
-    """The others must have waited so many times as long as they would hold up everybody."""
+    """Other jobs of the tail must have waited this factor of the time by which they delay the rest."""
     deadline_share: float = 0.25
-    """Of the cluster, for jobs whose deadline can be met if they run from now on, and soon no longer."""
+    """Share of the cluster for jobs whose deadline can be met if they run from now on, and soon no longer."""
     deadline_guard: float = 0.5
     """A deadline is at risk where less slack is left than this share of the time left."""
     user_priority: tuple[tuple[str, float], ...] = ()
-    """User and priority, by the administrator. On the command line a YAML file of names and numbers, or ann=8,bob=2."""
+    """User and priority, set by the administrator. On the command line: a YAML file of names and numbers, or
+    ann=8,bob=2."""
     other_users: float = 0.0
     """Priority of users who are not named."""
     scaling: bool = True
-    """Sizes of jobs that allow it, and cpu up to their limits, are the scheduler's to choose."""
+    """The scheduler chooses the sizes of jobs that allow it, and their cpu up to their limits."""
     moving: bool = True
-    """Jobs that allow it are moved to where less is in their way."""
+    """Jobs that allow it are moved to nodes where they share less."""
     favour: float = 0.5
-    """How much what is soon done is preferred where sizes are chosen: 0 not at all, 1 by one over the seconds left."""
+    """How much jobs that are soon done are preferred where sizes are chosen: 0 not at all, 1 by one over the seconds
+    left."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -110,13 +140,41 @@ class Headway:
             use_sizes(draft, np.zeros(jobs.count), self.terms, self.patience)
         if self.scaling and not len(waiting):
             lend_cpu(draft, self.cool_down)
-        if self.moving and snapshot.used_cpu and snapshot.estimates.known:
-            relocate(draft, Relocation(restart=self.restart / 2, interval=LOOK_AGAIN))
+        if self._moves(snapshot):
+            relocate(draft, self.relocation)
         return draft.plan()
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """What is expected of the job, its place in the order, and what is said of its size and of moving it."""
+        state = snapshot.jobs.state_of(row)
+        if state not in (State.WAITING, State.RUNNING):
+            return {}
+        ranking = self.ranking(snapshot)
+        here = int(np.searchsorted(ranking.rows, row))
+        told: dict[str, Any] = {
+            "expected": _expected_of(ranking.expected, here),
+            "order": _place_of(ranking, here),
+        }
+        if ranking.tail[here]:
+            told["tail"] = (
+                "It is in the tail, the jobs that would complete last: it comes before others of its priority."
+            )
+        if ranking.at_risk[here]:
+            told["deadline"] = "Its deadline is at risk and can still be met: it comes before others of its priority."
+        if self._sizing(snapshot) and snapshot.jobs.shape_at(row).elastic:
+            size = Worth(snapshot, self.terms).why_not(row)
+            told |= {"size": size} if size else {}
+        if self._moves(snapshot) and state is State.RUNNING:
+            told["move"] = verdict(snapshot, row, self.relocation)
+        return told
 
     @property
     def terms(self) -> Terms:
         return Terms(cool_down=self.cool_down, restart=self.restart, margin=0.1, favour=self.favour)
+
+    @property
+    def relocation(self) -> Relocation:
+        return Relocation(restart=self.restart / 2, interval=LOOK_AGAIN)
 
     @property
     def tail(self) -> Tail:
@@ -126,38 +184,46 @@ class Headway:
         )  # fmt: skip
 
     def ranks(self, draft: Draft) -> FloatArray:
-        """By row: the least comes first. Also asks to be called when a trial is half over, and over."""
-        snapshot = draft.snapshot
-        jobs, now = snapshot.jobs, snapshot.now
+        """By row: the smallest comes first. Also asks to be called when a trial is half over, and over."""
+        snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
+        in_trial, cooling = ranking.rows[ranking.in_trial], ranking.rows[ranking.cooling]
+        _wake_after(draft, snapshot.jobs.since[in_trial], self.trial / 2)
+        _wake_after(draft, snapshot.jobs.since[in_trial], self.trial)
+        _wake_after(draft, snapshot.jobs.touched[cooling], self.cool_down)
+        return ranking.column(snapshot.jobs.count)
+
+    def ranking(self, snapshot: Snapshot) -> Ranking:
+        """In each class of priority: first running jobs that are left alone, then tail and deadlines, then the rest."""
+        jobs = snapshot.jobs
         rows = np.flatnonzero(~jobs.over())
         found, share = expected(snapshot, rows, self.trial), shares(snapshot, rows)
-        state, trained = jobs.state[rows], jobs.trained_seconds(now)[rows]
-        up = (state > int(State.WAITING)) & (state < int(State.STOPPING))
-        running = state == int(State.RUNNING)
-        seconds = self._tried(found, share, trained, up)
+        state = jobs.state[rows]
+        up, running = (state > int(State.WAITING)) & (state < int(State.STOPPING)), state == int(State.RUNNING)
+        new = ~found.shown & ~found.odd & (jobs.trained_seconds(snapshot.now)[rows] < self.trial)
+        in_trial = running & new
+        cooling = running & (snapshot.now < all_cool_at(snapshot, rows, self.cool_down))
+        tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # jobs shrink before they stop
+        in_the_tail = in_tail(snapshot, rows, found.seconds, share, tail)
+        at_risk = self._at_risk(snapshot, rows, found, share)
+
+        seconds = self._without_trials(found, share, new, up)
         seconds = np.where(
             running, np.maximum(seconds - self.restart, 0.0) / (1.0 + self.margin), seconds + self.restart
         )
         order = np.log2(1.0 + seconds * share**self.width_weight * 1e3) * 1e3
-        spared = running & (now < all_cool_at(snapshot, rows, self.cool_down))
-        trying = up & ~found.shown & ~found.odd & (trained < self.trial)
-        tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # they shrink before they stop
-        first = latest(snapshot, rows, found.seconds, share, tail) | self._at_risk(snapshot, rows, found, share)
-        order = np.where(spared | (trying & running), 0.0, np.where(first, order * 1e-3, 1e3 + order))
-        self._wake(draft, rows, trying & running, spared)
-        rank = np.full(jobs.count, np.inf)
-        rank[rows] = order + _CLASS * priority_class(snapshot, rows, self.user_priority, self.other_users)
-        return rank
+        order = np.where(in_the_tail | at_risk, order * 1e-3, 1e3 + order)
+        order = np.where(cooling | in_trial, 0.0, order)
+        rank = order + _CLASS * priority_class(snapshot, rows, self.user_priority, self.other_users)
+        return Ranking(rows, found, in_the_tail, at_risk, in_trial, cooling, rank)
 
-    def _tried(self, found: Expected, share: FloatArray, trained: FloatArray, up: BoolArray) -> FloatArray:
-        """Expected seconds; of new jobs beyond the share for trials as if a trial told nothing."""
-        new = ~found.shown & ~found.odd & (trained < self.trial)
+    def _without_trials(self, found: Expected, share: FloatArray, new: BoolArray, up: BoolArray) -> FloatArray:
+        """Expected seconds. New jobs beyond the share for trials take what similar jobs took: a trial is no option."""
         inside = first_within(np.where(up, np.inf, -found.seconds * share), share, self.trial_share, new)
         beyond = new & ~inside & ~up
         return np.where(beyond, np.maximum(found.median, found.seconds), found.seconds)
 
     def _at_risk(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:
-        """Whose deadline can be met from now on, and soon no longer; the shortest first."""
+        """Jobs whose deadline can be met from now on, and soon no longer; the shortest first."""
         deadline = snapshot.jobs.deadline[rows]
         if not np.isfinite(deadline).any():
             return np.zeros(len(rows), np.bool_)
@@ -166,24 +232,46 @@ class Headway:
         risky = found.shown & (slack >= 0.0) & (slack <= self.deadline_guard * found.seconds)
         return first_within(-found.seconds * share, share, self.deadline_share, risky)
 
-    def _wake(self, draft: Draft, rows: Rows, trying: BoolArray, spared: BoolArray) -> None:
-        """When something will be decided otherwise although nothing happens."""
-        jobs, now = draft.snapshot.jobs, draft.snapshot.now
-        for chosen, after in ((trying, (self.trial / 2, self.trial)), (spared, (self.cool_down,))):
-            if chosen.any():
-                begun = (jobs.since if chosen is trying else jobs.touched)[rows[chosen]]
-                for seconds in after:
-                    due = begun + seconds
-                    due = due[due > now]
-                    if len(due):
-                        draft.wake(float(due.min()) + 1e-3)
-
     def _sizing(self, snapshot: Snapshot) -> bool:
         return self.scaling and snapshot.jobs.any_elastic and snapshot.estimates.known
 
+    def _moves(self, snapshot: Snapshot) -> bool:
+        return self.moving and bool(snapshot.used_cpu) and snapshot.estimates.known
+
     def _guards(self, snapshot: Snapshot, waiting: Rows) -> bool:
-        """Whether somebody has waited too long for a place that no stop can make."""
+        """Whether a job has waited too long for a place that no stop can make."""
         if snapshot.jobs.all_can_stop:
             return False
         long_ = waiting[waited(snapshot, waiting) >= self.patience]
         return any(fits_empty(snapshot, int(row)) for row in long_[:8])
+
+
+def _wake_after(draft: Draft, begun: FloatArray, seconds: float) -> None:
+    """Asks to be called when the next of these periods is over: something is decided otherwise then."""
+    due = begun + seconds
+    due = due[due > draft.snapshot.now]
+    if len(due):
+        draft.wake(float(due.min()) + 1e-3)
+
+
+def _expected_of(found: Expected, here: int) -> dict[str, Any]:
+    seconds = float(found.seconds[here])
+    basis = "as its own reports or its user say"
+    if found.odd[here]:
+        basis = "as similar jobs took, because its reports are not believed"
+    elif not found.shown[here]:
+        basis = "as similar jobs took, because it has not shown its pace"
+    return {
+        "seconds": seconds if math.isfinite(seconds) else None,
+        "sentence": f"{seconds:.0f} s of training left at the size it asked for, {basis}.",
+    }
+
+
+def _place_of(ranking: Ranking, here: int) -> dict[str, Any]:
+    before = int((ranking.rank < ranking.rank[here]).sum())
+    sentence = f"{before} of {len(ranking.rows)} jobs come before it"
+    if ranking.in_trial[here]:
+        sentence += "; it is in its trial and is not stopped"
+    elif ranking.cooling[here]:
+        sentence += "; it is left alone after the last decision about it"
+    return {"before": before, "jobs": len(ranking.rows), "sentence": sentence + "."}

@@ -12,7 +12,9 @@ where most are not believed, newcomers are spread, so that without predictions t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +22,10 @@ from headway.core.draft import Draft
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.estimates.models.sharing import Claim, ends
 from headway.policies.placing.spread import replicas, spread_out
-from headway.policies.steps.relocate import Relocation, relocate
+from headway.policies.steps.relocate import Relocation, relocate, verdict
 from headway.policies.value.neighbours import Tenancy, tenancy
 
 IN_TURN = 0.8
@@ -48,6 +51,10 @@ class Migration(Relocation):
                 draft.start(row, placement)
         relocate(draft, self)
         return draft.plan()
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        """Whether a running job moves now, and what that saves; or why it stays."""
+        return {"move": verdict(snapshot, row, self)} if snapshot.jobs.state_of(row) is State.RUNNING else {}
 
     def _order(self, draft: Draft) -> FloatArray:
         """By node: the least is where a newcomer goes."""

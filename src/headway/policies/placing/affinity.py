@@ -21,7 +21,6 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place, smaller_sizes
 from headway.policies.placing.room import fits_on
 from headway.policies.placing.spread import place_evenly
-from headway.policies.value.worth import Terms
 
 SERVER = "ps"
 
@@ -156,9 +155,9 @@ def _fit_together(snapshot: Snapshot, free: IntArray, shape: Shape, roles: list[
     return total
 
 
-def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts, terms: Terms) -> Placement | None:
+def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts, affinity: bool) -> Placement | None:
     """Where so many replicas per role go; None where they do not fit. Without affinity every role for itself."""
-    if not terms.affinity:
+    if not affinity:
         return place_by_role(snapshot, free, shape, counts)
     placement = place(snapshot, free, shape, counts)
     if placement is None or len(shape.roles) == 1 or len(placement.used_nodes()) == 1:

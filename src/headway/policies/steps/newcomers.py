@@ -106,7 +106,7 @@ def _best_place(draft: Draft, row: int, size: Counts | None, worth: Worth) -> Pl
         ideal = worth.best_speed(row, counts)
         if best is not None and ideal <= best[0]:
             break
-        placement = place_near(snapshot, draft.free, shape, counts, worth.terms)
+        placement = place_near(snapshot, draft.free, shape, counts, worth.terms.affinity)
         if placement is not None:
             speed = worth.speed(row, placement)
             best = (speed, placement) if best is None or speed > best[0] else best

@@ -53,7 +53,7 @@ def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, pa
             return False
         tried.add(shape)
         path = worth.path(row)
-        if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms) is not None:
+        if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms.affinity) is not None:
             return True  # room is being made already
         forced = snapshot.now - float(snapshot.jobs.since[row]) >= patience
         if shrink_for(draft, row, path, snapshot.jobs.running().tolist(), worth, forced=forced) is not None:
@@ -72,7 +72,7 @@ def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth
     victims = [victim for victim in worst_first if draft.decided(victim) is None]
     shape, least = snapshot.jobs.shape_at(row), worth.path(row)[0]
     found = fewest_to_stop(
-        snapshot, soon, row, victims, lambda pot: place_near(snapshot, pot, shape, least, worth.terms)
+        snapshot, soon, row, victims, lambda pot: place_near(snapshot, pot, shape, least, worth.terms.affinity)
     )
     if found is None:
         return False

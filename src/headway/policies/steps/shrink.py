@@ -48,7 +48,9 @@ def shrink_for(
     found: tuple[Placement, dict[int, Placement]] | None = None
     value, lost = 0.0, 0.0
     for counts in sizes:
-        placement = pot.give_until(partial(place_near, snapshot, shape=shape, counts=counts, terms=worth.terms))
+        placement = pot.give_until(
+            partial(place_near, snapshot, shape=shape, counts=counts, affinity=worth.terms.affinity)
+        )
         if placement is None:
             break
         then = worth.of(row, worth.speed(row, placement))

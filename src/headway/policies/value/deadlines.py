@@ -184,6 +184,13 @@ class Calendar:
         self.left.insert(place, self.left[place - 1])
 
 
+def hopeful(jobs: Iterable[DeadlineNeed], now: float, hopeless: float) -> list[DeadlineNeed]:
+    """Jobs with a deadline and an estimate that have at least this chance alone; the earliest deadline first."""
+    chosen = [need for need in jobs if math.isfinite(need.deadline) and not math.isnan(need.work)
+              and need.chance(need.deadline - now) >= hopeless]  # fmt: skip
+    return sorted(chosen, key=lambda need: (need.deadline, need.row))
+
+
 def most_in_time(jobs: Iterable[DeadlineNeed], now: float, room: float) -> set[int]:
     """Rows of a largest set that one divisible machine could serve in time, after Moore and Hodgson.
 

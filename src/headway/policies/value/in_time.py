@@ -1,4 +1,4 @@
-"""Will this job be in time? Asked before it runs, answered with what would make it possible. Pure."""
+"""Will this job meet its deadline? Asked before it runs, and answered with what would make it possible."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from headway.core.estimates import Counts
 from headway.core.snapshot import Snapshot
-from headway.policies.deadline import Deadline
-from headway.policies.value.deadlines import Calendar, DeadlineNeed, most_in_time, needs
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, hopeful, most_in_time, needs
+
+TRIAL_MINUTES = 10.0
+"""How long a job must run and report until its length is known."""
 
 
 class Verdict(enum.StrEnum):
@@ -25,34 +27,43 @@ class Answer:
     verdict: Verdict
     sentence: str
     counts: Counts = ()
-    """The least satisfactory size, where there is one."""
+    """The min size that is in time, where there is one."""
     done_at: float = math.nan
-    """When it would be done: in that size or, where it would be late, as soon as it can be."""
+    """When the job would be done: at that size or, where it would be late, as soon as possible."""
     remedy: str = ""
     """What would make it possible."""
 
 
-def admission(policy: Deadline, snapshot: Snapshot, row: int, trial_minutes: float = 10.0) -> Answer:
-    """For a job of the snapshot, beside everybody who is there. A trial is asked for where nothing is known of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """How carefully deadlines are promised: settings of the same names of the policy `deadline`."""
+
+    restart: float
+    hopeless: float
+    packing: float
+
+
+def in_time(snapshot: Snapshot, row: int, promises: Promises) -> Answer:
+    """For a job of the snapshot, beside all other jobs. Where nothing is known of the job, the answer is a trial."""
     rows = [*snapshot.jobs.running().tolist(), *snapshot.jobs.waiting().tolist()]
-    found = needs(snapshot, rows if row in rows else [*rows, row], policy.restart)
+    found = needs(snapshot, rows if row in rows else [*rows, row], promises.restart)
     need = found[row]
     if math.isinf(need.deadline):
-        return Answer(verdict=Verdict.YES, sentence="It has no deadline, so that it cannot miss one.")
+        return Answer(verdict=Verdict.YES, sentence="It has no deadline, so it cannot miss one.")
     if math.isnan(need.work):
         return Answer(
             verdict=Verdict.UNKNOWN,
-            sentence=f"Nothing is known of how long it takes: that needs a trial of {trial_minutes:g} minutes.",
-            remedy=f"run it for {trial_minutes:g} minutes with its steps reported, or declare its seconds",
+            sentence=f"Nothing is known of how long it takes: that needs a trial of {TRIAL_MINUTES:g} minutes.",
+            remedy=f"run it for {TRIAL_MINUTES:g} minutes with its steps reported, or declare its seconds",
         )
-    return _alone(need, snapshot.now, policy) or _beside(found, need, snapshot.now, policy)
+    return _alone(need, snapshot.now, promises) or _beside(found, need, snapshot.now, promises)
 
 
-def _alone(need: DeadlineNeed, now: float, policy: Deadline) -> Answer | None:
-    """No, where even the whole cluster would not do."""
+def _alone(need: DeadlineNeed, now: float, promises: Promises) -> Answer | None:
+    """No, where the job would be late even with the whole cluster to itself."""
     until, most = need.deadline - now, need.counts[-1]
     chance = need.chance(until)
-    if chance >= max(policy.hopeless, 1e-12):
+    if chance >= max(promises.hopeless, 1e-12):
         return None
     takes = need.seconds(len(need.counts) - 1)
     return Answer(
@@ -63,14 +74,13 @@ def _alone(need: DeadlineNeed, now: float, policy: Deadline) -> Answer | None:
     )  # fmt: skip
 
 
-def _beside(found: dict[int, DeadlineNeed], need: DeadlineNeed, now: float, policy: Deadline) -> Answer:
-    """Beside those who were promised already; earlier deadlines first, as the policy lays them."""
+def _beside(found: dict[int, DeadlineNeed], need: DeadlineNeed, now: float, promises: Promises) -> Answer:
+    """Beside jobs that were promised their deadline before: earlier deadlines first, as the policy plans them."""
     calendar = Calendar(now)
-    hopeful = [other for other in found.values() if math.isfinite(other.deadline) and not math.isnan(other.work)
-               and other.chance(other.deadline - now) >= policy.hopeless]  # fmt: skip
-    chosen = most_in_time(hopeful, now, policy.packing)
+    others = hopeful(found.values(), now, promises.hopeless)
+    chosen = most_in_time(others, now, promises.packing)
     before = 0
-    for other in sorted(hopeful, key=lambda other: (other.deadline, other.row)):
+    for other in others:
         if other.row == need.row:
             break
         before += other.row in chosen and calendar.promise(other, other.deadline) is not None

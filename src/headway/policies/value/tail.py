@@ -1,10 +1,12 @@
-"""Who would be latest: the jobs that make the tail of completion times, whatever their scale.
+"""The tail: the jobs that would complete last, so that shortest-first does not make them wait for ever.
 
-Shortest-first takes from the longest what it gives to others. How long is long depends on the trace, so nothing but the
-patience, which guards against starving, is in seconds: a job is foreseen to complete at its age and what it has left,
-and those near to the few that are foreseen to be last, and far from the middle one of all, are the tail. A few of them
-cost the others little: the latest, as long as together they are few, are not stopped. Further ones must first have
-waited for as long as they, and those before them, would hold up everybody.
+Example: of 200 jobs, most complete within an hour, and three would complete after a day. Those three are the tail. They
+come before other jobs, as long as together they hold no more than a share of the cluster.
+
+A job's completion is expected at its age plus its time left. The tail is what lies near to the last few of all jobs and
+far from the median. How long is long depends on the trace, so only the patience, which guards against starving, is in
+seconds. The first jobs of the tail hold little together; they run on once they run. Further jobs must first have waited
+for as long as they, and those before them, would delay the others.
 """
 
 from __future__ import annotations
@@ -19,18 +21,18 @@ from headway.core.states import State
 from headway.policies.value.times import Rows, waited
 
 FEW, LAST = 3, 0.015
-"""Of all jobs that are there, the last are this share, and at least so many."""
+"""The last few: this share of all jobs, and at least this number."""
 WIDE = 8.0
-"""A job that is wider than the share for the latest, or in the way of a wide and shorter one, is among them only after
-so many times as long as it would hold up everybody, and not before the patience is over.
+"""A job wider than the tail's share, or in the way of a wide and shorter job, must have starved to be in the tail:
+waited this factor of the time by which it delays others, and the patience.
 """
 STARVING = 4.0
-"""Whoever has waited for so many times that is among them however long the others have waited."""
+"""A job that has waited this factor of that time is in the tail, however long the others have waited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """As the settings of the same names say."""
+    """The settings `latest_share`, `latest_near` and so on of `headway`, without their prefix."""
 
     share: float
     near: float
@@ -41,38 +43,55 @@ class Tail:
     patience: float
 
 
-def latest(snapshot: Snapshot, rows: Rows, seconds: FloatArray, share: FloatArray, tail: Tail) -> BoolArray:
-    """By row: whether it comes before the others of its class. `seconds` are those left, `share` is of the cluster."""
+def in_tail(snapshot: Snapshot, rows: Rows, seconds: FloatArray, share: FloatArray, tail: Tail) -> BoolArray:
+    """Whether each job is in the tail, aligned with the rows. `seconds` are those left, `share` is of the cluster."""
     if not len(rows) or tail.share <= 0.0:
         return np.zeros(len(rows), np.bool_)
     state = snapshot.jobs.state[rows]
-    # Whoever is up stays among them a little longer.
-    late = snapshot.now - snapshot.jobs.submit[rows] + seconds
-    late = late * np.where(state > int(State.WAITING), 1.0 + tail.margin, 1.0)
     had_to_wait, area = waited(snapshot, rows), share * seconds
-    starved = had_to_wait >= np.maximum(tail.patience, WIDE * area)
-    counted = (share <= tail.share) | starved
-    last_first = np.argsort(-late, kind="stable")
-    together, number = np.empty(len(rows)), np.empty(len(rows))
-    together[last_first] = np.cumsum(np.where(counted, share, 0.0)[last_first])
-    number[last_first] = np.cumsum(counted[last_first])
-    few = min(len(rows), max(FEW, int(np.ceil(LAST * len(rows)))))
-    near = late >= max(tail.near * float(late[last_first[few - 1]]), tail.far * float(np.median(late)))
-    near |= had_to_wait >= STARVING * np.maximum(tail.patience, WIDE * area)
-    within = counted & near & ((together <= tail.share + 1e-9) | (number == 1))
-    work, widest = _shorter(area, np.where((state == int(State.WAITING)) & (share <= 1.0), share, 0.0))
-    # If it runs for as long as there are shorter ones, those are held up by its share of that time.
-    long_ = had_to_wait >= tail.claim * together * np.minimum(seconds, work)
+    starving = np.maximum(tail.patience, WIDE * area)
+    starved = had_to_wait >= starving
+    eligible = (share <= tail.share) | starved
+
+    # A job that is up stays in the tail a little longer.
+    completion = snapshot.now - snapshot.jobs.submit[rows] + seconds
+    completion = completion * np.where(state > int(State.WAITING), 1.0 + tail.margin, 1.0)
+    last_first = np.argsort(-completion, kind="stable")
+    near = _near_the_last(completion, last_first, tail) | (had_to_wait >= STARVING * starving)
+
+    together = _running_total(np.where(eligible, share, 0.0), last_first)
+    is_first = _running_total(eligible.astype(np.float64), last_first) == 1
+    within = eligible & near & ((together <= tail.share + 1e-9) | is_first)
+
+    # A job that runs for as long as there are shorter ones delays those by its share of that time.
+    waits = (state == int(State.WAITING)) & (share <= 1.0)
+    work, widest = _of_shorter_jobs(area, np.where(waits, share, 0.0))
+    waited_long = had_to_wait >= tail.claim * together * np.minimum(seconds, work)
     stays = (state == int(State.RUNNING)) & (together <= tail.stay)
-    in_nobodys_way = together + widest <= 1.0 + 1e-9
-    found: BoolArray = within & (starved | ((long_ | stays) & in_nobodys_way))
+    leaves_room = together + widest <= 1.0 + 1e-9
+    found: BoolArray = within & (starved | ((waited_long | stays) & leaves_room))
     return found
 
 
-def _shorter(area: FloatArray, wants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of the jobs of less area: how long the whole cluster would take for them, and the widest of those that wait."""
+def _near_the_last(completion: FloatArray, last_first: Rows, tail: Tail) -> BoolArray:
+    """Jobs that complete about as late as the last few of all, and much later than the median."""
+    few = min(len(completion), max(FEW, int(np.ceil(LAST * len(completion)))))
+    last_few = float(completion[last_first[few - 1]])
+    near: BoolArray = completion >= max(tail.near * last_few, tail.far * float(np.median(completion)))
+    return near
+
+
+def _running_total(amounts: FloatArray, order: Rows) -> FloatArray:
+    """By job: the sum over it and all jobs before it in this order."""
+    total = np.empty(len(amounts))
+    total[order] = np.cumsum(amounts[order])
+    return total
+
+
+def _of_shorter_jobs(area: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of the jobs of less area: how long the whole cluster takes for them, and the widest share that one waits for."""
     order = np.argsort(area, kind="stable")
     work, widest = np.zeros(len(area)), np.zeros(len(area))
     work[order] = np.cumsum(area[order]) - area[order]
-    widest[order[1:]] = np.maximum.accumulate(wants[order])[:-1]
+    widest[order[1:]] = np.maximum.accumulate(wanted[order])[:-1]
     return work, widest

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
-from headway.core.policy import Policy, is_gangless
+from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_any_size
@@ -44,6 +45,9 @@ class Queued:
     @property
     def gangless(self) -> bool:
         return is_gangless(self.policy)
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        return explain_with(self.policy, snapshot, row)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         before = QueueUse(snapshot, self.queues)

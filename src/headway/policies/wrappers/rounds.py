@@ -7,11 +7,13 @@ waits for it, and what a job that ends leaves is free until then.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.plan import Plan
-from headway.core.policy import Policy, is_gangless
+from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 
 _ROUNDING = 1e-6
@@ -28,6 +30,9 @@ class InRounds:
     @property
     def gangless(self) -> bool:
         return is_gangless(self.policy)
+
+    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+        return explain_with(self.policy, snapshot, row)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         now = snapshot.now
