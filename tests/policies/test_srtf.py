@@ -17,7 +17,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
-from headway.policies.steps.preempt import _deal, choose
+from headway.policies.steps.slots import _deal, choose
 from make import a_job, a_role, a_snapshot, decided, flying, running, some_nodes
 
 

@@ -16,6 +16,8 @@ from headway.core.job import Amounts, Role
 IntArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
+Asks = tuple[tuple[int, int], ...]
+"""What one replica asks for: number of the resource kind, amount above 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,7 @@ class Nodes:
     """How many topology domains there are; `domain` numbers them."""
     _masks: dict[Constraint, BoolArray] = field(default_factory=dict, repr=False)
     _all_suit: dict[Constraint, bool] = field(default_factory=dict, init=False, repr=False)
-    known: dict[object, object] = field(default_factory=dict, init=False, repr=False)
-    """What was found out of these nodes alone, for whoever would ask again: such as which shapes fit at all."""
+    _slots: dict[tuple[Asks, Constraint], int] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
@@ -117,6 +118,19 @@ class Nodes:
         if all_suit is None:
             all_suit = self._all_suit[constraint] = bool(self.mask(constraint).all())
         return all_suit
+
+    def slots(self, asks: Asks, constraint: Constraint) -> int:
+        """How many replicas that ask for this all nodes take together while they are empty. Kept, like masks."""
+        slots = self._slots.get((asks, constraint))
+        if slots is None:
+            each = np.min([self.capacity[kind] // amount for kind, amount in asks], axis=0)
+            slots = self._slots[asks, constraint] = int(each[self.mask(constraint)].sum())
+        return slots
+
+    def total(self) -> FloatArray:
+        """What all ready nodes have together, in the order of `kinds`."""
+        total: FloatArray = self.capacity[:, self.ready].sum(axis=1).astype(np.float64)
+        return total
 
     def vector(self, amounts: Amounts) -> IntArray | None:
         """The amounts in the order of `kinds`; None where a kind is asked for that no node has."""

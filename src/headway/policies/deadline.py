@@ -23,6 +23,7 @@ from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.plan import Plan
+from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.add_remove import may_scale, scale_towards
@@ -31,7 +32,7 @@ from headway.policies.placing.spread import place_evenly
 from headway.policies.steps.cool_down import rested
 from headway.policies.value.deadlines import Calendar, DeadlineNeed, hopeful, most_in_time, needs
 from headway.policies.value.in_time import Promises, in_time
-from headway.policies.value.sizes import capacity, demand, dominant_share
+from headway.policies.value.sizes import demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class Deadline:
 
 def _calendar(snapshot: Snapshot) -> Calendar:
     """The time ahead, less what jobs in flight will hold."""
-    calendar, whole = Calendar(snapshot.now), capacity(snapshot)
+    calendar, whole = Calendar(snapshot.now), snapshot.nodes.total()
     left = snapshot.estimates.left(snapshot.now)
     for row, flight in snapshot.flights.items():
         if flight.towards is not None:

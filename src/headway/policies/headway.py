@@ -186,10 +186,12 @@ class Headway:
     def ranks(self, draft: Draft) -> FloatArray:
         """By row: the smallest comes first. Also asks to be called when a trial is half over, and over."""
         snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
-        in_trial, cooling = ranking.rows[ranking.in_trial], ranking.rows[ranking.cooling]
-        _wake_after(draft, snapshot.jobs.since[in_trial], self.trial / 2)
-        _wake_after(draft, snapshot.jobs.since[in_trial], self.trial)
-        _wake_after(draft, snapshot.jobs.touched[cooling], self.cool_down)
+        if ranking.in_trial.any():
+            began = snapshot.jobs.since[ranking.rows[ranking.in_trial]]
+            _wake_after(draft, began, self.trial / 2)
+            _wake_after(draft, began, self.trial)
+        if ranking.cooling.any():
+            _wake_after(draft, snapshot.jobs.touched[ranking.rows[ranking.cooling]], self.cool_down)
         return ranking.column(snapshot.jobs.count)
 
     def ranking(self, snapshot: Snapshot) -> Ranking:

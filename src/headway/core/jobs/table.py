@@ -15,7 +15,7 @@ from headway.core.job import Can, Job, JobId, Role
 from headway.core.jobs.columns import JobColumns, Version
 from headway.core.jobs.row import MUTABLE, PLAIN, JobRow, Numbers
 from headway.core.node import Nodes
-from headway.core.placement import Shape, ShapeKey, shape_key, shape_of
+from headway.core.shape import Key, Shape, Shapes, key, shape_of
 from headway.core.states import OVER, State
 
 MOST_ROLES = 4096
@@ -32,7 +32,7 @@ class Table:
         self.arrivals = 0
         self.generation = 0
         self.row_of: dict[JobId, int] = {}
-        self.shapes: list[Shape] = []
+        self.shapes = Shapes.of((), nodes)
         self.users: dict[str, int] = {}
         """Name to number, in order of arrival; never shrinks."""
         self.queues: dict[str, int] = {}
@@ -114,14 +114,14 @@ class Table:
             number = len(self.shapes)
             self._shape_of[wanted] = number
             self._shape_jobs.append(job)
-            self.shapes = [*self.shapes, shape_of(job, self._nodes)]
+            self.shapes = self.shapes.and_one(shape_of(job, self._nodes), self._nodes)
             self.any_elastic = self.any_elastic or self.shapes[-1].elastic
         return number
 
     def set_nodes(self, nodes: Nodes) -> None:
         """Nodes came, went or changed, and the meaning of a shape's vectors with them."""
         self._nodes = nodes
-        self.shapes = [shape_of(job, nodes) for job in self._shape_jobs]
+        self.shapes = Shapes.of((shape_of(job, nodes) for job in self._shape_jobs), nodes)
 
     def compact(self) -> npt.NDArray[np.intp] | None:
         """Drops dead rows when they are more than half. Returns the rows that are kept, or None if nothing was done."""

@@ -61,8 +61,7 @@ def _held(snapshot: Snapshot) -> FloatArray:
 
 def _demands(snapshot: Snapshot) -> FloatArray:
     """By shape and kind: the share of the cluster that a job of this shape asks for."""
-    nodes = snapshot.nodes
-    capacity = np.maximum(nodes.capacity[:, nodes.ready].sum(axis=1), 1)
+    capacity = np.maximum(snapshot.nodes.total(), 1.0)
     demands: FloatArray = np.array([_demand(shape) for shape in snapshot.jobs.shapes]) / capacity
     return demands
 

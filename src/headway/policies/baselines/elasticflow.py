@@ -29,7 +29,7 @@ from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
 from headway.policies.steps.cool_down import rested
-from headway.policies.value.sizes import capacity, ladder, work_left
+from headway.policies.value.sizes import ladder, work_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class Ahead:
 
 
 def _options(snapshot: Snapshot, rows: list[int]) -> dict[int, Options]:
-    work, whole = work_left(snapshot, rows), capacity(snapshot)
+    work, whole = work_left(snapshot, rows), snapshot.nodes.total()
     made = {}
     for row in rows:
         counts = ladder(snapshot, row)

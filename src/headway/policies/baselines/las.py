@@ -18,7 +18,6 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.steps.order import Key
 from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import Rows, service
 
@@ -46,15 +45,7 @@ class Las:
         limits = np.array([*self._limits(), np.inf])
         queue = limits.searchsorted(had + _ROUNDING, "right")
         keys_of_running = queue * _QUEUE + jobs.since[running]
-
-        def key(rows: Rows) -> Key:
-            if rows is waiting or rows is running:
-                return keys if rows is waiting else keys_of_running
-            column: FloatArray = np.zeros(jobs.count)
-            column[waiting], column[running] = keys, keys_of_running
-            return column[rows]
-
-        run_best(draft, key)
+        run_best(draft, lambda _: keys, key_of_running=lambda _: keys_of_running)
         falls = (limits[queue] - had) / jobs.size[running]
         self._wake_at_next_fall(draft, keys, falls, queue)
         return draft.plan()

@@ -23,12 +23,13 @@ from headway.core.estimates import Counts, SpeedSource
 from headway.core.job import Can
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
+from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_emptiest, place_evenly
 from headway.policies.steps.cool_down import rested
-from headway.policies.value.sizes import bounds, capacity, demand, dominant_share, work_left
+from headway.policies.value.sizes import bounds, demand, work_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,7 @@ class Growing:
 
 
 def _growing(snapshot: Snapshot, rows: Iterable[int]) -> dict[int, Growing]:
-    work, whole = work_left(snapshot, list(rows)), capacity(snapshot)
+    work, whole = work_left(snapshot, list(rows)), snapshot.nodes.total()
     shares: dict[bytes, float] = {}
     found = {}
     for row in rows:

@@ -52,3 +52,10 @@ def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:
         fits = enough if fits is None else fits & enough
     assert fits is not None
     return fits
+
+
+def takes_empty(nodes: Nodes, role: RoleShape, count: int) -> bool:
+    """Whether the empty cluster takes this many replicas of one role."""
+    if not count:
+        return True
+    return nodes.slots(role.asks, role.constraint) >= count if role.asks else bool(nodes.mask(role.constraint).any())

@@ -44,14 +44,6 @@ def ranks(key: Key) -> Rows:
     return places
 
 
-def touchable(snapshot: Snapshot, waiting: Rows) -> Rows:
-    """Jobs that a preempting policy ranks: running ones that it may stop, then waiting ones; each in arrival order.
-
-    Running ones come first, so that a tie never stops anybody.
-    """
-    return np.concatenate([rows_to_stop(snapshot), waiting])
-
-
 def rows_to_stop(snapshot: Snapshot) -> Rows:
     """The running jobs that a policy may stop."""
     running, may = snapshot.jobs.running(), stoppable(snapshot)

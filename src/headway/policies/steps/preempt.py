@@ -10,212 +10,59 @@ once. What a stop frees is given away in a later snapshot, when it is free.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from headway.core.draft import Draft
-from headway.core.node import FloatArray, IntArray
-from headway.core.placement import Placement, RoleShape, Shape, take
+from headway.core.node import IntArray
+from headway.core.placement import Placement, take
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place, place_asked
 from headway.policies.placing.room import room
-from headway.policies.steps.order import Key, by_key, ranks, stoppable, touchable
+from headway.policies.steps.order import by_key
+from headway.policies.steps.slots import KeyOf, Ranked, may_stop, slots_add_up, start_by_counting
 from headway.policies.steps.victims import still_needed
 from headway.policies.value.times import Rows
 
 _RUNNING = int(State.RUNNING)
-LITTLE = 16
-"""So little room is filled by looking for the least."""
-TRIES = 6
 SOON = 1.0
 """Seconds until the next waiting job may make room, where nothing happens before."""
 
 
 def run_best(
-    draft: Draft, key: Callable[[Rows], Key], *, margin: float = 0.0, placing: Callable[..., Placement | None] = place
+    draft: Draft,
+    key: KeyOf,
+    *,
+    key_of_running: KeyOf | None = None,
+    margin: float = 0.0,
+    placing: Callable[..., Placement | None] = place,
 ) -> None:
-    """Starts and stops jobs so that those with the least key run. `key` is asked only where there is a choice, and
-    what it says of a job must not depend on who else is asked about.
+    """Starts and stops jobs so that those with the smallest key run.
 
-    Where replicas are not alike, a running job counts as better by the margin; where they are, `placing` places.
+    `key` is asked for all waiting jobs, and only where there is a choice. `key_of_running` is asked for all running
+    jobs; without it, `key` is. Where replicas are not alike, a running job counts as better by the margin; where they
+    are, `placing` places.
     """
     snapshot = draft.snapshot
     waiting = snapshot.jobs.waiting()
     if not len(waiting):
         return
-    role = _only_role(snapshot)
+    role = snapshot.jobs.shapes.only_role
     if role is not None:
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(np.add.reduce(room(snapshot.nodes, soon, role)))
-        if _slots_add_up(snapshot, role, slots):
-            for row in _by_counting(draft, waiting, key, slots, role):
+        if slots_add_up(snapshot, role, slots):
+            for row in start_by_counting(draft, key, key_of_running or key, slots, role):
                 placement = placing(snapshot, draft.free, snapshot.jobs.shape_at(row))
                 if placement is not None:
                     draft.start(row, placement)
             return
-    rows = touchable(snapshot, waiting)
-    keys = key(rows)
-    running = snapshot.jobs.state[rows] == _RUNNING
-    _one_by_one(draft, by_key(rows, np.where(running, keys / (1.0 + margin), keys)))
-
-
-# ── where all replicas are alike ────────────────────────────────────────────────────────────────────────────
-
-
-def _only_role(snapshot: Snapshot) -> RoleShape | None:
-    """The role that all jobs have, if every replica in the snapshot could take the place of every other."""
-    shapes, known = snapshot.jobs.shapes, snapshot.nodes.known
-    before = known.get("only role")
-    if isinstance(before, tuple) and before[0] is shapes:
-        role: RoleShape | None = before[1]
-        return role
-    role = _role_of_all(shapes)
-    known["only role"] = (shapes, role)
-    return role
-
-
-def _role_of_all(shapes: Sequence[Shape]) -> RoleShape | None:
-    first: RoleShape | None = None
-    for shape in shapes:
-        if len(shape.roles) != 1 or shape.elastic or shape.missing:
-            return None
-        role = shape.roles[0]
-        if first is None:
-            first = role
-        elif role.asks != first.asks or role.constraint != first.constraint:
-            return None
-    return first if first is not None and first.asks else None
-
-
-def _slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
-    """Whether everybody holds what he asked for: not so after a resize, or where gangs run in part."""
-    jobs, known = snapshot.jobs, snapshot.nodes.known
-    asked = ("slots", role)
-    capacity = known.get(asked)
-    if capacity is None:
-        capacity = known[asked] = int(room(snapshot.nodes, snapshot.nodes.capacity, role).sum())
-    held = int(np.add.reduce(jobs.width[jobs.running()]))
-    for flight in snapshot.flights.values():
-        held += flight.towards.width() if flight.towards is not None else 0
-    return slots + held == capacity
-
-
-def _by_counting(draft: Draft, waiting: Rows, key: Callable[[Rows], Key], slots: int, role: RoleShape) -> list[int]:
-    """Who starts now. Ranked are only waiting jobs that come before a running one, and running ones that come behind a
-    waiting one: the other running ones stay, and the other waiting ones share what is left over.
-    """
-    snapshot = draft.snapshot
-    width = snapshot.jobs.width
-    if len(waiting) <= slots and int(width[waiting].sum()) <= slots:
-        return _have_room(draft, waiting.tolist(), slots, role)
-    running, may, keys = snapshot.jobs.running(), stoppable(snapshot), key(waiting)
-    running_keys = key(running)
-    if may is not None:
-        running, running_keys = running[may], running_keys[may]
-    worst = running_keys.item(running_keys.argmax()) if len(running_keys) else -math.inf
-    passes = (keys < (np.inf if math.isnan(worst) else worst)).nonzero()[0]
-    starting: list[int] = []
-    leftover = slots
-    if len(passes):
-        new = keys[passes]
-        behind = np.logical_not(running_keys <= new.item(new.argmin())).nonzero()[0]
-        up, rows = running[behind], waiting[passes]
-        held = width[up]
-        order = ranks(np.concatenate((running_keys[behind], new)))
-        leftover, chosen, stopped = _deal(
-            order, np.concatenate((held, width[rows])), len(up), slots + int(np.add.reduce(held))
-        )
-        starting = [rows.item(number) for number in chosen]
-        for number in stopped:
-            draft.stop(up.item(number))
-    if leftover:
-        starting += _least(waiting, keys, passes, (width, leftover))
-    return _have_room(draft, starting, slots, role)
-
-
-def _deal(order: Rows, widths: IntArray, running: int, capacity: int) -> tuple[int, list[int], list[int]]:
-    """In order, whatever still fits. The first so many run, the others wait: what is left over, which of the waiting
-    come in, which of the running go. Most fit one after the other; only what comes behind those is looked at singly.
-    """
-    in_order = widths[order]
-    filled = in_order.cumsum()
-    fit = int(filled.searchsorted(capacity, "right"))
-    first, stopped = order[:fit], list[int]()
-    chosen: list[int] = (first[first >= running] - running).tolist()
-    capacity -= filled.item(fit - 1) if fit else 0
-    for number, width in zip(order[fit:].tolist(), in_order[fit:].tolist(), strict=True):
-        if width <= capacity:
-            capacity -= width
-            if number >= running:
-                chosen.append(number - running)
-        elif number < running:
-            stopped.append(number)
-    return capacity, chosen, stopped
-
-
-def _least(waiting: Rows, keys: Key, passed: Rows, space: tuple[IntArray, int]) -> list[int]:
-    """Of the others, in order of their keys, whatever fits. Little room is filled by looking for the least, without
-    sorting all; where too many of those are too wide, the narrow ones are picked out first.
-    """
-    width, capacity = space
-    left: FloatArray = keys.astype(np.float64)
-    left[passed] = np.inf
-    gone, found = passed.tolist(), list[int]()
-    for _ in range(TRIES if capacity <= LITTLE else 0):
-        best = int(left.argmin())
-        if not math.isfinite(left.item(best)):
-            break
-        gone.append(best)
-        left[best] = np.inf
-        row = waiting.item(best)
-        if width.item(row) <= capacity:
-            found.append(row)
-            capacity -= width.item(row)
-            if not capacity:
-                return found
-    fits = width[waiting] <= capacity
-    fits[gone] = False
-    narrow = fits.nonzero()[0]
-    if len(narrow):
-        ranked = waiting[by_key(narrow, keys[narrow])]
-        found += ranked[choose(width[ranked], capacity)].tolist()
-    return found
-
-
-def _have_room(draft: Draft, rows: list[int], slots: int, role: RoleShape) -> list[int]:
-    """Those for which there is room now; the others when what is coming has come."""
-    snapshot = draft.snapshot
-    if not rows:
-        return []
-    free = int(room(snapshot.nodes, draft.free, role).sum()) if snapshot.flights else slots
-    width, found = snapshot.jobs.width, list[int]()
-    for row in rows:
-        if width.item(row) <= free:
-            free -= width.item(row)
-            found.append(row)
-    return found
-
-
-def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:
-    """In order, whatever still fits: as many rounds as there are widths, not as there are jobs."""
-    chosen = np.zeros(len(widths), np.bool_)
-    candidates = np.flatnonzero(widths <= capacity)
-    while len(candidates):
-        sums = np.cumsum(widths[candidates])
-        taken = int(np.searchsorted(sums, capacity, side="right"))
-        if taken:
-            chosen[candidates[:taken]] = True
-            capacity -= int(sums[taken - 1])
-            candidates = candidates[taken:]
-        candidates = candidates[widths[candidates] <= capacity]
-    return chosen
-
-
-# ── where they are not ──────────────────────────────────────────────────────────────────────────────────────
+    new, up = Ranked(waiting, key(waiting)), may_stop(snapshot, key_of_running or key)
+    # Running jobs are in front, so that a tie stops none.
+    rows, keys = np.concatenate([up.rows, new.rows]), np.concatenate([up.keys / (1.0 + margin), new.keys])
+    _one_by_one(draft, by_key(rows, keys))
 
 
 def _one_by_one(draft: Draft, ranked: Rows) -> None:

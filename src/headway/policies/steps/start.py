@@ -12,14 +12,13 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place, place_asked
-from headway.policies.placing.room import Rooms, empty
+from headway.policies.placing.room import Rooms, empty, takes_empty
 from headway.policies.value.times import Rows
 
 FEW = 2
 """So few are tried rather than counted."""
 FEW_SHAPES = 32
 """Of so few shapes all are counted again when one does not fit; of more only those are passed over that are alike."""
-_BLOCKED = "blocked"
 Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
@@ -86,29 +85,16 @@ def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
 
 def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
     snapshot, passed = draft.snapshot, list[int]()
-    if len(rows) and _blocked_before(draft, rows.item(0), size):
-        return rows
     for number in range(len(rows)):
         row = rows.item(number)
         placement = size(snapshot, draft.free, row)
         if placement is not None:
             draft.start(row, placement)
         elif fits_empty(snapshot, row):
-            if not number and not draft.free.flags.writeable:
-                snapshot.nodes.known[_BLOCKED] = (draft.free, snapshot.jobs.job(row), size)
             return rows[number:] if not passed else np.concatenate([passed, rows[number:]])
         else:
             passed.append(row)
     return np.array(passed, np.intp)
-
-
-def _blocked_before(draft: Draft, row: int, size: Size) -> bool:
-    """Whether this very job has found no room in this very array, which nobody can have written since."""
-    before = draft.snapshot.nodes.known.get(_BLOCKED)
-    if not isinstance(before, tuple):
-        return False
-    free, job, same_size = before
-    return free is draft.free and job is draft.snapshot.jobs.job(row) and same_size is size
 
 
 def left_waiting(draft: Draft, rows: Rows) -> Rows:
@@ -123,10 +109,10 @@ def left_waiting(draft: Draft, rows: Rows) -> Rows:
 
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
     """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
-    shape, known = snapshot.jobs.shape_at(row), snapshot.nodes.known
+    nodes, shape = snapshot.nodes, snapshot.jobs.shape_at(row)
     least = shape.least if shape.elastic and snapshot.jobs.value(row, "can") & Can.SIZE else shape.counts
-    asked = ("fits empty", shape, least)
-    fits = known.get(asked)
-    if fits is None:
-        fits = known[asked] = place(snapshot, empty(snapshot.nodes), shape, least) is not None
-    return fits is True
+    if shape.missing:
+        return False
+    if len(shape.roles) == 1:
+        return takes_empty(nodes, shape.roles[0], least[0])
+    return place(snapshot, empty(nodes), shape, least) is not None

@@ -11,8 +11,9 @@ import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.node import FloatArray
+from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
-from headway.policies.value.sizes import bounds, capacity, demand, dominant_share, held, ladder
+from headway.policies.value.sizes import bounds, demand, held, ladder
 
 FINE = 12
 """Up to so many sizes of one role are all tried; beyond that, doublings and the sizes half-way between them."""
@@ -69,7 +70,7 @@ class DeadlineNeed:
 
 def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, DeadlineNeed]:
     """By row. Starting a job costs `restart` seconds."""
-    whole, left, spread = capacity(snapshot), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
+    whole, left, spread = snapshot.nodes.total(), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
     speed, trained = snapshot.estimates.speed, snapshot.jobs.trained_seconds(snapshot.now)
     left = np.where((left <= 0.0) & (trained > 0.0), OVERRUN_SHARE * trained, left)
     made = {}

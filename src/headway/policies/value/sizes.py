@@ -9,7 +9,6 @@ import numpy as np
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.value.times import Rows
 
@@ -17,8 +16,6 @@ UNKNOWN_SECONDS = 3600.0
 """Training left of a job that nobody has an estimate for."""
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
-WIDEST = 1e3
-"""Share of a job that asks for what no node has."""
 
 
 def held(snapshot: Snapshot, row: int) -> Counts | None:
@@ -63,18 +60,6 @@ def demand(snapshot: Snapshot, row: int, counts: Counts) -> FloatArray:
     return total
 
 
-def capacity(snapshot: Snapshot) -> FloatArray:
-    """By kind: what all ready nodes have together."""
-    nodes = snapshot.nodes
-    total: FloatArray = nodes.capacity[:, nodes.ready].sum(axis=1).astype(np.float64)
-    return total
-
-
-def dominant_share(amounts: FloatArray, whole: FloatArray) -> float:
-    """The largest share of any kind."""
-    return float(np.divide(amounts, whole, out=np.where(amounts > 0, np.inf, 0.0), where=whole > 0).max(initial=0.0))
-
-
 def ladder(snapshot: Snapshot, row: int) -> list[Counts]:
     """Its sizes from least to most in doublings, the asked-for one among them."""
     least, most = bounds(snapshot, row)
@@ -90,25 +75,9 @@ def ladder(snapshot: Snapshot, row: int) -> list[Counts]:
 
 
 def shares(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Of the cluster, at the asked-for size: the largest of any kind, never zero."""
-    known = snapshot.nodes.known
-    shapes = snapshot.jobs.shapes
-    before = known.get("shares")
-    if not (isinstance(before, tuple) and before[0] is shapes):
-        whole = capacity(snapshot)
-        each = np.array([max(1e-9, dominant_share(_asked(shape, len(whole)), whole)) for shape in shapes])
-        each = np.minimum(each, WIDEST)
-        before = known["shares"] = (shapes, each)
-    found: FloatArray = before[1][snapshot.jobs.shape[rows]]
+    """Share of the cluster at the asked-for size: the largest of any kind, above 0. Aligned with the rows."""
+    found: FloatArray = snapshot.jobs.shapes.share[snapshot.jobs.shape[rows]]
     return found
-
-
-def _asked(shape: Shape, kinds: int) -> FloatArray:
-    """By kind."""
-    total: FloatArray = np.zeros(kinds)
-    for role in shape.roles:
-        total += role.vector.astype(np.float64) * role.replicas
-    return total
 
 
 def first_within(worth: FloatArray, share: FloatArray, most: float, eligible: BoolArray) -> BoolArray:

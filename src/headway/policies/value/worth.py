@@ -18,6 +18,7 @@ from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
+from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes, plain_speed
 from headway.policies.placing.pack import place
@@ -26,9 +27,7 @@ from headway.policies.value.sizes import (
     FURTHER,
     UNKNOWN_SECONDS,
     bounds,
-    capacity,
     demand,
-    dominant_share,
     held,
     larger_sizes,
     may_resize_gang,
@@ -68,7 +67,7 @@ class Worth:
     def __init__(self, snapshot: Snapshot, terms: Terms) -> None:
         self.snapshot = snapshot
         self.terms = terms
-        self._whole = capacity(snapshot)
+        self._whole = snapshot.nodes.total()
         self._left: FloatArray | None = None
         self._work: dict[int, float] = {}
         self._asked: dict[int, float] = {}

@@ -54,7 +54,7 @@ class QueueUse:
         self.managed: BoolArray = np.any((self.quota > 0) | np.isfinite(self.most), axis=0)
         if not self.managed.any():
             self.managed = np.ones(len(nodes.kinds), np.bool_)
-        self.capacity: FloatArray = nodes.capacity[:, nodes.ready].sum(axis=1).astype(np.float64)
+        self.capacity: FloatArray = nodes.total()
         self.queue_of = snapshot.jobs.queue
         self.held: FloatArray = np.zeros(shape)
         for row in {*snapshot.placements, *snapshot.flights}:
