@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headway.core.estimates import Counts
-from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, Shape, take
 from headway.core.snapshot import Snapshot
-from headway.policies.placing.pack import place, smaller_sizes
+from headway.policies.placing.pack import place, place_any_size
 from headway.policies.placing.room import fits_on
 from headway.policies.placing.spread import place_evenly
 
@@ -73,23 +72,13 @@ def place_in_buckets(snapshot: Snapshot, free: IntArray, shape: Shape, counts: C
 
 
 def place_any_in_buckets(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
-    """As asked for where that fits; else, where the job allows it, the largest size down to its least."""
-    shape = snapshot.jobs.shape_at(row)
-    placement = place_in_buckets(snapshot, free, shape, shape.counts)
-    if placement is not None or not shape.elastic or not int(snapshot.jobs.can[row]) & Can.SIZE:
-        return placement
-    found = (place_in_buckets(snapshot, free, shape, counts) for counts in smaller_sizes(shape))
-    return next((placement for placement in found if placement is not None), None)
+    """In buckets, at the largest size that fits and that the job allows."""
+    return place_any_size(snapshot, free, row, place_in_buckets)
 
 
 def place_any_by_role(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
-    """The same without affinity: every role for itself, few nodes each, wherever the others are."""
-    shape = snapshot.jobs.shape_at(row)
-    sizes = [shape.counts]
-    if shape.elastic and int(snapshot.jobs.can[row]) & Can.SIZE:
-        sizes += smaller_sizes(shape)
-    found = (place_by_role(snapshot, free, shape, counts) for counts in sizes)
-    return next((placement for placement in found if placement is not None), None)
+    """The same without affinity: each role by itself on few nodes, wherever the others are."""
+    return place_any_size(snapshot, free, row, place_by_role)
 
 
 def place_by_role(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts) -> Placement | None:

@@ -5,17 +5,23 @@ Counting comes first: how many replicas does each node take. Most jobs are answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import LARGEST
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.room import empty, fits_on, room
+
+SAME_NODE, SAME_DOMAIN = 10.0, 0.1
+"""What a replica on the same node counts for, and what one in the same topology domain does."""
+Placing = Callable[[Snapshot, IntArray, Shape, Counts], Placement | None]
+"""Where this many replicas per role go; None where they do not fit."""
 
 
 def place(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None) -> Placement | None:
@@ -26,20 +32,20 @@ def place(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int
     if len(shape.roles) == 1:
         nodes = _role_nodes(snapshot.nodes, free, shape.roles[0], wanted[0])
         return None if nodes is None else Placement((nodes,))
-    return _together(snapshot.nodes, free, shape, wanted) or _spread(snapshot.nodes, free, shape, wanted)
+    return _together(snapshot.nodes, free, shape, wanted) or _role_by_role(snapshot.nodes, free, shape, wanted)
 
 
-def place_any_size(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
-    """As asked for where that fits; else, where the job allows it, the largest size down to its least."""
-    shape = snapshot.jobs.shape_at(row)
-    placement = place(snapshot, free, shape)
+def place_any_size(snapshot: Snapshot, free: IntArray, row: int, placing: Placing | None = None) -> Placement | None:
+    """At the asked-for size where that fits; else, where the job allows it, the largest size down to its min.
+
+    `placing` places one size; `place` by default.
+    """
+    shape, place_one = snapshot.jobs.shape_at(row), placing or place
+    placement = place_one(snapshot, free, shape, shape.counts)
     if placement is not None or not shape.elastic or not int(snapshot.jobs.can[row]) & Can.SIZE:
         return placement
-    for counts in smaller_sizes(shape):
-        placement = place(snapshot, free, shape, counts)
-        if placement is not None:
-            return placement
-    return None
+    found = (place_one(snapshot, free, shape, counts) for counts in smaller_sizes(shape))
+    return next((placement for placement in found if placement is not None), None)
 
 
 def place_asked(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
@@ -124,35 +130,59 @@ def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...
     return Placement(tuple((node,) * count for count in counts))
 
 
-def _spread(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
-    """Role by role in start order, node by node: next to the roles it exchanges data with, then in their domain."""
-    left = free.copy()
-    placed = np.zeros((len(shape.roles), len(nodes)))
-    in_domain = np.zeros(nodes.domains)
+def _role_by_role(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:
+    """Over several nodes, in start order. Each role goes beside the roles that it exchanges data with."""
+    gang = _Gang(nodes, free, shape)
     chosen: list[tuple[int, ...]] = [()] * len(shape.roles)
     for number in shape.order:
-        role, remaining = shape.roles[number], counts[number]
-        takes = room(nodes, left, role)
-        if int(takes.sum()) < remaining:
+        where = gang.place_role(number, counts[number])
+        if where is None:
             return None
-        alone = number in role.apart
-        suits = np.flatnonzero(takes)
-        takes, domain, scarce = takes[suits], nodes.domain[suits], left[_mostly(role), suits]
-        wishes = 10.0 * (placed[list(role.near)].sum(axis=0) - placed[list(role.apart)].sum(axis=0))[suits]
-        where: list[int] = []
-        while remaining:
-            best = _most_wished(np.where(takes > 0, wishes + 0.1 * in_domain[domain], -np.inf), scarce)
-            node, count = int(suits[best]), 1 if alone else min(int(takes[best]), remaining)
-            where.extend([node] * count)
-            left[:, node] -= count * role.vector
-            scarce[best] = left[_mostly(role), node]
-            takes[best] -= count
-            wishes[best] -= 10.0 * count if alone else 0.0
-            placed[number, node] += count
-            in_domain[domain[best]] += count
-            remaining -= count
-        chosen[number] = tuple(where)
+        chosen[number] = where
     return Placement(tuple(chosen))
+
+
+class _Gang:
+    """Where the replicas of one job are so far, and what is left of the nodes."""
+
+    __slots__ = ("in_domain", "left", "nodes", "placed", "shape")
+
+    def __init__(self, nodes: Nodes, free: IntArray, shape: Shape) -> None:
+        self.nodes, self.shape = nodes, shape
+        self.left = free.copy()
+        self.placed: FloatArray = np.zeros((len(shape.roles), len(nodes)))
+        """(roles, nodes): replicas."""
+        self.in_domain: FloatArray = np.zeros(nodes.domains)
+        """By topology domain: replicas of any role."""
+
+    def place_role(self, number: int, count: int) -> tuple[int, ...] | None:
+        """Node by node, the most wished first; None where they do not all fit."""
+        role = self.shape.roles[number]
+        takes = room(self.nodes, self.left, role)
+        if int(takes.sum()) < count:
+            return None
+        suits = np.flatnonzero(takes)
+        takes, domain, scarce = takes[suits], self.nodes.domain[suits], self.left[_mostly(role), suits]
+        wishes, one_each = self._wishes(role)[suits], number in role.apart
+        where: list[int] = []
+        while len(where) < count:
+            best = _most_wished(np.where(takes > 0, wishes + SAME_DOMAIN * self.in_domain[domain], -np.inf), scarce)
+            node, more = int(suits[best]), 1 if one_each else min(int(takes[best]), count - len(where))
+            where += [node] * more
+            self.left[:, node] -= more * role.vector
+            self.placed[number, node] += more
+            self.in_domain[domain[best]] += more
+            takes[best] -= more
+            scarce[best] = self.left[_mostly(role), node]
+            if one_each:
+                wishes[best] -= SAME_NODE * more
+        return tuple(where)
+
+    def _wishes(self, role: RoleShape) -> FloatArray:
+        """By node: more where roles are that this one exchanges data with, less where it should be apart."""
+        near, apart = self.placed[list(role.near)].sum(axis=0), self.placed[list(role.apart)].sum(axis=0)
+        wishes: FloatArray = SAME_NODE * (near - apart)
+        return wishes
 
 
 def _most_wished(wishes: FloatArray, scarce: IntArray) -> int:
