@@ -17,9 +17,7 @@ from headway.core.snapshot import Sample
 from headway.cycle.loop import decide
 from headway.estimates.oracle import Progress
 from headway.policies.headway import Headway
-from headway.policies.value.expected import cheapest_try, expected
-from headway.policies.value.sizes import first_within, shares
-from headway.policies.value.tail import in_tail
+from headway.policies.value.expected import expected
 from headway.sim.cluster import Costs, Reports, SimCluster, World
 from make import a_job, a_role, a_snapshot, decided, over, running, some_nodes, started, waiting
 from simulated import ends_of, simulate
@@ -94,18 +92,6 @@ def test_just_started_jobs_are_left_alone():
     assert plan.until == pytest.approx(530.0, abs=0.1)
 
 
-def test_what_a_try_costs():
-    def one(median, spread, trained=0.0, told=True):
-        columns = (np.array([one]) for one in (median, spread, trained))
-        return float(cheapest_try(*columns, 60.0, told=np.array([told]))[0])
-
-    assert one(1000.0, 0.01) == pytest.approx(1060.0, rel=0.05)
-    assert one(1000.0, 2.0) < 500.0 < one(1000.0, 0.5)
-    assert one(4000.0, 2.0) > one(1000.0, 2.0)
-    assert one(math.nan, math.nan, 5000.0) > one(math.nan, math.nan, 10.0)
-    assert one(1000.0, 1.0, told=False) > one(1000.0, 1.0)
-
-
 # ── who comes before ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -132,19 +118,6 @@ def test_who_would_be_latest_has_a_share():
     assert "old" not in started(PLAIN(early)), "it has not waited for as long as it would hold up the others"
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_who_is_latest_does_not_depend_on_the_scale(scale):
-    """A hundred like jobs, of which one is long: it is not stopped for short ones, and nobody else is spared."""
-    left = np.array([40_000.0, *(1000.0 + 10 * n for n in range(99))]) * scale
-    entries = [running(a_job(f"r{n}"), (0,), since=0.0) for n in range(20)] + [a_job(f"w{n}") for n in range(80)]
-    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=20), now=500.0 * scale)
-    share = np.full(100, 1 / 20)
-    first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail)
-    assert first[0]
-    assert first.sum() <= PLAIN.latest_share * 20
-    assert not first[:20][np.argsort(left[:20])[:15]].any()
-
-
 def test_the_latest_are_not_stopped_but_for_a_wide_and_short_job():
     entries = [running(a_job(f"r{n}"), (0,), since=0.0, touched=0.0) for n in range(16)]
     left = [90_000.0, *([3000.0] * 15)]
@@ -160,16 +133,6 @@ def test_the_latest_are_not_stopped_but_for_a_wide_and_short_job():
     assert len(stops(*narrow, most=100.0)) == 15
     assert "r0" not in stops(*narrow, most=100.0)
     assert "r0" in stops(a_job("wide", 16, submit=990.0), most=100.0)
-
-
-def test_a_wide_job_must_wait_longer_to_come_first():
-    short = [a_job(f"s{i}", seconds=50_000.0, submit=19_000.0) for i in range(4)]
-    wide = a_job("wide", 4, seconds=60_000.0)
-    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=20_000.0))) != ["wide"]
-    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=600_000.0))) != ["wide"]
-    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=2e6))) == ["wide"], "nobody starves"
-    new = [replace(job, submit=590_000.0) for job in short]
-    assert started(PLAIN(a_snapshot(wide, *new, nodes=some_nodes(1, gpus=4), now=600_000.0))) == ["wide"]
 
 
 def test_a_deadline_at_risk_comes_before_a_shorter_job():
@@ -191,15 +154,6 @@ def test_where_nobody_may_be_stopped_who_waited_long_reserves():
     )
     plan = PLAIN(a_snapshot(*entries, wide, small, nodes=some_nodes(1, gpus=4), now=20_000.0))
     assert [type(one) for one in plan.decisions] == [Reserve], "the small one would hold it up"
-
-
-def test_shares_and_who_fits_into_one():
-    snapshot = a_snapshot(a_job("a", 2), a_job("b", roles=[a_role(cpu=6)]), nodes=some_nodes(2, gpus=4, cpu=8))
-    assert shares(snapshot, np.arange(2)) == pytest.approx([0.25, 0.375])
-    worth, share = np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.1, 0.2])
-    assert first_within(worth, share, 0.7, np.ones(3, bool)).tolist() == [True, False, True]
-    assert first_within(worth, share, 0.1, np.ones(3, bool)).tolist() == [True, False, False], "at least one"
-    assert not first_within(worth, share, 0.0, np.ones(3, bool)).any()
 
 
 # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────

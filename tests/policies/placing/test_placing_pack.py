@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.core.draft import Draft
 from headway.core.node import Nodes
 from headway.policies.placing.pack import place
-from headway.policies.placing.spread import place_evenly
-from headway.policies.steps.start import may_fit
-from make import a_job, a_node, a_role, a_snapshot, running, some_nodes
+from make import a_job, a_node, a_role, a_snapshot, some_nodes
 
 GPUS = [
     ("the tightest node that fits", [4, 2, 3], 2, [1, 1]),
@@ -52,18 +49,3 @@ def test_roles_that_want_to_be_apart_are() -> None:
     placement = place(snapshot, snapshot.free, snapshot.jobs.shape_at(0))
     assert placement is not None
     assert len(set(placement.nodes[0])) == 3
-
-
-def test_even_spread_over_fewest_nodes() -> None:
-    job = a_job("a", roles=[a_role("ps", 2, cpu=2), a_role("worker", 4, gpu=1)])
-    snapshot = a_snapshot(job, nodes=some_nodes(3, gpus=2, cpu=8))
-    placement = place_evenly(snapshot, snapshot.free, snapshot.jobs.shape_at(0), (2, 4))
-    assert placement is not None
-    assert placement.nodes == ((0, 1), (0, 0, 1, 1))
-
-
-def test_counting_leaves_out_shapes_without_room() -> None:
-    waiting = [a_job(f"a{number}", 2) for number in range(40)]
-    snapshot = a_snapshot(running(a_job("up", 3), [0] * 3), *waiting, a_job("b", 1), nodes=some_nodes(1, gpus=4))
-    rows = may_fit(Draft(snapshot), snapshot.jobs.waiting())
-    assert [snapshot.jobs.job(int(row)).id for row in rows] == ["b"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headway.core.node import Nodes
-from headway.core.plan import Reserve, Start, Stop
+from headway.core.plan import Reserve, Stop
 from headway.policies.baselines.kube_default import KubeDefault
 from headway.policies.baselines.volcano import Volcano
 from headway.policies.combined_priority import CombinedPriority
-from headway.policies.placing.affinity import buckets_of, place_any_by_role, place_in_buckets
+from headway.policies.placing.affinity import place_any_by_role
 from headway.policies.steps.reserve import DESPERATE
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import Speed
@@ -24,29 +24,6 @@ def a_ps_job(name="ps-job", servers=2, workers=4, **more):
     ps = a_role("ps", servers, cpu=1, near=("worker",))
     worker = a_role("worker", workers, cpu=1, near=("ps",), after=("ps",))
     return a_job(name, roles=[worker, ps], **more)
-
-
-def test_the_worked_example_two_servers_and_four_workers_on_2_1_and_4_cores():
-    nodes = Nodes.of([a_node(f"n{number}", gpus=0, cpu=cpu) for number, cpu in enumerate((2, 1, 4))])
-    plan = CombinedPriority()(a_snapshot(a_ps_job(), nodes=nodes))
-    (start,) = plan.decisions
-    assert isinstance(start, Start)
-    worker, ps = start.placement.nodes
-    assert sorted(ps) == [0, 2]
-    assert sorted(worker) == [0, 2, 2, 2]
-
-
-def test_buckets_are_ps_w_w_and_ps_w_w_and_servers_come_first():
-    shape = a_snapshot(a_ps_job(), nodes=some_nodes(2, gpus=0, cpu=4)).jobs.shape_at(0)
-    assert [bucket.roles for bucket in buckets_of(shape, shape.counts)] == [[1, 0, 0], [1, 0, 0]]
-
-
-def test_a_gang_that_the_rule_cannot_place_is_placed_otherwise_or_not_at_all():
-    shape = a_snapshot(a_ps_job(servers=1, workers=3), nodes=some_nodes(2, gpus=0, cpu=2)).jobs.shape_at(0)
-    fits = a_snapshot(nodes=some_nodes(2, gpus=0, cpu=2))
-    assert place_in_buckets(fits, fits.free, shape, shape.counts) is not None
-    tight = a_snapshot(nodes=some_nodes(3, gpus=0, cpu=1))
-    assert place_in_buckets(tight, tight.free, shape, shape.counts) is None
 
 
 def test_the_score_is_shown_with_its_parts():

@@ -1,0 +1,37 @@
+"""The tail of completion times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headway.policies.headway import Headway
+from headway.policies.value.tail import in_tail
+from make import a_job, a_snapshot, running, some_nodes, started
+
+PLAIN = Headway()
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_who_is_latest_does_not_depend_on_the_scale(scale):
+    """A hundred like jobs, of which one is long: it is not stopped for short ones, and nobody else is spared."""
+    left = np.array([40_000.0, *(1000.0 + 10 * n for n in range(99))]) * scale
+    entries = [running(a_job(f"r{n}"), (0,), since=0.0) for n in range(20)] + [a_job(f"w{n}") for n in range(80)]
+    snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=20), now=500.0 * scale)
+    share = np.full(100, 1 / 20)
+    first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail)
+    assert first[0]
+    assert first.sum() <= PLAIN.latest_share * 20
+    assert not first[:20][np.argsort(left[:20])[:15]].any()
+
+
+def test_a_wide_job_must_wait_longer_to_come_first():
+    short = [a_job(f"s{i}", seconds=50_000.0, submit=19_000.0) for i in range(4)]
+    wide = a_job("wide", 4, seconds=60_000.0)
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=20_000.0))) != ["wide"]
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=600_000.0))) != ["wide"]
+    assert started(PLAIN(a_snapshot(wide, *short, nodes=some_nodes(1, gpus=4), now=2e6))) == ["wide"], "nobody starves"
+    new = [replace(job, submit=590_000.0) for job in short]
+    assert started(PLAIN(a_snapshot(wide, *new, nodes=some_nodes(1, gpus=4), now=600_000.0))) == ["wide"]
