@@ -1,0 +1,46 @@
+"""Using sizes in a given order: start, shrink others, stop those far behind, grow when no job waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headway.core.draft import Draft
+from headway.policies.steps.scale import FAR_BEHIND, use_sizes
+from headway.policies.value.worth import Terms
+from make import a_job, a_snapshot, decided, running, some_nodes
+
+NOW = 10_000.0
+
+
+def linear(_job, counts):
+    return float(counts[0])
+
+
+def plan(*entries, rank, patience=1e9, gpus=4):
+    names = {entry.job.id if hasattr(entry, "job") else entry.id for entry in entries}
+    snapshot = a_snapshot(
+        *entries, nodes=some_nodes(1, gpus=gpus), now=NOW, left=dict.fromkeys(names, 5000.0), speed=linear
+    )
+    draft = Draft(snapshot)
+    use_sizes(draft, np.array(rank), Terms(cool_down=60.0), patience)
+    return decided(draft.plan())
+
+
+def up(name, gpus, least=1, most=8, **job):
+    return running(a_job(name, gpus, least=least, most=most, **job), [0] * gpus, touched=0.0)
+
+
+CASES = [
+    ("no job waits: it grows", (up("a", 2),), [0.0], {"a": "scale"}),
+    ("there is room: it starts", (up("a", 3), a_job("new")), [0.0, 0.0], {"new": "start"}),
+    ("no room: another shrinks", (up("a", 4), a_job("new")), [0.0, 0.0], {"a": "scale"}),
+    ("it cannot shrink and ranks near", (up("a", 4, 4, 4), a_job("new")), [FAR_BEHIND, 0.0], {}),
+    ("it ranks far behind", (up("a", 4, 4, 4), a_job("new")), [FAR_BEHIND + 1, 0.0], {"a": "stop"}),
+    ("it may not be stopped", (up("a", 4, 4, 4, checkpoints=False), a_job("new")), [9e9, 0.0], {}),
+]
+
+
+@pytest.mark.parametrize(("why", "entries", "rank", "expected"), CASES)
+def test_use_sizes(why, entries, rank, expected):
+    assert plan(*entries, rank=rank) == expected, why
