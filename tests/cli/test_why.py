@@ -75,7 +75,7 @@ def test_whether_it_will_be_in_time_is_told_and_what_would_help():
 
 def test_why_a_job_keeps_its_size_is_told():
     rank = explain_with(Elastic(), a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={}), 0)
-    assert lines(rank) == ["  size      It keeps its size: nobody knows how long it has left."]
+    assert lines(rank) == ["  size      It keeps its size: how long it has left is unknown."]
     known = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={"a": 60.0})
     assert explain_with(Elastic(), known, 0) == {}
 

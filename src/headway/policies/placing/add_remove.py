@@ -1,4 +1,4 @@
-"""More or fewer replicas of a running job: on which nodes. Next to its own first; lonely ones go first."""
+"""On which nodes a running job gains or loses replicas: next to its own first; lonely replicas go first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 
 SOON = 1.0
-"""Seconds until what was given up is looked at again, where a cluster tells nothing before."""
+"""Seconds until the policy looks again at what was given up, if the cluster reports nothing before."""
 
 
 def may_scale(snapshot: Snapshot, row: int) -> bool:
@@ -22,7 +22,7 @@ def may_scale(snapshot: Snapshot, row: int) -> bool:
 
 
 def room_for_more(snapshot: Snapshot, free: IntArray, row: int, role: int) -> npt.NDArray[np.int64]:
-    """By node: how many more replicas of this role, each holding what the present ones hold."""
+    """By node: how many more replicas of this role fit, each holding what the present ones hold."""
     shape = snapshot.jobs.shape_at(row)
     vector = snapshot.placements[row].vector(shape, role)
     mask = snapshot.nodes.mask(shape.roles[role].constraint)
@@ -34,7 +34,7 @@ def room_for_more(snapshot: Snapshot, free: IntArray, row: int, role: int) -> np
 
 
 def grown(snapshot: Snapshot, free: IntArray, row: int, role: int, count: int) -> tuple[int, ...]:
-    """The role's nodes with up to so many replicas, as far as there is room; never fewer than now."""
+    """The role's nodes with up to `count` replicas, as far as there is room; never fewer than now."""
     placement = snapshot.placements[row]
     nodes, most = list(placement.nodes[role]), snapshot.jobs.shape_at(row).roles[role].most
     takes = room_for_more(snapshot, free, row, role)
@@ -53,7 +53,7 @@ def grown(snapshot: Snapshot, free: IntArray, row: int, role: int, count: int) -
 
 
 def shrunk(snapshot: Snapshot, row: int, role: int, count: int) -> tuple[int, ...]:
-    """The role's nodes with so many replicas: those that share a node with most of their gang stay."""
+    """The role's nodes with `count` replicas: those that share a node with most of their gang stay."""
     return leaving_order(snapshot.placements[row], role)[::-1][:count]
 
 
@@ -63,7 +63,7 @@ def shrink(draft: Draft, row: int, role: int, count: int) -> None:
 
 
 def grow(draft: Draft, row: int, role: int, count: int) -> bool:
-    """Whether at least one more replica found room."""
+    """Returns whether at least one more replica found room."""
     nodes = grown(draft.snapshot, draft.free, row, role, count)
     if len(nodes) <= len(draft.snapshot.placements[row].nodes[role]):
         return False
@@ -72,7 +72,9 @@ def grow(draft: Draft, row: int, role: int, count: int) -> bool:
 
 
 def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) -> bool:
-    """One role of a running job towards these counts (a plan decides once per job); whether something was decided."""
+    """Scales one role of a running job towards these counts, because a plan decides once per job. Returns whether it
+    did.
+    """
     for role, (now, wanted) in enumerate(zip(draft.snapshot.placements[row].counts, counts, strict=True)):
         if up and wanted > now and grow(draft, row, role, wanted):
             return True
@@ -103,7 +105,8 @@ def next_nodes(
 ) -> tuple[int, ...]:
     """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
 
-    Beside its partners, then where most of it is, then in its own domain, then wherever there is most room.
+    Nodes with roles that it exchanges data with come first, then nodes with most of its own replicas, then nodes of its
+    topology domain, then those with most room.
     """
     takes = room_for_more(snapshot, free, row, role)
     fits = np.flatnonzero(takes)

@@ -1,10 +1,14 @@
-"""Placement by buckets: which parameter servers and workers of a job belong together, and where each group goes.
+"""Placing by affinity: roles that exchange data go next to each other.
 
-Replicas are taken in start order, parameter servers first. Each joins the bucket it has most affinity to (one point for
-every replica there that it exchanges data with, minus one for every one it should be apart from), the smaller bucket on
-a tie, and opens a new one where every affinity is negative. Buckets are then placed, the larger first: a replica goes
-where most of its bucket is or still fits, away from those it should be apart from, beside partners on a tie, and else
-where it leaves least. Whole gangs or nothing.
+`place_near` puts a gang on one node, else on the fewest, servers and workers in equal parts on each. `place_in_buckets`
+groups replicas first, and places each group.
+
+Buckets, for example two servers and four workers: replicas are taken in start order, servers first. Each joins the
+bucket it has most affinity to: one point for every replica there that it exchanges data with, minus one for every
+replica it should be apart from. On a tie it joins the smaller bucket; where every affinity is negative it opens a new
+one. That gives two buckets of one server and two workers. Buckets are then placed, the larger first. A replica goes
+where most of its bucket is or still fits, away from replicas it should be apart from; on a tie beside partners, and
+else where it leaves least free. The whole gang is placed, or nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ def buckets_of(shape: Shape, counts: Counts) -> list[Bucket]:
 
 
 def place_in_buckets(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts) -> Placement | None:
-    """A placement of the whole gang, or None. Where the rule finds none, any placement will do."""
+    """A placement of the whole gang, or None. Where buckets find none, any placement will do."""
     if shape.missing:
         return None
     if len(shape.roles) == 1:
@@ -104,7 +108,7 @@ def _affine(shape: Shape, one: int, other: int) -> bool:
 
 
 def _apart(shape: Shape, one: int, other: int) -> bool:
-    """As the job says; and servers of one job keep apart, so that each has workers beside it."""
+    """As the job says. Servers of one job also keep apart, so that each has workers beside it."""
     if one == other and shape.roles[one].name == SERVER:
         return True
     return other in shape.roles[one].apart or one in shape.roles[other].apart
@@ -113,7 +117,9 @@ def _apart(shape: Shape, one: int, other: int) -> bool:
 def _node(
     snapshot: Snapshot, free: IntArray, shape: Shape, chosen: list[list[int]], bucket: tuple[FloatArray, list[int]]
 ) -> int | None:
-    """The best node for the first of the roles that are left of a bucket, of which so many are on each node."""
+    """The best node for the first of the roles that are left of a bucket. `bucket`: its replicas on each node, and what
+    is left.
+    """
     here, waiting = bucket
     role = shape.roles[waiting[0]]
     fits = fits_on(snapshot.nodes, free, role)
@@ -145,7 +151,7 @@ def _fit_together(snapshot: Snapshot, free: IntArray, shape: Shape, roles: list[
 
 
 def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts, affinity: bool) -> Placement | None:
-    """Where so many replicas per role go; None where they do not fit. Without affinity every role for itself."""
+    """Where this many replicas per role go; None where they do not fit. Without affinity each role by itself."""
     if not affinity:
         return place_by_role(snapshot, free, shape, counts)
     placement = place(snapshot, free, shape, counts)
@@ -156,7 +162,7 @@ def place_near(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts,
 
 
 def _as_good(one: Placement, other: Placement) -> bool:
-    """Fewer nodes; on as many, more pairs of different roles that share one, or as many."""
+    """Fewer nodes; on as many nodes, at least as many pairs of different roles that share one."""
     return (-len(one.used_nodes()), _pairs(one)) >= (-len(other.used_nodes()), _pairs(other))
 
 

@@ -1,6 +1,6 @@
-"""Where do the replicas of a job go? Whole gangs or nothing, ps next to workers, few nodes, few domains.
+"""Packing: a whole gang or nothing, on few nodes, in few topology domains, servers next to workers.
 
-Counting comes first: how many replicas does each node take. Most jobs are answered by the counts alone.
+Counting comes first: how many replicas does each node take? The counts alone answer for most jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Placing = Callable[[Snapshot, IntArray, Shape, Counts], Placement | None]
 
 
 def place(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Sequence[int] | None = None) -> Placement | None:
-    """A placement for so many replicas per role (as asked for by default), or None where they do not fit."""
+    """A placement for this many replicas per role (as asked for by default), or None where they do not fit."""
     wanted = tuple(counts) if counts is not None else shape.counts
     if shape.missing:
         return None
@@ -49,7 +49,7 @@ def place_any_size(snapshot: Snapshot, free: IntArray, row: int, placing: Placin
 
 
 def place_asked(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
-    """As asked for and no smaller, unless even the empty cluster could not hold that."""
+    """At the asked-for size and no smaller, unless even the empty cluster could not hold that."""
     shape = snapshot.jobs.shape_at(row)
     placement = place(snapshot, free, shape)
     if placement is not None or not shape.elastic or place(snapshot, empty(snapshot.nodes), shape) is not None:
@@ -58,7 +58,7 @@ def place_asked(snapshot: Snapshot, free: IntArray, row: int) -> Placement | Non
 
 
 def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
-    """Sizes below the asked-for one, largest first: the role with most to give loses a replica each time."""
+    """Sizes below the asked-for one, the largest first: the role with most to give loses a replica each time."""
     counts = list(shape.counts)
     sizes: list[tuple[int, ...]] = []
     while True:
@@ -95,7 +95,7 @@ def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
 
 
 def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int, ...]:
-    """Fewest nodes, in the smallest topology domain that takes them all, or over domains where none does."""
+    """Fewest nodes, in the smallest topology domain that takes them all, or over several where none does."""
     candidates = np.flatnonzero(takes)
     if nodes.domains > 1:
         per_domain = np.bincount(nodes.domain[candidates], weights=takes[candidates])
@@ -186,10 +186,10 @@ class _Gang:
 
 
 def _most_wished(wishes: FloatArray, scarce: IntArray) -> int:
-    """The largest wish; of equals the one with least free."""
+    """The largest wish; of equals the one with the smallest amount free."""
     return int(np.where(wishes >= wishes.max() - 1e-9, scarce, LARGEST).argmin())
 
 
 def _mostly(role: RoleShape) -> int:
-    """The kind that best fit looks at."""
+    """The resource kind that best fit compares."""
     return role.asks[-1][0] if role.asks else 0

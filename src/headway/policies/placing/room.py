@@ -10,7 +10,7 @@ from headway.core.shape import RoleShape
 
 
 def empty(nodes: Nodes) -> IntArray:
-    """What would be free if nobody ran."""
+    """What would be free if no job ran."""
     return nodes.capacity if nodes.ready.all() else np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
 
 
@@ -27,7 +27,7 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
 
 
 class Rooms:
-    """How many replicas all nodes together take, counted once for roles that ask for the same."""
+    """How many replicas all nodes together take, counted once for roles with the same request."""
 
     __slots__ = ("_free", "_known", "_nodes")
 

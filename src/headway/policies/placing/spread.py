@@ -1,4 +1,8 @@
-"""Spreading: each replica where fewest are, the fewest nodes evenly (after Optimus), or the emptiest nodes first."""
+"""Spreading: each replica where fewest are, evenly over few nodes (after Optimus), or on the emptiest nodes first.
+
+With the numbers of servers and workers given, an even spread over few nodes is where they exchange least over the
+network. On the emptiest nodes small jobs do not disturb each other, but wide jobs find few whole nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from headway.policies.placing.room import fits_on, room
 
 
 def spread_out(snapshot: Snapshot, free: IntArray, shape: Shape, held: FloatArray) -> Placement | None:
-    """Replica by replica, each where fewest are; None where not all of them fit. `held`: how many are on each node."""
+    """Replica by replica, each where fewest are; None where they do not all fit. `held`: replicas on each node."""
     if shape.missing:
         return None
     left, held, chosen = free.copy(), held.copy(), list[tuple[int, ...]]()
@@ -58,7 +62,7 @@ def _free_cpu(snapshot: Snapshot, free: IntArray) -> IntArray:
 
 
 def place_evenly(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Counts) -> Placement | None:
-    """Over the emptiest nodes, as few as will do; where no even spread fits, any placement."""
+    """Each role evenly over the emptiest nodes, as few as will do; where no even spread fits, any placement."""
     if shape.missing:
         return None
     suits = np.ones(len(snapshot.nodes), np.bool_)
@@ -78,7 +82,7 @@ def place_evenly(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Count
 
 
 def _even(count: int, width: int) -> IntArray:
-    """So many replicas over so many nodes; the first nodes take one more where it does not come out even."""
+    """By node: `count` replicas over `width` nodes. The first nodes take one more where it does not come out even."""
     each: IntArray = np.full(width, count // width, np.int32)
     each[: count % width] += 1
     return each

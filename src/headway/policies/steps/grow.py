@@ -1,7 +1,8 @@
-"""Growing into what is left: running jobs take idle capacity where one more replica gains most, again and again.
+"""Growing into idle capacity: running jobs get one more replica where it gains most, again and again.
 
-Never where the estimate says that more replicas slow a job down, never for a job whose estimate is of no use, never for
-less time than the change costs, and not again before the job has rested. Next to its own first, on the fewest nodes.
+A job does not grow where the estimate says that more replicas slow it down, where its estimate is not usable, or where
+it saves less time than the change costs. It does not grow again before its cool-down is over. New replicas go next to
+the job's own ones, on the fewest nodes.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from headway.policies.value.worth import Worth
 
 @dataclass(frozen=True, slots=True, order=True)
 class GrowthStep:
-    """One role of one job made larger. The best compares as the least."""
+    """One role of one job made larger. The best step compares as the smallest."""
 
     price: float
     """Minus the gain per share."""
     row: int
     role: int
     nodes: tuple[int, ...]
-    """Of the replicas that are added."""
+    """The nodes of the replicas that are added."""
 
 
 def grow_into_idle(draft: Draft, rows: Iterable[int], worth: Worth) -> list[int]:
-    """Grows these running jobs into what is free in the draft; returns those that grow.
+    """Grows these running jobs into what is free in the draft. Returns the jobs that grow.
 
-    One role of each at most, because a plan decides once about a job; what the other role could use is left for the
-    next time. Rows about which something was decided already are passed over.
+    At most one role of each, because a plan decides once about a job. The other role can grow in a later plan. Rows
+    about which the draft has decided already are skipped.
     """
     snapshot, free = draft.snapshot, draft.free.copy()
     sizes: dict[int, Placement] = {}
@@ -62,7 +63,7 @@ def grow_into_idle(draft: Draft, rows: Iterable[int], worth: Worth) -> list[int]
 
 
 def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
-    """Takes the replicas from what is free, if they still fit."""
+    """Takes the replicas out of what is free, if they still fit."""
     for done, node in enumerate(nodes):
         if (free[:, node] < vector).any():
             for other in nodes[:done]:
@@ -73,9 +74,9 @@ def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
 
 
 def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int | None) -> GrowthStep | None:
-    """The one role and the number of further replicas that gain most per share; None where nothing is gained.
+    """The role and the number of further replicas that gain most per share; None where nothing is gained.
 
-    Several at once are looked at too: the first beyond a node may cost speed that the fourth brings back.
+    Several at once are tried too: the first replica beyond a node may cost speed that the fourth brings back.
     """
     shape, terms = worth.snapshot.jobs.shape_at(row), worth.terms
     best: GrowthStep | None = None

@@ -1,7 +1,7 @@
-"""Starting waiting jobs at a size of their own: the least of each first, then whoever gains most from more.
+"""Starting waiting jobs at a size of their own: first the min of each, then more for the job that gains most from it.
 
-Running jobs take part in the reckoning with what they would gain from growing, so that a newcomer does not take what
-is worth more to somebody else; they are not changed here.
+What running jobs would gain from growing counts too, so that a new job does not take what is worth more to another one.
+Running jobs are not changed here.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
 MANY = 64
-"""Newcomers beyond so many at once start at their least."""
+"""Waiting jobs beyond this number start at their min."""
 
 
 def smallest_first(worth: Worth, waiting: Rows, patience: float) -> Rows:
-    """Those who have waited long by arrival, then the smallest area (time left times share) first.
+    """Jobs that have waited long come first, by arrival; then the smallest area (time left times share).
 
-    With `favour` 0 it is arrival alone. What nobody has an estimate for counts as an hour.
+    With `favour` 0 the order is arrival alone. A job without an estimate counts as an hour.
     """
     snapshot = worth.snapshot
     jobs = snapshot.jobs
@@ -47,7 +47,7 @@ def smallest_first(worth: Worth, waiting: Rows, patience: float) -> Rows:
 
 
 def start_newcomers(draft: Draft, ordered: Rows, worth: Worth) -> None:
-    """Starts what fits, in this order, each at the size that is worth most."""
+    """Starts what fits, in this order, each job at the size that is worth most."""
     snapshot, failed = draft.snapshot, set[tuple[int, int]]()
     rows = may_fit(draft, ordered).tolist()
     sizes = newcomer_sizes(draft, rows[:MANY], worth) if rows else {}
@@ -61,7 +61,7 @@ def start_newcomers(draft: Draft, ordered: Rows, worth: Worth) -> None:
 
 
 def newcomer_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Counts]:
-    """By dealing out what is free to newcomers and, in mind only, to running jobs that would grow."""
+    """Sizes for waiting jobs, from what is free. Running jobs that would grow compete for it, but are not changed."""
     snapshot = draft.snapshot
     budget: FloatArray = draft.free.clip(min=0).sum(axis=1).astype(np.float64)
     sizes: dict[int, Counts] = {}
@@ -87,7 +87,7 @@ def newcomer_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Cou
 
 
 def _next(worth: Worth, row: int, counts: Counts) -> tuple[float, int, Counts] | None:
-    """The next larger size on its path with its gain per share, ready for a heap; None where there is none."""
+    """The next larger size on the job's path with its gain per share, ready for a heap; None where there is none."""
     larger = next((size for size in worth.path(row) if sum(size) > sum(counts)
                    and all(a >= b for a, b in zip(size, counts, strict=True))), None)  # fmt: skip
     if larger is None:
@@ -98,7 +98,7 @@ def _next(worth: Worth, row: int, counts: Counts) -> tuple[float, int, Counts] |
 
 
 def _best_place(draft: Draft, row: int, size: Counts | None, worth: Worth) -> Placement | None:
-    """At this size or a smaller one, whichever is fastest where it would be; at its least where none was chosen."""
+    """At this size or a smaller one, whichever is fastest where it would be; at its min where no size was chosen."""
     snapshot, shape, path = draft.snapshot, draft.snapshot.jobs.shape_at(row), worth.path(row)
     wanted = path.index(size) if size in path else 0
     best: tuple[float, Placement] | None = None

@@ -1,5 +1,7 @@
-"""Orders of jobs. Key and position are packed into one int64 and sorted, which is several times faster than a stable
-argsort and much faster than sorting objects.
+"""Orders of jobs.
+
+Key and position are packed into one int64 and sorted. That is several times faster than a stable argsort, and much
+faster than sorting objects.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ Key = npt.NDArray[np.floating | np.integer]
 _LARGEST = 1 << 42
 """Thousandths of the key: a hundred and forty years of seconds."""
 FEW = 500
-"""So few are sorted as they are."""
+"""Up to this number, keys are sorted without packing."""
 
 
 def by_key(rows: Rows, key: Key) -> Rows:
-    """The rows by ascending key, to a thousandth; ties stay as they are, not-a-number and infinity come last.
+    """The rows by ascending key, to a thousandth. Ties keep their order; NaN and infinity come last.
 
     `key` is aligned with `rows` and not negative.
     """
@@ -30,7 +32,7 @@ def by_key(rows: Rows, key: Key) -> Rows:
 
 
 def ranks(key: Key) -> Rows:
-    """The same as numbers of places in `key`."""
+    """The same as positions in `key`."""
     if len(key) <= FEW:
         few: Rows = np.floor(np.fmin(key * 1000.0, _LARGEST)).argsort(kind="stable")
         return few
@@ -53,8 +55,8 @@ def rows_to_stop(snapshot: Snapshot) -> Rows:
 def stoppable(snapshot: Snapshot) -> BoolArray | None:
     """Which of the running jobs a policy may stop; None means all.
 
-    One that was started this very moment is left alone: where everything costs nothing, a policy must not go round in
-    circles without time going on.
+    A job that was started at this very moment may not be stopped. Otherwise a policy could stop and start jobs for ever
+    without time going on, where starts cost nothing.
     """
     jobs, running = snapshot.jobs, snapshot.jobs.running()
     may: BoolArray | None = None
@@ -69,7 +71,9 @@ def stoppable(snapshot: Snapshot) -> BoolArray | None:
 def priority_class(
     snapshot: Snapshot, rows: Rows, user_priority: tuple[tuple[str, float], ...], others: float
 ) -> npt.NDArray[np.int64]:
-    """0 for the first class, 1 for the next: users' priorities as the administrator set them, then the jobs' own."""
+    """0 for the first class, 1 for the next: by the priority of the user, which the administrator sets, then of the
+    job.
+    """
     jobs = snapshot.jobs
     level = jobs.priority[rows].astype(np.float64)
     if user_priority:

@@ -1,11 +1,11 @@
-"""Running the best-ranked jobs, whoever runs now: the step that preempting policies end in.
+"""Running the best-ranked jobs: the last step of preempting policies.
 
-Choose first, then place. Where all replicas are alike (one role, one request, the same nodes) choosing is counting,
-and exact. Otherwise each waiting job in turn looks for room: what is free, what is coming, and then what jobs ranked
-behind it hold, the worst-ranked first and as few as will do.
+First it chooses which jobs run, then it places them. Where all replicas are alike (one role, one request, the same
+nodes), choosing is counting, and exact (`slots`). Otherwise each waiting job in turn looks for room: in what is free,
+in what is coming, and then in what jobs ranked behind it hold, the worst-ranked first and as few as will do.
 
-A job is stopped only for one that ranks before it and that takes its place, so nobody is stopped and started again at
-once. What a stop frees is given away in a later snapshot, when it is free.
+A job is stopped only for a job that ranks before it and takes its place. So no job is stopped and at once started
+again. What a stop frees is given away in a later snapshot, when it is free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headway.policies.value.times import Rows
 
 _RUNNING = int(State.RUNNING)
 SOON = 1.0
-"""Seconds until the next waiting job may make room, where nothing happens before."""
+"""Seconds until the next waiting job may make room, if nothing happens before."""
 
 
 def run_best(
@@ -66,10 +66,10 @@ def run_best(
 
 
 def _one_by_one(draft: Draft, ranked: Rows) -> None:
-    """Waiting jobs in order, up to the first for which room is made; the others look again when that is under way.
+    """Waiting jobs in order, up to the first for which room is made. The others look again when that is under way.
 
-    One at a time, because room made for several at once would be dealt out otherwise once it is free, and somebody
-    would have been stopped for nothing. A shape that found no room need not be tried again.
+    One at a time: room made for several at once could go to other jobs once it is free, and jobs would have been
+    stopped for nothing. A shape that found no room is not tried again.
     """
     snapshot = draft.snapshot
     jobs = snapshot.jobs
@@ -94,7 +94,7 @@ def _one_by_one(draft: Draft, ranked: Rows) -> None:
 
 
 def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
-    """Starts it where there is room now; else keeps from others the room that is coming."""
+    """Starts the job where there is room now; else keeps the room that is coming from other jobs."""
     snapshot = draft.snapshot
     placement = place_asked(snapshot, np.minimum(draft.free, soon), row)
     if placement is not None:
@@ -108,7 +108,7 @@ def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
 
 
 def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) -> list[int]:
-    """As few of the jobs behind as make room, worst-ranked first; none where even all are not enough."""
+    """As few of the jobs behind as make room, the worst-ranked first; none where even all are not enough."""
     if not behind or _placed_without(snapshot, soon, row, behind) is None:
         return []
     few, many = 0, len(behind)
@@ -126,7 +126,7 @@ def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) ->
 
 
 def _needed(snapshot: Snapshot, soon: IntArray, row: int, victims: list[int]) -> list[int]:
-    """Without those that another place for the job spares, the best-ranked spared first."""
+    """Leaves out victims that can be spared because the job fits elsewhere; the best-ranked are spared first."""
     needed = victims
     for victim in victims if len(victims) > 1 else []:
         others = [other for other in needed if other != victim]

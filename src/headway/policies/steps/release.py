@@ -17,13 +17,13 @@ from headway.policies.value.worth import MARK, Worth
 SMALLEST = 100
 """Thousandths of a core below which no replica is cut."""
 WORTHWHILE = 0.1
-"""Share of a role's cpu that must be at stake."""
+"""The min share of a role's cpu that a cut must free."""
 SATURATED = 0.85
-"""A job that uses so much of what it was left with may well want more."""
+"""A job that uses at least this share of what it was left with may well want more."""
 NOTICED = 0.9
-"""A job that uses less than this share of what it used before it was cut has been slowed down."""
+"""A job was slowed down by a cut if it uses less than this share of what it used before."""
 SETTLED = 300.0
-"""Seconds in its present form after which what a job uses is taken for what it needs."""
+"""Seconds without a change after which what a job uses is taken for what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
 
 
 def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, idle: Idle) -> None:
-    """Cuts the cpu of replicas to what the job uses and a share more; gives it back where that was too little.
+    """Cuts the cpu of replicas to what the job uses plus a share; gives it back where that was too little.
 
-    What is used is measured for the whole job, so that all roles are taken to use the same part of what they hold. It
-    is a mean, and says nothing of bursts: whether a cut slowed a job down shows in that it uses less than when it was
-    cut, or all it has. Then it gets back all but a thousandth of a core of what it asked for: the mark by which it is
-    known that it must not be cut again.
+    Usage is measured for the whole job, so all roles are taken to use the same part of what they hold. It is a mean and
+    does not show bursts. A cut was too deep if the job then uses less than before, or all it has. Such a job gets back
+    all but a thousandth of a core of what it asked for. That missing thousandth is the mark that it must not be cut
+    again.
     """
     for row in rows:
         snapshot = draft.snapshot
@@ -77,7 +77,7 @@ def release_cpu(draft: Draft, rows: Iterable[int], worth: Worth, idle: Idle) -> 
 
 
 def _cpu_change(draft: Draft, row: int, used: float, idle: Idle) -> tuple[int, int] | None:
-    """Role and its new thousandths of a core; None where all is well. The role that holds most comes first."""
+    """Role and its new thousandths of a core; None where nothing is to change. The role that holds most comes first."""
     placement = draft.snapshot.placements[row]
     counts = {role: len(nodes) for role, nodes in enumerate(placement.nodes) if nodes}
     has = {role: _holds(draft, row, role, CPU) for role in counts}
@@ -108,7 +108,7 @@ def _has_room(draft: Draft, row: int, placement: Placement, role: int, cpu: int)
 
 
 def _wants_memory(draft: Draft, row: int, role: int) -> bool:
-    """A resize names memory too, and never none: a replica that holds none would begin to hold some."""
+    """A resize names memory too, at least 1: a replica that holds none would begin to hold some."""
     return MEMORY in draft.snapshot.nodes.kinds and not _holds(draft, row, role, MEMORY)
 
 

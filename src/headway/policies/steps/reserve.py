@@ -1,9 +1,12 @@
 """Starting jobs in order, with one guard against starvation: a job that has waited too long reserves.
 
-The longest-waiting of those that are over the limit and do not fit gets a reservation: the first moment at which the
-estimates say that it fits, and the place. Everyone else passes only where that leaves the place alone, or where the
-estimate says that he is done by then. Where nobody is over the limit, the first urgent job that does not fit gets it;
-and for that one a policy may stop others.
+Example: a job that needs a whole node has waited for a day, and single GPUs become free now and then. It reserves the
+node that is free soonest. From then on a smaller job starts there only if it is done by then.
+
+Of the jobs that are over the limit and do not fit, the one that has waited longest gets the reservation: the first
+moment at which the estimates say that it fits, and the place. Other jobs pass only where they leave that place alone,
+or where the estimate says that they are done by then. Where no job is over the limit, the first urgent job that does
+not fit gets the reservation, and a policy may stop others for it.
 """
 
 from __future__ import annotations
@@ -25,19 +28,19 @@ from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.value.times import Rows, waited
 
 DESPERATE = 4.0
-"""Times the limit after which nobody is more urgent."""
+"""Factor of the limit after which a waiting job comes before urgent ones."""
 Placer = Callable[[Snapshot, IntArray, int], Placement | None]
-"""Where a job goes at the size it asks for or, where it allows, a smaller one."""
+"""Where a job goes, at the size it asks for or, where it allows that, a smaller one."""
 
 
 @dataclass(slots=True)
 class Hole:
-    """What is kept for one job."""
+    """The room that is kept for one job."""
 
     seconds: float
-    """Until it fits."""
+    """Seconds until the job fits."""
     beside: IntArray
-    """What is free, and will be free, without the hole."""
+    """What is free, and will be free, outside of that room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Pressing:
 def start_guarded(
     draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None = None
 ) -> None:
-    """Starts waiting jobs in the given order, which those that waited too long may break."""
+    """Starts waiting jobs in the given order. Jobs that waited too long, and urgent ones, come before it."""
     snapshot = draft.snapshot
     hole: Hole | None = None
     if snapshot.estimates.known or pressing is not None:
@@ -68,7 +71,7 @@ def start_guarded(
         placement = _placed(draft, row, placer, hole, ends_before=bool(ends_before[0]))
         keep = np.ones(len(remaining), np.bool_)
         keep[0] = False
-        if placement is None:  # what is free only shrinks: whoever is alike need not be tried
+        if placement is None:  # what is free only shrinks: a job alike is not tried again
             keep &= (shape != shape[0]) | (can != can[0]) | (ends_before != ends_before[0])
         else:
             draft.start(row, placement)
@@ -81,8 +84,8 @@ def start_guarded(
 def _serve_first(
     draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None
 ) -> Hole | None:
-    """Those over the limit start, the longest-waiting first; the first that does not fit reserves. Urgent ones come
-    before them, unless somebody has waited far beyond the limit.
+    """Starts jobs over the limit, the longest-waiting first; the first that does not fit reserves. Urgent jobs come
+    before them, except for those that have waited far beyond the limit.
     """
     snapshot = draft.snapshot
     seconds = waited(snapshot, ordered)
@@ -107,8 +110,8 @@ def _serve_first(
 
 
 def _make_room(draft: Draft, row: int, placer: Placer, victims: list[int]) -> Hole | None:
-    """Stops as few of the others as will do, the cheapest first, and keeps what they leave. None where all of them are
-    not enough; nobody where what was stopped before is enough.
+    """Stops as few of the victims as will do, the cheapest first, and keeps what they leave. None where all of them are
+    not enough. Stops none where what was stopped before is enough.
     """
     snapshot, soon = draft.snapshot, draft.soon()
     placement = placer(snapshot, soon, row)
@@ -151,7 +154,7 @@ def _placed(draft: Draft, row: int, placer: Placer, hole: Hole | None, *, ends_b
 
 
 def reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Placement | None]:
-    """Seconds until the head fits, and where. Ends that nobody can estimate come last."""
+    """Seconds until the head fits, and where. Running jobs without an estimate are taken to end last."""
     snapshot = draft.snapshot
     shape = snapshot.jobs.shape_at(head)
     least = shape.least if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts

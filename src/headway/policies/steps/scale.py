@@ -1,5 +1,7 @@
-"""Making the most of jobs that can be scaled, in a given order: start at the size that is worth most, shrink others for
-whoever waits, stop who ranks behind, grow when nobody waits.
+"""Choosing sizes of jobs that can be scaled, in a given order.
+
+Waiting jobs start at the size that is worth most. For one that finds no room, others shrink, or jobs that rank far
+behind are stopped. When no job waits, running jobs grow.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from headway.policies.value.worth import Terms, Worth
 TRIED = 6
 """Waiting jobs for which room is looked for in one plan."""
 FAR_BEHIND = 2000.0
-"""Ranks are thousandths of a doubling: whoever could be shrunk is stopped only for a job a fourth of his own size."""
+"""Ranks are thousandths of a doubling. A job is stopped only for one that is a fourth of its own size or smaller."""
 AT_ONCE = 64
-"""Waiting jobs that are looked at in one plan."""
+"""Waiting jobs for which a start is tried in one plan."""
 
 
 def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> None:
-    """`rank` is by row; the least comes first."""
+    """`rank` is by row; the smallest comes first."""
     snapshot = draft.snapshot
     worth = Worth(snapshot, terms)
     waiting = snapshot.jobs.waiting()
@@ -43,7 +45,7 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
 
 
 def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
-    """For the first who is worth it; whether what is free must be left alone for now."""
+    """Makes room for the first job that is worth it. Returns whether what is free must be left alone for now."""
     snapshot, tried, soon = draft.snapshot, set[int](), draft.soon()
     for row in left:
         shape = int(snapshot.jobs.shape[row])
@@ -64,7 +66,7 @@ def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, pa
 
 
 def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth: Worth) -> bool:
-    """Stops running jobs that rank behind, the worst first and as few as will do for its least size; or nobody."""
+    """Stops running jobs that rank behind, the worst first, as few as the min size of this job needs; or none."""
     snapshot = draft.snapshot
     may_stop = rows_to_stop(snapshot)
     behind = may_stop[rank[may_stop] > rank[row] + FAR_BEHIND]

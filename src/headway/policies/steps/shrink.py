@@ -1,7 +1,7 @@
 """Shrinking for jobs that wait: running jobs give back replicas where that costs least, lonely ones first.
 
-A replica is lonely that shares its node with few of its gang. Who gives, and how much, is weighed: what the others lose
-must be less than what the waiting job gains, unless it has waited long enough. All or nothing, on a copy.
+A lonely replica shares its node with few replicas of its gang. What the giving jobs lose must be less than what the
+waiting job gains, unless it has waited long enough. All or nothing: it is tried on a copy.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from headway.policies.value.worth import Worth
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gift:
-    """Replicas of one role that a job could do without. The cheapest compares as the least."""
+    """Replicas of one role that a job could do without. The cheapest compares as the smallest."""
 
     price: float
-    """What is lost per share that is freed; below zero where the job is faster without them."""
+    """What is lost per share that is freed; below 0 where the job is faster without them."""
     row: int
     role: int
     nodes: tuple[int, ...]
-    """Of the replicas that would go."""
+    """The nodes of the replicas that would go."""
 
 
 def shrink_for(
     draft: Draft, row: int, sizes: Sequence[Counts], givers: Iterable[int], worth: Worth, *, forced: bool = False
 ) -> Placement | None:
-    """Makes room for a waiting job, and tells where it would go; None where nothing is decided.
+    """Makes room for a waiting job. Returns where it would go; None where nothing is decided.
 
-    `sizes` are those that it may have, the smallest first: the largest is chosen that gains more than others lose.
-    `forced`: the smallest gets room whatever that costs. The job itself is not started: what is given up is free only
-    when it is gone, and the draft asks to be called then.
+    `sizes` are those that the job may have, the smallest first. The largest is chosen that gains more than others lose.
+    `forced`: the smallest gets room whatever that costs. The job itself is not started: replicas are free only when
+    they are gone, and the draft asks to be called then.
     """
     snapshot, shape = draft.snapshot, draft.snapshot.jobs.shape_at(row)
     pot = _Pot(draft, givers, worth)
@@ -70,7 +70,7 @@ def shrink_for(
 
 
 class _Pot:
-    """What would be free if this and that were given up."""
+    """What would be free after some jobs have given up replicas."""
 
     def __init__(self, draft: Draft, givers: Iterable[int], worth: Worth) -> None:
         self.free = draft.soon()
@@ -88,7 +88,7 @@ class _Pot:
         heapq.heapify(self._gifts)
 
     def give_until(self, fits: Callable[[IntArray], Placement | None]) -> Placement | None:
-        """Gives up the cheapest again and again, until something fits or there is nothing left to give."""
+        """Gives up the cheapest replicas again and again, until something fits or nothing is left to give."""
         while (placement := fits(self.free)) is None:
             if not self._gifts:
                 return None
@@ -108,7 +108,7 @@ class _Pot:
 
 
 def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = None) -> Gift | None:
-    """The replicas that it loses least by, for what they free: the loneliest one, or all on the loneliest node."""
+    """The replicas that cost the job least for what they free: the loneliest one, or all on the loneliest node."""
     best: Gift | None = None
     value, share = _value(worth, row, now), worth.share(row, now.counts)
     for number, role in enumerate(worth.snapshot.jobs.shape_at(row).roles):
@@ -129,7 +129,7 @@ def _value(worth: Worth, row: int, placement: Placement) -> float:
 
 
 def _needed(draft: Draft, sizes: dict[int, Placement], row: int, placement: Placement) -> dict[int, Placement]:
-    """The sizes of those whose gift the job at this placement cannot do without; the others keep what they have."""
+    """The new sizes of jobs that must really shrink for this placement; the others keep what they have."""
     snapshot = draft.snapshot
     free = draft.soon()
     take(free, placement, snapshot.jobs.shape_at(row))

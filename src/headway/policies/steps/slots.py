@@ -1,4 +1,4 @@
-"""Choosing which jobs run where all replicas are alike: the cluster is a number of slots, and choosing counts.
+"""Choosing which jobs run where all replicas are alike: the cluster is a number of slots, and choosing is counting.
 
 Example: 10 slots, all held; a waiting job of 4 ranks before running jobs of 2, 3 and 1. The worst-ranked are stopped
 until 4 slots are left to it. The count is exact, whatever nodes the replicas are on.
@@ -43,7 +43,7 @@ def may_stop(snapshot: Snapshot, key: KeyOf) -> Ranked:
 
 
 def slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
-    """Whether everybody holds what he asked for: not so after a resize, or where gangs run in part."""
+    """Whether every job holds what it asked for. That is not so after a resize, or where gangs run in part."""
     jobs = snapshot.jobs
     held = int(np.add.reduce(jobs.width[jobs.running()]))
     for flight in snapshot.flights.values():
@@ -93,8 +93,8 @@ def _replace(draft: Draft, up: Ranked, new: Ranked, slots: int) -> tuple[list[in
 
 
 def _deal(order: Rows, widths: IntArray, running: int, capacity: int) -> tuple[int, list[int], list[int]]:
-    """Fills the capacity in this order with whatever still fits: what is left over, which waiting jobs come in, which
-    running jobs go.
+    """Fills the capacity in this order with what still fits. Returns what is left over, which waiting jobs come in, and
+    which running jobs go.
 
     Numbers below `running` are running jobs, the others wait. Most jobs fit one after the other; only those behind are
     looked at one by one.
@@ -116,7 +116,7 @@ def _deal(order: Rows, widths: IntArray, running: int, capacity: int) -> tuple[i
 
 
 def _fill_up(new: Ranked, passed: Rows, width: IntArray, capacity: int) -> list[int]:
-    """Of the waiting jobs that have not passed, in order of their keys, whatever fits.
+    """Of the waiting jobs that have not passed, in order of their keys, what fits.
 
     Little room is filled by looking for the smallest key, without sorting all. Where too many of those jobs are too
     wide, the narrow ones are picked out first.
@@ -147,7 +147,7 @@ def _fill_up(new: Ranked, passed: Rows, width: IntArray, capacity: int) -> list[
 
 
 def _have_room(draft: Draft, rows: list[int], slots: int, role: RoleShape) -> list[int]:
-    """Those for which there is room now; the others when what is coming has come."""
+    """The rows for which there is room now. The others start when what is coming is free."""
     snapshot = draft.snapshot
     if not rows:
         return []
@@ -161,7 +161,7 @@ def _have_room(draft: Draft, rows: list[int], slots: int, role: RoleShape) -> li
 
 
 def choose(widths: npt.NDArray[np.integer], capacity: int) -> npt.NDArray[np.bool_]:
-    """In order, whatever still fits: as many rounds as there are widths, not as there are jobs."""
+    """Takes in order what still fits. It needs as many rounds as there are widths, not as there are jobs."""
     chosen = np.zeros(len(widths), np.bool_)
     candidates = np.flatnonzero(widths <= capacity)
     while len(candidates):

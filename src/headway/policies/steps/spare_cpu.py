@@ -1,4 +1,4 @@
-"""Cpu that nobody asked for: lent to running jobs up to their limits, in place, and taken back when somebody waits."""
+"""Idle cpu: lent to running jobs up to their limits, in place, and taken back when a job waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_GAIN = 1.1
 
 
 def lend_cpu(draft: Draft, cool_down: float) -> None:
-    """To running jobs whose limit lies above what they hold: as much as their nodes have idle, one role of each."""
+    """Lends to running jobs whose limit is above what they hold: what their nodes have idle, to one role of each."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
     if CPU not in snapshot.nodes.kinds:
@@ -31,7 +31,7 @@ def lend_cpu(draft: Draft, cool_down: float) -> None:
 
 
 def take_back_cpu(draft: Draft) -> None:
-    """From every running job that holds more than it asked for. What is given up is free in a later snapshot."""
+    """Takes back what running jobs hold beyond their request. What is given up is free in a later snapshot."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
     if CPU not in snapshot.nodes.kinds:
@@ -52,6 +52,6 @@ def _held(snapshot: Snapshot, row: int, role: int) -> int:
 
 
 def _spare(draft: Draft, row: int, role: int) -> int:
-    """Thousandths of a core that each replica of the role could have more."""
+    """Thousandths of a core by which each replica of the role could grow."""
     kind, nodes = draft.snapshot.nodes.kinds.index(CPU), draft.snapshot.placements[row].nodes[role]
     return min((int(draft.free[kind, node]) // nodes.count(node) for node in nodes), default=0)

@@ -1,4 +1,4 @@
-"""Starting waiting jobs in a given order: the step that most policies end in."""
+"""Starting waiting jobs in a given order: the last step of most policies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from headway.policies.placing.room import Rooms, empty, takes_empty
 from headway.policies.value.times import Rows
 
 FEW = 2
-"""So few are tried rather than counted."""
+"""Up to this number, jobs are tried rather than counted."""
 FEW_SHAPES = 32
-"""Of so few shapes all are counted again when one does not fit; of more only those are passed over that are alike."""
+"""Up to this number of shapes, all are counted again when one does not fit. Beyond it, only jobs of the same shape are
+skipped.
+"""
 Size = Callable[[Snapshot, IntArray, int], Placement | None]
 
 
 def may_fit(draft: Draft, rows: Rows) -> Rows:
-    """The rows whose shape there might be room for, by counting alone. On a full cluster: none, at little cost."""
+    """The rows whose shape might have room, by counting alone. On a full cluster that is none, at little cost."""
     if not len(rows):
         return rows
     jobs = draft.snapshot.jobs
@@ -44,14 +46,14 @@ def _of_shapes(draft: Draft, rows: Rows, shapes: Iterable[int]) -> Rows:
 
 
 def _might(rooms: Rooms, shape: Shape) -> bool:
-    """Each role for itself at its least; together they may still not fit."""
+    """Each role by itself at its min; together they may still not fit."""
     return not shape.missing and all(rooms.total(role) >= role.least for role in shape.roles if role.least)
 
 
 def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size: Size = place_asked) -> Rows:
-    """Starts what fits, in order; returns the rows that were left waiting.
+    """Starts what fits, in order. Returns the rows that are left waiting.
 
-    `size` tells where a job goes and how large: as asked for by default, `place_any_size` for whatever fits.
+    `size` says where a job goes and how large: as asked for by default, `place_any_size` for any size that fits.
     """
     if head_blocks:
         return _start_until_blocked(draft, rows, size)
@@ -60,9 +62,9 @@ def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size:
 
 
 def start_what_fits(draft: Draft, rows: Rows, size: Size = place_asked) -> None:
-    """The same without telling who was left waiting.
+    """The same without returning the rows that are left waiting.
 
-    What is free only shrinks while a plan is written, so a shape that once did not fit need not be tried again.
+    What is free only shrinks while a plan is written, so a shape that once did not fit is not tried again.
     """
     snapshot = draft.snapshot
     jobs, failed = snapshot.jobs, set[int]()
@@ -98,7 +100,7 @@ def _start_until_blocked(draft: Draft, rows: Rows, size: Size) -> Rows:
 
 
 def left_waiting(draft: Draft, rows: Rows) -> Rows:
-    """The rows about which nothing was decided, in their order."""
+    """The rows about which nothing is decided, in their order."""
     decided = draft.decided_rows()
     if not decided or not len(rows):
         return rows

@@ -1,4 +1,11 @@
-"""What a deadline asks of a job: in which sizes it would be in time, with how much to spare, and with what chance."""
+"""Deadlines: at which sizes a job would be in time, and how much of the time ahead is promised already.
+
+Example: a job needs an hour at 2 replicas and half an hour at 4; its deadline is in 40 minutes. Only 4 replicas are in
+time. If other jobs hold half of the cluster until then, the calendar says whether 4 replicas are left.
+
+In the calendar one number stands for all resources: the largest share of any kind. So it never promises more than there
+is.
+"""
 
 from __future__ import annotations
 
@@ -16,39 +23,39 @@ from headway.core.snapshot import Snapshot
 from headway.policies.value.sizes import bounds, demand, held, ladder
 
 FINE = 12
-"""Up to so many sizes of one role are all tried; beyond that, doublings and the sizes half-way between them."""
+"""Up to this number, all sizes of one role are tried; beyond it, doublings and the sizes half-way between them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeadlineNeed:
-    """One job's sizes, the smallest first, each faster than the one before it; and what is left of it."""
+    """One job's sizes, the smallest first, each faster than the one before it; and what is left of the job."""
 
     row: int
     counts: list[Counts]
     shares: FloatArray
-    """Of the cluster, the largest of any kind."""
+    """Share of the cluster by size, the largest of any kind."""
     speeds: FloatArray
-    """Relative to the asked-for size."""
+    """By size, relative to the asked-for size."""
     work: float
-    """Seconds left at the asked-for size; not a number where nobody knows."""
+    """Seconds left at the asked-for size; NaN where unknown."""
     spread: float
-    """Standard deviation of the work as a share of it; 0 where nobody knows."""
+    """Standard deviation of the work as a share of it; 0 where unknown."""
     delay: float
-    """Seconds before it trains, where it must first be started."""
+    """Seconds before the job trains, where it must first be started."""
     deadline: float
-    """Infinity where it has none."""
+    """Infinite where the job has none."""
 
     def seconds(self, size: int) -> float:
-        """Until it is done in this size."""
+        """Seconds until the job is done at this size."""
         return self.delay + self.work / max(float(self.speeds[size]), 1e-9)
 
     def least(self, seconds: float) -> int | None:
-        """The least satisfactory size: the smallest that is done in so many seconds, or None."""
+        """The smallest size that is done within these seconds, or None."""
         sizes = np.flatnonzero(self.delay + self.work / np.maximum(self.speeds, 1e-9) <= seconds)
         return int(sizes[0]) if len(sizes) else None
 
     def chance(self, seconds: float) -> float:
-        """That it is done in so many seconds if it has the whole cluster to itself."""
+        """The chance that the job is done within these seconds with the whole cluster to itself."""
         takes = self.seconds(len(self.counts) - 1)
         if self.spread <= 0 or self.work <= 0:
             return 1.0 if takes <= seconds else 0.0
@@ -56,7 +63,9 @@ class DeadlineNeed:
         return 0.5 * (1.0 + math.erf(deviations / math.sqrt(2.0)))
 
     def area(self, seconds: float) -> float:
-        """Share of the cluster times seconds that it takes at the least size that is in time, or at its cheapest."""
+        """Share of the cluster times seconds, at the smallest size that is in time or, where none is, at the
+        largest.
+        """
         size = self.least(seconds)
         if size is None:
             size = len(self.counts) - 1
@@ -118,7 +127,7 @@ def _sizes(snapshot: Snapshot, row: int) -> list[Counts]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedRun:
-    """How a job would run: the number of its size in each piece (-1: it waits), and when it would be done."""
+    """How a job would run: the number of its size in each piece of time (-1: it waits), and when it would be done."""
 
     sizes: FloatArray
     end: float
@@ -136,14 +145,16 @@ class Calendar:
         self.left = [1.0]
 
     def take(self, share: float, until: float) -> None:
-        """Somebody holds this share until then, whatever is planned."""
+        """A job holds this share until then, whatever is planned."""
         self._cut(until)
         for piece, start in enumerate(self.starts):
             if start < until:
                 self.left[piece] -= share
 
     def promise(self, need: DeadlineNeed, deadline: float) -> PlannedRun | None:
-        """The smallest size that is done by then, beside what is promised already; promised, or None."""
+        """The smallest size that is done by the deadline, beside what is promised already. It is promised then; or
+        None.
+        """
         first = need.least(deadline - self.starts[0])
         if first is None:
             return None
@@ -155,7 +166,7 @@ class Calendar:
         return None
 
     def planned(self, need: DeadlineNeed, largest: int) -> PlannedRun:
-        """As soon as it can be, never above this size."""
+        """The run that is done soonest, never above this size."""
         starts, left = np.array(self.starts), np.array(self.left)
         ends = np.append(starts[1:], np.inf)
         sizes = np.minimum(np.searchsorted(need.shares, left + 1e-9, side="right") - 1, largest)
@@ -177,7 +188,7 @@ class Calendar:
                 self.left[piece] -= float(need.shares[int(run.sizes[piece])])
 
     def _cut(self, at: float) -> None:
-        """A new piece begins here."""
+        """Begins a new piece of time here."""
         if not self.starts[0] < at < math.inf or at in self.starts:
             return
         place = int(np.searchsorted(self.starts, at))
@@ -193,9 +204,10 @@ def hopeful(jobs: Iterable[DeadlineNeed], now: float, hopeless: float) -> list[D
 
 
 def most_in_time(jobs: Iterable[DeadlineNeed], now: float, room: float) -> set[int]:
-    """Rows of a largest set that one divisible machine could serve in time, after Moore and Hodgson.
+    """Rows of a largest set of jobs that one divisible machine could serve in time, after Moore and Hodgson.
 
-    In order of deadlines; whenever the work up to a deadline is more than fits before it, the largest is left out.
+    Jobs are taken in order of deadlines. Whenever the work up to a deadline does not fit before it, the largest job is
+    left out.
     """
     total, chosen = 0.0, list[tuple[float, int]]()
     for need in sorted(jobs, key=lambda need: (need.deadline, need.row)):

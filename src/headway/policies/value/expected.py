@@ -1,15 +1,15 @@
-"""How long will it take to get a job done, whatever is known of it: one number of seconds for every job.
+"""How many seconds a job is expected to take, whatever is known of it: one number for every job.
 
-A job that has shown its pace, or whose user declared it, has what is left of it. Of one that has not, only what like
-jobs took is known, and most are short: what counts is the cheapest try. Run it for as long as it takes to show its
-pace; go on if it turns out to be short; what does that cost for each job that is done? With seconds that are
-log-normal about a median, and a limit at which one goes on or not, that is
+A job that has shown its pace, or whose user declared its length, has its time left. Of a new job only the lengths of
+similar jobs are known, and most jobs are short. So what counts is the cheapest try: run the job until it shows its
+pace, and go on only if it turns out to be short. What does that cost for each job that gets done? With lengths that are
+log-normal about a median, and a limit up to which a job goes on, the cost is
 
     (trial + seconds spent on those within the limit) / (share of those within it)      at the limit that is cheapest.
 
-It is small where lengths differ much, so that new jobs are soon tried, and the median where like jobs are all alike.
-A job that has had its trial and told nothing, or is not believed, runs up to the limit before one knows: that is what
-is then spent on those beyond it.
+It is small where lengths differ much, so that new jobs are soon tried. It is the median where similar jobs are all
+alike. A job that reported nothing in its trial, or is not believed, must run up to the limit before its length shows:
+that is then spent on jobs beyond the limit.
 """
 
 from __future__ import annotations
@@ -24,26 +24,28 @@ from headway.core.snapshot import Snapshot
 from headway.policies.value.times import Rows, seconds_left
 
 ANY_LENGTH = 2.0
-"""Spread of lengths where nobody knows: two thirds of them within a factor of seven and a half."""
+"""Spread of lengths where nothing is known: two thirds of them within a factor of seven and a half."""
 _LIMITS = np.linspace(-3.0, 3.0, 25)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """Aligned with the rows that were asked about."""
+    """Columns, aligned with the rows that were asked for."""
 
     seconds: FloatArray
-    """To get it done at the asked-for size, from where it is."""
+    """Seconds to get the job done at the asked-for size, from where it is."""
     shown: BoolArray
-    """Whether that is what the job or its user says; otherwise it is what like jobs took, or nothing at all."""
+    """Whether the job or its user says so; otherwise it comes from similar jobs, or nothing is known."""
     odd: BoolArray
-    """Whether it reports, but is not believed."""
+    """Whether the job reports, but is not believed."""
     median: FloatArray
-    """Without a try: what is left of it, as likely as not."""
+    """Without a try: the median of what is left."""
 
 
 def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
-    """`trial`: seconds that a job takes to show its pace. Without any estimates what a job has had is doubled."""
+    """`trial`: seconds in which a job shows its pace. Without any estimates a job needs as long again as it has
+    trained.
+    """
     jobs, now, estimates = snapshot.jobs, snapshot.now, snapshot.estimates
     trained = jobs.trained_seconds(now)[rows]
     if not estimates.known:
@@ -68,10 +70,10 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
 def cheapest_try(
     median: FloatArray, spread: FloatArray, trained: FloatArray, trial: float, *, told: BoolArray
 ) -> FloatArray:
-    """What it costs, for each that is done, to run jobs up to a limit: at the limit at which that is least.
+    """Cost of running jobs up to a limit, for each job that gets done, at the limit where that is cheapest.
 
-    `told`: a trial tells how long the job is, so that no more than that is spent on those beyond the limit; others run
-    up to it. Where nothing is known a job is taken to need as long again as it has trained, at least a trial.
+    `told`: a trial shows the length, so that no more than a trial is spent on jobs beyond the limit. Other jobs run up
+    to it. Where nothing is known, a job needs as long again as it has trained, at least a trial.
     """
     unknown = np.isnan(median)
     middle = np.where(unknown, np.maximum(trained, trial), np.maximum(median, 1e-3))
@@ -84,6 +86,6 @@ def cheapest_try(
 
 
 def _normal(z: FloatArray) -> FloatArray:
-    """The share below so many standard deviations; by a logistic curve that is off by less than a hundredth."""
+    """The share of a normal distribution below `z`, by a logistic curve that is off by less than a hundredth."""
     share: FloatArray = 1.0 / (1.0 + np.exp(-1.5976 * z - 0.07056 * z**3))
     return share

@@ -1,8 +1,8 @@
 """Which jobs share which node's cpu, what each would use there, and how much each has left: what moves are weighed by.
 
-A job's work is its time left times the cpu it has; where nobody is believed about that, a job is taken to have as much
-left as it has trained. What a job was measured to use below its part of the node is all that it wants; and where some
-are seen to want less than they could have, nobody is expected to use more than the most that anybody does.
+A job's work is its time left times the cpu it has. A job that is not believed is taken to have as much left as it has
+trained. A job that was measured to use less than its part of the node wants no more than that. Where some jobs want
+less than they could have, no job is expected to use more than the largest measured use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headway.estimates.models.sharing import Claim, Tenant, ends, level
 WANTS_LESS = 0.8
 """A job that uses less than this share of what it could have wants no more than it uses."""
 LEAST_SECONDS = 60.0
-"""What is left at least of a job of which nothing is believed."""
+"""Min time left of a job of which nothing is believed."""
 FAST = (Growth.UNKNOWN, Growth.PROGRESSING, Growth.WATCHING)
 
 
@@ -54,7 +54,7 @@ class Tenancy:
     """The row of cpu among the nodes' resources."""
     parallel: float
     on: dict[int, list[Neighbour]]
-    """By node: who computes there, or will after this plan."""
+    """By node: the jobs that compute there, or will after this plan."""
 
     def fast(self, node: int) -> int:
         return sum(neighbour.fast for neighbour in self.on.get(node, ()))
@@ -69,7 +69,7 @@ class Tenancy:
 
 
 def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
-    """As it will be after this plan; None where nodes have no cpu. `parallel`: share of work that cpu speeds up."""
+    """The state after this plan; None where nodes have no cpu. `parallel`: share of the work that cpu speeds up."""
     snapshot = draft.snapshot
     if CPU not in snapshot.nodes.kinds:
         return None
@@ -96,7 +96,7 @@ def tenancy(draft: Draft, parallel: float) -> Tenancy | None:
 
 
 def _where(draft: Draft) -> dict[int, Placement]:
-    """By row: where jobs compute once this plan and what is in flight has come about."""
+    """By row: where jobs compute once this plan and what is in flight is done."""
     snapshot, where = draft.snapshot, dict[int, Placement]()
     for row, placement in snapshot.placements.items():
         if snapshot.jobs.state_of(row) is not State.STOPPING:
@@ -120,7 +120,7 @@ def _as_long_again(snapshot: Snapshot, row: int) -> float:
 
 
 def _claim(snapshot: Snapshot, row: int, placement: Placement, node: int, kind: int) -> Claim | None:
-    """All replicas on the node as one; None where they ask for no cpu."""
+    """All replicas on the node as one claim; None where they ask for no cpu."""
     job, shape = snapshot.jobs.job(row), snapshot.jobs.shape_at(row)
     request, limit = 0.0, 0.0
     for number, nodes in enumerate(placement.nodes):
@@ -137,7 +137,7 @@ def _limit(job: Job, role: int, asked: float) -> float:
 
 
 def _widest(snapshot: Snapshot, on: Mapping[int, list[Neighbour]], capacity: IntArray) -> float:
-    """The most that any job uses, where some are seen to use less than they could; infinite where none is."""
+    """The largest measured use of any job, where some use less than they could; infinite where none does."""
     most, shown = 0.0, False
     for node, neighbours in on.items():
         reached = level(float(capacity[node]), [neighbour.tenant.claim for neighbour in neighbours])
@@ -152,7 +152,7 @@ def _widest(snapshot: Snapshot, on: Mapping[int, list[Neighbour]], capacity: Int
 def _measured(
     neighbours: list[Neighbour], capacity: float, used: Mapping[int, float], parallel: float, widest: float
 ) -> list[Neighbour]:
-    """With work in place of seconds, and limits where less is used than could be, by itself or by anybody."""
+    """The same with work in place of seconds. Limits are lowered where a job, or all jobs, use less than they could."""
     reached = level(capacity, [neighbour.tenant.claim for neighbour in neighbours])
     found = []
     for neighbour in neighbours:

@@ -1,4 +1,4 @@
-"""Which sizes may a job have, how fast is it in each, and what does a size cost: the ground of elastic policies."""
+"""Which sizes a job may have, what a size holds, and shares of the cluster."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from headway.core.snapshot import Snapshot
 from headway.policies.value.times import Rows
 
 UNKNOWN_SECONDS = 3600.0
-"""Training left of a job that nobody has an estimate for."""
+"""Training left of a job without an estimate."""
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""How many more replicas are looked at: the first beyond a node may cost speed that the fourth brings back."""
+"""Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
 
 
 def held(snapshot: Snapshot, row: int) -> Counts | None:
-    """Replicas per role that it has; None while it waits."""
+    """Replicas per role that the job has; None while it waits."""
     placement = snapshot.placements.get(row)
     return None if placement is None else placement.counts
 
 
 def may_resize_gang(snapshot: Snapshot, row: int) -> bool:
-    """Whether the number of replicas is the scheduler's to choose, at the start or, once it runs, later."""
+    """Whether the scheduler chooses the number of replicas: at the start or, once the job runs, later."""
     needed = Can.SIZE if held(snapshot, row) is None else Can.SCALE
     return snapshot.jobs.shape_at(row).elastic and bool(int(snapshot.jobs.can[row]) & needed)
 
 
 def bounds(snapshot: Snapshot, row: int) -> tuple[Counts, Counts]:
-    """The least and the most replicas per role that a plan may give it."""
+    """The min and max replicas per role that a plan may give it."""
     shape = snapshot.jobs.shape_at(row)
     if may_resize_gang(snapshot, row):
         return shape.least, tuple(role.most for role in shape.roles)
@@ -40,7 +40,7 @@ def bounds(snapshot: Snapshot, row: int) -> tuple[Counts, Counts]:
 
 
 def work_left(snapshot: Snapshot, rows: list[int]) -> dict[int, float]:
-    """By row: seconds that it would still take at the asked-for size, whatever size it has."""
+    """By row: seconds that the job would still take at the asked-for size, whatever size it has."""
     left = snapshot.estimates.left(snapshot.now)
     work = {}
     for row in rows:
@@ -51,7 +51,7 @@ def work_left(snapshot: Snapshot, rows: list[int]) -> dict[int, float]:
 
 
 def demand(snapshot: Snapshot, row: int, counts: Counts) -> FloatArray:
-    """By kind: what so many replicas hold. A job whose request was changed in place holds other amounts."""
+    """By kind: what this many replicas hold. A job whose request was changed in place holds other amounts."""
     shape, placement = snapshot.jobs.shape_at(row), snapshot.placements.get(row)
     total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
     for number, count in enumerate(counts):
@@ -61,7 +61,7 @@ def demand(snapshot: Snapshot, row: int, counts: Counts) -> FloatArray:
 
 
 def ladder(snapshot: Snapshot, row: int) -> list[Counts]:
-    """Its sizes from least to most in doublings, the asked-for one among them."""
+    """Its sizes from min to max in doublings, the asked-for one among them."""
     least, most = bounds(snapshot, row)
     sizes, factor = {least, most}, 2
     if all(
@@ -81,7 +81,7 @@ def shares(snapshot: Snapshot, rows: Rows) -> FloatArray:
 
 
 def first_within(worth: FloatArray, share: FloatArray, most: float, eligible: BoolArray) -> BoolArray:
-    """Of those who are eligible, the ones of highest worth who together have no more than `most`; at least one."""
+    """Of the eligible jobs, those of highest worth that together hold no more than `most`; at least one."""
     chosen = np.zeros(len(worth), np.bool_)
     places = np.flatnonzero(eligible)
     if len(places) and most > 0:
@@ -93,7 +93,7 @@ def first_within(worth: FloatArray, share: FloatArray, most: float, eligible: Bo
 
 
 def larger_sizes(counts: Counts, most: Counts) -> list[Counts]:
-    """Sizes with more replicas of one role, and those with more of every role that takes more."""
+    """Sizes with more replicas of one role, and sizes with more of every role that takes more."""
     open_ = [role for role, (count, high) in enumerate(zip(counts, most, strict=True)) if count < high]
     found = [(*counts[:role], counts[role] + more, *counts[role + 1 :])
              for role in open_ for more in FURTHER if counts[role] + more <= most[role]]  # fmt: skip

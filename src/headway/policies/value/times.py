@@ -1,4 +1,4 @@
-"""Times of jobs, by row: training left, service had, time waited."""
+"""Times of jobs, by row: training left, service had, time waited, work not saved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Rows = npt.NDArray[np.intp]
 
 
 def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Seconds of training left at the asked-for size, aligned with the rows; not a number where nobody knows.
+    """Seconds of training left at the asked-for size, aligned with the rows; NaN where unknown.
 
-    At the asked-for size whatever size a job has, so that its rank does not change by being stopped.
+    The asked-for size counts whatever size a job has, so that its rank does not change when it is stopped.
     """
     jobs = snapshot.jobs
     left = snapshot.estimates.left_of(rows, snapshot.now)
@@ -28,7 +28,7 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
 
 
 def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
-    """Replica-seconds that each of these jobs has had up to now; they run or wait."""
+    """Replica-seconds that each of these running or waiting jobs has had up to now."""
     jobs = snapshot.jobs
     had: FloatArray = jobs.service[rows] + (snapshot.now - jobs.since[rows]) * jobs.size[rows]
     return had

@@ -1,12 +1,12 @@
-"""What a size is worth: how soon a job would be done in it, here, beside others who could use the room.
+"""What a size is worth: how soon a job would be done at it, in this place, beside other jobs that could use the room.
 
-Worth is progress per second, more of it the less is left of a job: with `favour` 1 it is one over the seconds left, so
-that what is given to a job which is soon done counts most, and mean completion time falls fastest. Gains and losses are
-differences of worth per share of the cluster, so that one more worker here can be weighed against one less there.
+Worth is progress per second, and more for a job with less left. With `favour` 1 it is one over the seconds left: then
+what is given to a job that is soon done counts most, and mean completion time falls fastest. Gains and losses are
+differences of worth per share of the cluster. So one more worker here can be weighed against one less there.
 
 Speeds come from the estimates, which answer for numbers of replicas in their best place. What a worse place costs is
-read off them too: where a gang grows beyond a node, its speed makes a step, and a gang that lies on more nodes than it
-must, or whose servers are away from its workers, is believed to lose as much.
+taken from them, too. Where a gang grows beyond a node, its speed makes a step. A gang on more nodes than it needs, or
+with servers away from its workers, is taken to lose as much.
 """
 
 from __future__ import annotations
@@ -35,34 +35,36 @@ from headway.policies.value.sizes import (
 
 LONGEST_PATH = 48
 FARTHEST = 4.0
-"""So many nodes apart, servers and workers are taken to be as far apart as can be."""
+"""This many nodes apart, servers and workers are as far apart as they can be."""
 MARK = 1
-"""Thousandths of a core by which a job that was cut in vain is known: see `release`."""
+"""Thousandths of a core that a job which was cut too deep never gets back, as a mark: see `release`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On what terms the size of jobs is changed."""
+    """The conditions for changing the size of jobs."""
 
     cool_down: float = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
     calm: float = 0.0
-    """Share of what it has trained for which a job is left as it is after a decision, where that is longer: the longer
-    it runs, the rarer it is changed. Only where estimates are learnt from progress, and so change themselves; those who
-    shrink for others are not spared by it."""
+    """Share of what it has trained for which a job is left as it is after a decision, where that is longer. So a job is
+    changed more rarely the longer it runs. Used only where estimates are learnt from progress, and so change
+    themselves; jobs that shrink for others are not spared by it.
+    """
     restart: float = 30.0
-    """Seconds that a change is taken to cost: it must save more than that."""
+    """Seconds that a change is taken to cost. It must save more than that."""
     margin: float = 0.10
-    """By how much a gain must exceed what others lose for it; added replicas must bring this share of what they would
-    bring if speed grew in proportion."""
+    """By how much a gain must exceed what others lose for it. Added replicas must bring this share of what they would
+    bring if speed grew in proportion.
+    """
     favour: float = 1.0
-    """How much what is soon done is preferred: 0 not at all, 1 by one over the seconds left."""
+    """How much jobs that are soon done are preferred: 0 not at all, 1 by one over the seconds left."""
     affinity: bool = True
-    """Whether replicas go next to their own, on few nodes."""
+    """Whether replicas go next to the job's own ones, on few nodes."""
 
 
 class Worth:
-    """Of the jobs of one snapshot, on given terms. Everything is worked out when first asked for."""
+    """Worth of the jobs of one snapshot, under given terms. Everything is computed when first asked for."""
 
     def __init__(self, snapshot: Snapshot, terms: Terms) -> None:
         self.snapshot = snapshot
@@ -79,13 +81,13 @@ class Worth:
     def why_not(self, row: int) -> str:
         """Why this job keeps its size, in a sentence; empty where it may be scaled."""
         if not may_resize_gang(self.snapshot, row):
-            return "It keeps its size: it is not elastic, or does not allow to be scaled."
+            return "It keeps its size: it is not elastic, or does not allow scaling."
         if not self.snapshot.estimates.known:
             return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
         if self.snapshot.estimates.basis(row).odd:
             return "It keeps its size: its reports are not believed."
         if math.isnan(self._seconds(row)):
-            return "It keeps its size: nobody knows how long it has left."
+            return "It keeps its size: how long it has left is unknown."
         if not self._sane(row):
             return "It keeps its size: the estimate of its speed is no usable number."
         return ""
@@ -94,7 +96,7 @@ class Worth:
         return not self.why_not(row)
 
     def work(self, row: int) -> float:
-        """Seconds left at the asked-for size; a guess where nobody knows."""
+        """Seconds left at the asked-for size; a guess where unknown."""
         known = self._work.get(row)
         if known is None:
             seconds = self._seconds(row)
@@ -107,7 +109,7 @@ class Worth:
         return known
 
     def speed(self, row: int, placement: Placement) -> float:
-        """Relative to the asked-for size in its best place; 0 where the estimate is no number."""
+        """Relative to the asked-for size in its best place; 0 where the estimate is NaN or infinite."""
         ideal = self.best_speed(row, placement.counts)
         per_node = self._workers_per_node(row)
         if not per_node or ideal <= 0:
@@ -124,14 +126,14 @@ class Worth:
         return ideal
 
     def best_speed(self, row: int, counts: Counts) -> float:
-        """With so many replicas in their best place; 0 where the estimate is no number."""
+        """Speed of this many replicas in their best place; 0 where the estimate is NaN or infinite."""
         if not self.snapshot.estimates.known:
             return 0.0
         speed = self.snapshot.estimates.speed(row, counts)
         return speed if math.isfinite(speed) and speed > 0 else 0.0
 
     def seconds(self, row: int, speed: float) -> float:
-        """Until it is done at this speed."""
+        """Seconds until the job is done at this speed."""
         return self.work(row) / speed if speed > 0 else math.inf
 
     def of(self, row: int, speed: float) -> float:
@@ -139,12 +141,12 @@ class Worth:
         if speed <= 0:
             return 0.0
         favour = self.terms.favour
-        # Nobody is thought to be done sooner than a change takes: what is nearly over is worth none.
+        # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
         work = max(self.work(row), speed * max(self.terms.restart, 1.0))
         return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
 
     def share(self, row: int, counts: Counts) -> float:
-        """Of the cluster, the largest of any kind; never zero or without end, so that it may be reckoned with."""
+        """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""
         known = self._shares.get((row, counts))
         if known is None:
             known = dominant_share(demand(self.snapshot, row, counts), self._whole)
@@ -152,8 +154,8 @@ class Worth:
         return known
 
     def cut(self, row: int) -> bool:
-        """Whether it has less cpu than it asked for, and a book of progress that answers for other sizes as asked for:
-        then its speed in them cannot be compared with what it shows, and it keeps its size.
+        """Whether the job has less cpu than it asked for, while the book answers for other sizes as asked for. Then its
+        speeds cannot be compared, and it keeps its size.
         """
         placement, snapshot = self.snapshot.placements.get(row), self.snapshot
         if placement is None or placement.requests is None or CPU not in snapshot.nodes.kinds:
@@ -167,20 +169,21 @@ class Worth:
         )
 
     def furthest(self, row: int, count: int) -> int:
-        """How many replicas may be added to so many at once: as many as is known of.
+        """How many replicas may be added at once to `count` of them.
 
-        A book of progress that has not seen the job (or like jobs) in another size has the plain rule only: one is
-        added, to see. Where it has, a job is doubled at most. A book that knows all from the start is believed.
+        A book of progress that has not seen the job (or similar jobs) at another size only has the plain rule. Then one
+        replica is added, to see. Where it has seen one, a job is at most doubled. A book that knows all from the start
+        is believed.
         """
         if not self.snapshot.estimates.beliefs.rich:
             return FURTHER[-1]
         return 1 if self._unproven(row) else max(1, count)
 
     def path(self, row: int) -> list[Counts]:
-        """Its sizes in their best place, from the least on, each faster than all before it.
+        """Its sizes in their best place, from the min on, each faster than all before it.
 
-        Of a job that keeps its size that alone; or, where the empty cluster cannot hold what it asks for, its least. A
-        newcomer of which no book has seen how it scales gets no more than it asks for.
+        A job that keeps its size has that one only; its min, where the empty cluster cannot hold what it asks for. A
+        new job of which no book has seen how it scales gets no more than it asks for.
         """
         known = self._paths.get(row)
         if known is None:
@@ -231,7 +234,7 @@ class Worth:
         return all(self.best_speed(row, counts) == plain_speed(job, counts) for counts in (least, most))
 
     def _sane(self, row: int) -> bool:
-        """Whether the estimate of its present (or asked-for) speed can be reckoned with."""
+        """Whether the estimate of its present (or asked-for) speed is usable."""
         counts = held(self.snapshot, row) or self.snapshot.jobs.shape_at(row).counts
         return 0.0 < self.best_speed(row, counts) < math.inf
 
@@ -243,10 +246,11 @@ class Worth:
         return workers, servers
 
     def _loss(self, row: int, nodes: int, served: bool) -> float:
-        """What going from one node fewer to so many costs: the step in the estimate where a gang outgrows nodes.
+        """The factor in speed when a gang spreads from one node fewer to `nodes`: the step in the estimate where it
+        outgrows them.
 
-        With servers the step is looked for where there are as many of them as workers, and all of the gang's speed
-        counts, because a batch is divided; else a worker's.
+        With servers the step is taken where there are as many of them as workers, and the speed of the whole gang
+        counts, because a batch is divided. Without servers the speed of one worker counts.
         """
         key = (row, nodes, served)
         known = self._losses.get(key)
@@ -258,7 +262,7 @@ class Worth:
         return known
 
     def _all(self, row: int, workers: int, served: bool) -> Counts:
-        """So many workers, and as many servers where there are any; of further roles what was asked for."""
+        """This many workers, and as many servers where there are any; of other roles what was asked for."""
         roles = self.snapshot.jobs.shape_at(row).roles
         first = next((number for number, role in enumerate(roles) if computes(role.name)), 0)
         return tuple(
@@ -274,7 +278,7 @@ class Worth:
         return known
 
     def _workers_per_node(self, row: int) -> int:
-        """How many workers the roomiest empty node takes; 0 where they ask for nothing."""
+        """How many workers the largest empty node takes; 0 where they ask for nothing."""
         number = int(self.snapshot.jobs.shape[row])
         known = self._per_node.get(number)
         if known is None:
