@@ -1,12 +1,12 @@
-"""The smallest policy that uses every decision: it fills, makes room, grows, resizes and spreads out.
+"""The smallest policy that uses every decision: it starts, stops, scales, resizes and moves jobs.
 
 1. Waiting jobs start in order of priority, then arrival.
-2. For a waiting job that does not fit, room is made by taking back what was given beyond the asked-for size, and then,
-   where its priority is higher, by stopping jobs of lower priority that can be saved.
-3. When nobody waits, running jobs grow: more replicas up to the most they take, then more cpu up to their limit.
-4. When nobody waits and a node is empty while another is shared, one job moves there.
+2. For a waiting job that does not fit, others give back what they hold beyond the asked-for size. Then, where its
+   priority is higher, jobs of lower priority that can be saved are stopped.
+3. When no job waits, running jobs grow: more replicas up to their max, then more cpu up to their limit.
+4. When no job waits and a node is empty while another is shared, one job moves there.
 
-What it must remember (when a job was last touched) is in the snapshot.
+What it must remember (when the last decision about a job was made) is in the snapshot.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Adaptive:
         return draft.plan()
 
     def _make_room(self, draft: Draft, waiting: Rows) -> None:
-        """For the first waiting job that can be helped, on a copy: all of it or nothing."""
+        """Helps the first waiting job that can be helped, on a copy: all of it or nothing."""
         snapshot = draft.snapshot
         for row in by_priority(snapshot, waiting):
             ready_at = float(snapshot.jobs.since[row]) + self.patience
@@ -63,7 +63,7 @@ class Adaptive:
                     return
 
     def _victims(self, snapshot: Snapshot) -> list[int]:
-        """Jobs that may be asked to give: the grown ones first, then lower priority with least unsaved work."""
+        """Jobs that may be asked to give: the grown ones first, then lower priority, then least unsaved work."""
         jobs = snapshot.jobs
         trained = jobs.trained_seconds(snapshot.now)
 
@@ -84,7 +84,7 @@ class Adaptive:
 
 
 Give = Callable[[Draft, int, int], None]
-"""Takes something from a victim for the sake of a waiting job, in a draft."""
+"""Takes something from a victim for a waiting job, in a draft."""
 
 
 def _trial(draft: Draft, row: int, victims: list[int], give: Give) -> Draft | None:
@@ -102,7 +102,7 @@ def _trial(draft: Draft, row: int, victims: list[int], give: Give) -> Draft | No
 
 
 def _give_back(draft: Draft, victim: int, _row: int) -> None:
-    """What the victim was given beyond the size that it asked for."""
+    """Takes back what the victim holds beyond the size that it asked for."""
     jobs, snapshot = draft.snapshot.jobs, draft.snapshot
     shape, placement = jobs.shape_at(victim), snapshot.placements[victim]
     allowed = Can(int(jobs.can[victim]))
@@ -117,7 +117,7 @@ def _give_back(draft: Draft, victim: int, _row: int) -> None:
 
 
 def _stop_lower(draft: Draft, victim: int, row: int) -> None:
-    """All of it, where its priority is lower and it can be saved."""
+    """Stops the victim, where its priority is lower and it can be saved."""
     jobs = draft.snapshot.jobs
     if jobs.priority[victim] < jobs.priority[row] and int(jobs.can[victim]) & Can.STOP:
         draft.stop(victim, Because.PREEMPTED)
@@ -130,7 +130,7 @@ def by_priority(snapshot: Snapshot, rows: Rows) -> Rows:
 
 
 def _grow(draft: Draft, row: int) -> bool:
-    """One more replica of the first role that takes one."""
+    """Adds one replica of the first role that takes one."""
     snapshot = draft.snapshot
     if not int(snapshot.jobs.can[row]) & Can.SCALE:
         return False
@@ -146,7 +146,7 @@ def _grow(draft: Draft, row: int) -> bool:
 
 
 def _more_cpu(draft: Draft, row: int) -> bool:
-    """All the cpu that its nodes have idle, up to the role's limit."""
+    """Gives all the cpu that its nodes have idle, up to the role's limit."""
     snapshot = draft.snapshot
     if CPU not in snapshot.nodes.kinds or not int(snapshot.jobs.can[row]) & Can.RESIZE:
         return False
@@ -165,7 +165,7 @@ def _more_cpu(draft: Draft, row: int) -> bool:
 
 
 def _spread_out(draft: Draft, row: int) -> bool:
-    """From a node shared with others to an empty one."""
+    """Moves a job from a node that it shares to an empty one."""
     snapshot = draft.snapshot
     if not int(snapshot.jobs.can[row]) & Can.MOVE:
         return False

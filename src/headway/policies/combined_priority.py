@@ -1,14 +1,14 @@
-"""Combined priority: who the user is, how urgent the job is, how long it waits and how wide it is, in one number.
+"""Combined priority: the user, the job's urgency, its time waited and its width in one number.
 
     U = user priority / most      J = job priority / most      W = min(1, waited / longest)
     D = log2(1 + replicas) / log2(1 + widest)                  P = a U + b J + c W + d D
 
-Jobs start in order of P, whole gangs or nothing, a job that does not fit lets others pass. Age lifts a job by c at
-most; what ends starvation is a reservation for who has waited the longest wait. A job whose user and job priority
-together are high is urgent: it reserves as soon as it does not fit, and may stop jobs far below it. Inside a job
-parameter servers come first, and servers and workers are grouped and placed by `buckets`.
+Jobs start in order of P, whole gangs or nothing; a job that does not fit lets others pass. Age lifts a job by at most
+c. A job that has waited the longest wait reserves, which ends starvation. A job whose user and job priority together
+are high is urgent: it reserves as soon as it does not fit, and may stop jobs far below it. Inside a job parameter
+servers come first; servers and workers are grouped in buckets and placed by `affinity`.
 
-A user's priority is the administrator's word, in the policy's settings; no job can claim one for itself.
+The administrator sets the priority of users in the policy's settings. No job can claim one for itself.
 """
 
 from __future__ import annotations
@@ -49,28 +49,34 @@ class CombinedPriority:
     user_weight: float = 0.30
     job_weight: float = 0.30
     wait_weight: float = 0.25
-    """All that age can ever lift a job by."""
+    """The max by which age can lift a job."""
     parallelism_weight: float = 0.15
     most_user_priority: float = 10.0
     most_job_priority: float = 10.0
     longest_wait: float = 86_400.0
     """Seconds after which age lifts no further, and a job that still does not fit reserves."""
     widest: int = 64
-    """Replicas of the widest job one reckons with; wider ones count as this."""
+    """Replicas of the widest job that is expected; wider ones count as this."""
     user_priority: tuple[tuple[str, float], ...] = ()
-    """User and priority, 0 to the most. On the command line a YAML file of names and numbers, or ann=8,bob=2."""
+    """User and priority, 0 to `most_user_priority`. On the command line: a YAML file of names and numbers, or
+    ann=8,bob=2.
+    """
     other_users: float = 0.0
     """Priority of users who are not named."""
     urgent: float = 0.5
-    """User and job priority together (a U + b J), as a share of the most, from which a job reserves as soon as it does
-    not fit; above 1: never."""
+    """User and job priority together (a U + b J), as a share of the max. From this on a job reserves as soon as it does
+    not fit; above 1: never.
+    """
     preempt: float = 0.0
     """An urgent job that does not fit stops jobs whose share is lower by at least this (0.15 is a good step): as few as
-    will do, those with least work lost first. 0 stops nobody."""
+    will do, those with least work lost first. 0 stops none.
+    """
     most_stops: int = 2
-    """A job that was stopped so often is not stopped again; nor is one that has waited four times the longest wait."""
+    """A job that was stopped this often is not stopped again; nor is one that has waited four times the
+    longest wait.
+    """
     affinity: bool = True
-    """Place by buckets of servers and workers. Without it every role is placed for itself."""
+    """Place by buckets of servers and workers. Without it each role is placed by itself."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -82,7 +88,7 @@ class CombinedPriority:
         return draft.plan()
 
     def standing(self, snapshot: Snapshot, rows: Rows) -> FloatArray:
-        """User and job priority together, 0 to 1: what neither waiting nor width changes."""
+        """User and job priority together, 0 to 1: the part that neither waiting nor width changes."""
         most = self.user_weight + self.job_weight
         share: FloatArray = self.parts(snapshot, rows)[:2].sum(axis=0) / (most if most > 0 else 1.0)
         return share
@@ -112,7 +118,7 @@ class CombinedPriority:
         return {"score": {"total": score.total, **asdict(score)}}
 
     def score(self, snapshot: Snapshot, row: int) -> Score:
-        """One job's priority with its parts, to be shown."""
+        """One job's priority with its parts."""
         return Score(*(float(part) for part in self.parts(snapshot, np.array([row]))[:, 0]))
 
     def parts(self, snapshot: Snapshot, rows: Rows) -> FloatArray:

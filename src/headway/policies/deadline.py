@@ -1,15 +1,16 @@
-"""Deadlines: the user says when, the scheduler says how many. As many jobs in time as can be, each with the least.
+"""Deadlines: the user says when, the scheduler says how many replicas. As many jobs as possible are in time, each with
+the smallest size that is.
 
-1. Who can still be in time? A job whose chance is below 5 % even with the whole cluster is hopeless. Of the others, as
-   many as one machine of this size could serve are chosen (the largest is left out first), and laid into the time
-   ahead in order of deadlines, each with the smallest size that is in time beside the earlier ones.
-2. Those whose turn is now start or scale up, least slack first. Where there is no room, jobs with slack to spare shrink
-   to what they need; then jobs without a chance or a deadline are stopped, and those whose turn comes again later.
+1. Which jobs can still be in time? A job whose chance is below 5 % even with the whole cluster is hopeless. Of the
+   others, as many as one machine of this size could serve are chosen; the largest is left out first. They are planned
+   in order of deadlines, each with the smallest size that is in time beside the earlier ones.
+2. Jobs whose turn is now start or scale up, least slack first. Where there is no room, jobs with slack to spare shrink
+   to what they need. Then jobs without a chance or a deadline are stopped, and jobs whose turn comes again later.
 3. What is left goes to chosen jobs whose turn is later, to jobs without a deadline by arrival, and to hopeless ones,
-   the shortest first. When nobody waits, running jobs grow, where they gain most for their share.
+   the shortest first. When no job waits, running jobs grow where they gain most for their share.
 
-A miss changes nothing but the rank: a job past its deadline is hopeless, so it is never stopped for being late, it is
-stopped only when somebody with a chance needs its place, and it ends in the time that nobody else has a use for.
+A missed deadline only changes the rank. A job past its deadline is hopeless, so it is never stopped for being late. It
+is stopped only when a job with a chance needs its place, and it ends in time that no other job can use.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ from headway.policies.value.sizes import demand
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Who will be in time, by what size now, in order of slack; and everybody else, in order of rank."""
+    """Jobs that will be in time with their size now, in order of slack; and all others, in order of rank."""
 
     needs: dict[int, DeadlineNeed]
     chosen: list[int]
     sizes: dict[int, Counts]
-    """Of those whose turn is now."""
+    """Of the jobs whose turn is now."""
     rest: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
     margin: float = 0.05
-    """Share of the time to a deadline that is kept in hand where a size allows it."""
+    """Share of the time to a deadline that is kept in reserve where a size allows it."""
     low: float = 0.05
-    """A running job grows for its deadline only when its slack is below this share of what is left of it."""
+    """A running job grows for its deadline only when its slack is below this share of its time left."""
     high: float = 0.10
     """It shrinks for others only when its slack is above this share."""
     cool_down: float = 60.0
     """Seconds between two changes of a running job."""
     restart: float = 10.0
-    """Seconds that a start costs; a waiting job must be in time with them, and a change must gain more than them."""
+    """Seconds that a start costs. A waiting job must be in time with them, and a change must gain more than them."""
     hopeless: float = 0.05
     """Below this chance a job comes last."""
     packing: float = 0.95
-    """Share of the cluster that jobs can be expected to fill, nodes being whole."""
+    """Share of the cluster that jobs can be expected to fill: a replica does not spread over nodes."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -109,7 +110,7 @@ class Deadline:
         return Outlook(found, chosen, sizes, _rest(found, set(chosen)))
 
     def _serve(self, draft: Draft, outlook: Outlook) -> int | None:
-        """Starts and grows those whose turn is now; the first that finds no room is returned."""
+        """Starts and grows jobs whose turn is now. Returns the first that finds no room."""
         snapshot, short = draft.snapshot, None
         for row in outlook.chosen:
             if row not in outlook.sizes:
@@ -126,7 +127,7 @@ class Deadline:
         return short
 
     def _must_grow(self, draft: Draft, row: int, outlook: Outlook) -> bool:
-        """Whether a running job is about to be late in its present size."""
+        """Whether a running job is about to be late at its present size."""
         snapshot, need = draft.snapshot, outlook.needs[row]
         counts = snapshot.placements[row].counts
         if sum(outlook.sizes[row]) <= sum(counts) or not may_scale(snapshot, row):
@@ -139,7 +140,9 @@ class Deadline:
         return rested(draft, row, self.cool_down)
 
     def _make_room(self, draft: Draft, row: int, outlook: Outlook) -> bool:
-        """For one job: shrink who has slack, then stop whose turn is not now, as few as will do. All or nothing."""
+        """For one job: shrinks jobs with slack, then stops jobs whose turn is not now, as few as will do. All or
+        nothing.
+        """
         snapshot, trial = draft.snapshot, draft.copy()
         if _fits_soon(trial, row, outlook.sizes[row]):
             return True
@@ -172,7 +175,7 @@ class Deadline:
         return [other for _, other in sorted(found)]
 
     def _grow(self, draft: Draft, outlook: Outlook) -> None:
-        """Nobody waits: the running job that gains most per share becomes one step larger; others at a later event."""
+        """The running job that gains most per share becomes one step larger; others at a later event."""
         snapshot = draft.snapshot
         steps = []
         for row in [*outlook.chosen, *outlook.rest]:
@@ -204,7 +207,7 @@ def _slack(need: DeadlineNeed, now: float, counts: Counts | None) -> float:
 
 
 def _rest(found: dict[int, DeadlineNeed], chosen: set[int]) -> list[int]:
-    """Jobs without a deadline, or without an estimate, by arrival; then hopeless ones by what is left of them."""
+    """Jobs without a deadline, or without an estimate, by arrival; then hopeless ones by their time left."""
     others = [need for row, need in found.items() if row not in chosen]
     free = [need.row for need in others if math.isinf(need.deadline) or math.isnan(need.work)]
     late = [need for need in others if math.isfinite(need.deadline) and not math.isnan(need.work)]
@@ -212,7 +215,7 @@ def _rest(found: dict[int, DeadlineNeed], chosen: set[int]) -> list[int]:
 
 
 def _stoppable(snapshot: Snapshot, outlook: Outlook) -> list[int]:
-    """The worst-ranked first: those without a chance or a deadline, then those whose turn comes again later."""
+    """The worst-ranked first: jobs without a chance or a deadline, then jobs whose turn comes again later."""
     jobs = snapshot.jobs
     later = [row for row in outlook.chosen if row not in outlook.sizes]
     rows = [*outlook.rest[::-1], *later[::-1]]
@@ -220,7 +223,7 @@ def _stoppable(snapshot: Snapshot, outlook: Outlook) -> list[int]:
 
 
 def _fill(draft: Draft, outlook: Outlook) -> bool:
-    """Starts the others, as they fit; whether somebody still waits."""
+    """Starts the other jobs, as they fit. Returns whether a job still waits."""
     snapshot, waits, failed = draft.snapshot, False, set[tuple[int, int]]()
     for row in [*outlook.chosen, *outlook.rest]:
         if row in snapshot.placements or draft.decided(row) is not None:

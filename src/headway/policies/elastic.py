@@ -1,12 +1,14 @@
-"""Elastic: gangs placed by affinity, and sized by what a replica gains here against what it is worth elsewhere.
+"""Elastic: gangs are placed by affinity, and sized by what a replica gains here against what it is worth elsewhere.
 
-1. Waiting jobs start, the smallest area first, at the size that is worth most beside others who could use the room.
-2. For one that finds no room, running jobs shrink: whoever loses least, lonely workers first, as long as the newcomer
-   gains more than they lose, or has waited for so long that it gets its least whatever that costs.
+1. Waiting jobs start, the smallest area first, at the size that is worth most beside other jobs that could use the
+   room.
+2. For a job that finds no room, running jobs shrink: first those that lose least, lonely workers first. They shrink as
+   long as the waiting job gains more than they lose. A job that has waited long gets its min whatever that costs.
 3. What does not help is given back: workers that make a job no faster, and cpu that it holds and does not use.
 4. What is left goes to running jobs where it gains most, never beyond the size at which they are fastest.
 
-Nobody is stopped. A job of which nothing usable is known is never scaled: it starts as it asked to and stays so.
+No job is stopped. A job of which nothing usable is known is never scaled: it starts at the size it asked for and keeps
+it.
 """
 
 from __future__ import annotations
@@ -36,29 +38,33 @@ TRIED = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elastic:
     affinity: bool = True
-    """Gangs go on the fewest nodes, servers next to workers. Without it every role goes where it fits best."""
+    """Gangs go on the fewest nodes, servers next to workers. Without it each role goes where it fits best."""
     scaling: bool = True
-    """Sizes are the scheduler's to choose. Without it every job has what it asked for, all its life."""
+    """The scheduler chooses sizes. Without it every job has what it asked for, all its life."""
     favour: float = 0.5
-    """How much what is soon done is preferred, in the order of starts and in what a replica is worth: 0 not at all
-    (then jobs start by arrival), 1 by one over the seconds left."""
+    """How much jobs that are soon done are preferred, in the order of starts and in what a replica is worth: 0 not at
+    all (then jobs start by arrival), 1 by one over the seconds left.
+    """
     margin: float = 0.10
-    """Hysteresis: a newcomer must gain so much more than others lose by shrinking for it, and added replicas must bring
-    at least this share of what they would bring if speed grew in proportion."""
+    """Hysteresis: a new job must gain this share more than others lose by shrinking for it, and added replicas must
+    bring at least this share of what they would bring if speed grew in proportion.
+    """
     cool_down: float = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
     calm: float = 0.05
-    """Share of what it has trained for which a job is left as it is, where that is longer: the longer it runs, the
-    rarer it is changed for its own sake. Only where estimates are learnt from progress, and so change themselves."""
+    """Share of what it has trained for which a job is left as it is, where that is longer. So a job is changed more
+    rarely the longer it runs. Used only where estimates are learnt from progress, and so change themselves.
+    """
     restart: float = 30.0
-    """Seconds that a change is taken to cost; growing must save more."""
+    """Seconds that a change is taken to cost. Growing must save more."""
     patience: float = 3600.0
-    """Seconds after which a waiting job comes first, and others shrink for its least size whatever that costs."""
+    """Seconds after which a waiting job comes first, and others shrink for its min size whatever that costs."""
     idle: float = 0.2
     """Cpu is cut where a job uses less than this share of what it holds; 0 means never."""
     headroom: float = 1.0
-    """Share that is then left above what is used: 1 leaves twice of it, because what is used is a mean, and a replica
-    uses more while it computes than while it exchanges. A job that a cut slows down gets it back, once and for all."""
+    """Share that is then left above what is used. 1 leaves twice as much, because usage is a mean: a replica uses more
+    while it computes than while it exchanges. A job that a cut slows down gets its cpu back for good.
+    """
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -95,7 +101,9 @@ class Elastic:
         return {"size": why} if why else {}
 
     def _make_room(self, draft: Draft, left: Rows, worth: Worth) -> bool:
-        """For the first waiting job that is worth it, or is due; whether what is free must be left alone for now."""
+        """Makes room for the first waiting job that is worth it, or is due. Returns whether what is free must be left
+        alone.
+        """
         snapshot, tried = draft.snapshot, set[int]()
         soon = draft.soon() if len(left) else draft.free
         for row in left.tolist():
@@ -118,7 +126,7 @@ class Elastic:
 
 
 def _could_be_helped(worth: Worth, row: int, givers: list[int]) -> bool:
-    """Whether there is anybody who could shrink once he has rested: then nobody grows meanwhile."""
+    """Whether another job could shrink once its cool-down is over. Then no job grows meanwhile."""
     snapshot = worth.snapshot
     return any(snapshot.placements[giver].counts != bounds(snapshot, giver)[0] for giver in givers if giver != row)
 

@@ -1,13 +1,13 @@
-"""Migration, after SpeCon: slow-growing jobs leave those that still learn, for nodes where they are few and soon done.
+"""Migration, after SpeCon: slow-growing jobs leave jobs that still learn, for nodes with few jobs that are soon done.
 
-1. A job starts on an empty node, or where fewest are. Once there are `crowd` jobs to a node, newcomers start beside the
-   others on the fullest node instead, and the rest is kept for jobs that move there, few at a time: where lengths are
-   alike, most jobs are sooner done in turn than all together. This is done only where that holds, where jobs are in
-   each other's way at all, and where one move a round is enough to reach all nodes in time.
-2. At most one job a round moves, where that saves more than it costs and nobody else loses much: `separate`.
+1. A job starts on an empty node, or where fewest are. Once there are `crowd` jobs per node, new jobs start on the
+   fullest node instead. The other nodes are kept for jobs that move there, a few at a time: where lengths are alike,
+   most jobs are done sooner in turn than all together. This is done only where that holds, where jobs slow each other
+   down, and where one move a round is enough to reach all nodes in time.
+2. At most one job a round moves, where that saves more than it costs and no other job loses much (`relocate`).
 
-Who is slow and how long each has left is the book's word. A job that is not believed is never moved and counts as fast;
-where most are not believed, newcomers are spread, so that without predictions this is plain spreading.
+The book says which jobs are slow and how long each has left. A job that is not believed is never moved and counts as
+fast. Where most are not believed, new jobs are spread. So without predictions this is plain spreading.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from headway.policies.steps.relocate import Relocation, relocate, verdict
 from headway.policies.value.neighbours import Tenancy, tenancy
 
 IN_TURN = 0.8
-"""Mean time of groups one after another, as a share of that of all together, from which on it is worth the moves."""
+"""Groups one after another are worth the moves below this share of the mean time that all take together."""
 MOST_VARIANCE = 0.5
-"""Of lengths, as a share of their mean squared. At 1 serving in turn is no better than sharing, whatever is moved."""
+"""Variance of lengths as a share of their mean squared. At 1, serving in turn is no better than sharing."""
 FEWEST = 4
-"""Believed jobs that it takes to tell."""
+"""Min number of believed jobs to compare lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Migration(Relocation):
         return {"move": verdict(snapshot, row, self)} if snapshot.jobs.state_of(row) is State.RUNNING else {}
 
     def _order(self, draft: Draft) -> FloatArray:
-        """By node: the least is where a newcomer goes."""
+        """By node: a new job goes where this is smallest."""
         held, ready = replicas(draft), draft.snapshot.nodes.ready
         if not self.most_moves or not ready.any() or held[ready].min() <= 0:
             return held
@@ -85,7 +85,7 @@ class Migration(Relocation):
 
 
 def alike(snapshot: Snapshot, found: Tenancy) -> bool:
-    """Whether jobs are of like lengths, as far as is believed: else newcomers who are short wait for long ones."""
+    """Whether jobs have similar lengths, as far as is believed. If not, short new jobs would wait for long ones."""
     rows = np.unique([neighbour.row for on in found.on.values() for neighbour in on if neighbour.believed])
     if len(rows) < FEWEST:
         return False
@@ -94,10 +94,11 @@ def alike(snapshot: Snapshot, found: Tenancy) -> bool:
 
 
 def in_turn_pays(claim: Claim, capacity: float, each: float, parallel: float) -> bool:
-    """Whether jobs like this one, so many to a node, are sooner done in groups one after another than all together.
+    """Whether jobs like this one, `each` of them per node, are done sooner in groups one after another than all
+    together.
 
     Together all end at the same time. In groups the first ends after one group's time, the last after all of them. A
-    group is as many as are not in each other's way: more would not be moved together.
+    group is as many jobs as do not slow each other down; more would not be moved together.
     """
 
     def rate(jobs: float) -> float:

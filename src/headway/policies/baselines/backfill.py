@@ -1,7 +1,7 @@
-"""EASY backfill: the head of the line gets a reservation, and others may pass only if they do not delay it.
+"""EASY backfill: the first waiting job gets a reservation, and others may pass only if they do not delay it.
 
-When does the head start? Running jobs end when the estimates say; the first moment at which it fits is its shadow
-time, and the place it fits is reserved. A later job may start now if it ends before the shadow time, or if it leaves
+When does that job start? Running jobs end when the estimates say. The first moment at which it fits is its shadow time,
+and the place where it fits is reserved. A later job may start now if it ends before the shadow time, or if it leaves
 the reserved place alone.
 """
 
@@ -43,7 +43,7 @@ def backfill_in_order(draft: Draft, rows: Rows) -> None:
 
 
 def _fill_around(draft: Draft, rows: Rows, left: FloatArray, shadow: float, hole: Placement) -> None:
-    """The first of the rows is the one that the hole is for."""
+    """The hole is for the first of the rows."""
     snapshot, head = draft.snapshot, int(rows[0])
     reserved: IntArray = np.zeros_like(draft.free)
     take(reserved, hole, snapshot.jobs.shape_at(head), +1)

@@ -1,8 +1,8 @@
-"""Balanced resource: every replica goes where it leaves the shares of cpu, memory and others closest. A baseline.
+"""Balanced resource: every replica goes where it leaves the shares of cpu, memory and other kinds closest. A baseline.
 
-As the native scheduler's BalancedAllocation taken alone: a node's score is one less the standard deviation of the
-shares of its resources that are requested once the replica is there. In order of arrival, whole gangs or nothing,
-whatever fits passes. Of equals the node with most of everything free. Nobody is moved or stopped.
+This is the native scheduler's BalancedAllocation alone. A node's score is one less the standard deviation of the shares
+of its resources that are requested once the replica is there. Jobs start in order of arrival, whole gangs or nothing;
+what does not fit is passed. Of equal nodes the one with most of everything free is taken. No job is moved or stopped.
 """
 
 from __future__ import annotations

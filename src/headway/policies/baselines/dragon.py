@@ -1,15 +1,15 @@
 """DRAGON as its authors coded it (version 0.9.1): starvation relief by shrinking, first fit, growth when idle.
 
-One pass per event, and at most so many seconds apart while there is work to do:
+One pass per event, and one every `loop` seconds while there is work to do:
 
-1. Has the head of the queue waited for 30 seconds, or does a job of higher priority wait? Then its least workers
-   (parameter servers are not counted) must get room: running jobs in order of their start give up workers one by one,
+1. Has the head of the queue waited for 30 seconds, or does a job of higher priority wait? Then its min workers
+   (parameter servers are not counted) must get room. Running jobs in order of their start give up workers one by one,
    those on nodes without a parameter server first, until the request fits. All or nothing.
 2. Without such a request, or when room was made for it, the first waiting job that fits starts; one per pass. When no
    room could be made, nothing starts. What was given up is used in the next pass.
-3. If nothing happened for 60 seconds and nobody asked for relief, running jobs grow, each to its most before the next.
+3. If nothing happened for 60 seconds and no job asked for relief, running jobs grow, each to its max before the next.
 
-Both clocks are read off the snapshot: how long the head has waited, and when a job was last touched.
+Both clocks are in the snapshot: how long the head has waited, and when the last decision about a job was made.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Dragon:
         return draft.plan()
 
     def _urgent(self, draft: Draft, waiting: Rows) -> int | None:
-        """The job that has a right to relief; asks to be called when the head will have it."""
+        """The job that is due for relief. The plan asks to be called when the head will be."""
         snapshot = draft.snapshot
         if not len(waiting):
             return None
@@ -96,7 +96,7 @@ def _below_most(snapshot: Snapshot, row: int) -> bool:
 
 
 def _relieve(draft: Draft, row: int) -> bool:
-    """Whether the least workers of this job fit, after others gave up what that takes."""
+    """Whether the min workers of this job fit, after others gave up what that takes."""
     snapshot = draft.snapshot
     shape = snapshot.jobs.shape_at(row)
     request = tuple(0 if role.name == "ps" else role.least for role in shape.roles)
@@ -123,7 +123,7 @@ def _give_up(
     keeps: dict[tuple[int, int], list[int]],
     wanted: tuple[Shape, tuple[int, ...]],
 ) -> bool:
-    """One worker after another, until the request fits or the victim is at its least."""
+    """Gives up one worker after another, until the request fits or the victim is at its min."""
     shape, placement = snapshot.jobs.shape_at(victim), snapshot.placements[victim]
     servers = {n for i, nodes in enumerate(placement.nodes) if shape.roles[i].name == "ps" for n in nodes}
     stays = sorted(placement.nodes[role], key=lambda node: (node not in servers, node))
@@ -137,7 +137,7 @@ def _give_up(
 
 
 def _workers(snapshot: Snapshot, row: int) -> int | None:
-    """The role that gives and takes: the first that is no parameter server."""
+    """The role that is scaled: the first that is no parameter server."""
     roles = snapshot.jobs.shape_at(row).roles
     return next((number for number, role in enumerate(roles) if role.name != "ps"), None)
 
@@ -154,7 +154,7 @@ def _start_first_that_fits(draft: Draft, waiting: Rows) -> None:
 
 
 def _place(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
-    """All on one node; else from the node that holds most of one role, servers first, as many workers as fit."""
+    """All on one node. Else from the node that holds most of one role on, servers first, as many workers as fit."""
     shape = snapshot.jobs.shape_at(row)
     if shape.missing:
         return None

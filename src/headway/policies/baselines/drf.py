@@ -1,6 +1,6 @@
-"""Dominant resource fairness over users: whoever holds the smallest share of what he uses most starts the next job.
+"""Dominant resource fairness over users: the user with the smallest dominant share starts the next job.
 
-A user's jobs come in order of arrival, whichever fits. Nothing is stopped: fairness comes as jobs end.
+A user's jobs come in order of arrival; what does not fit is passed. No job is stopped: shares become fair as jobs end.
 """
 
 from __future__ import annotations

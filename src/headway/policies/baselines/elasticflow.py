@@ -1,12 +1,11 @@
-"""ElasticFlow: the least share that still meets each deadline, admitted in order of deadlines; the rest grows jobs.
+"""ElasticFlow: the smallest share that still meets each deadline, admitted in order of deadlines; the rest grows jobs.
 
-1. Jobs with deadlines, the earliest first, are laid into the time ahead: each gets the smallest size with which it is
-   done in time, where what earlier ones need is taken already (its minimum satisfactory share). A job for which no size
-   will do is hopeless.
-2. Those whose turn is now start or scale to their share. Where there is no room, running jobs shrink to theirs, and
-   then hopeless ones and ones without a deadline are stopped.
-3. What is left goes to jobs without a deadline, then to hopeless ones (shortest first), and then to whoever gains most
-   from being larger.
+1. Jobs with deadlines are planned, the earliest first. Each gets the smallest size with which it is done in time beside
+   the earlier ones (its minimum satisfactory share). A job for which no size will do is hopeless.
+2. Jobs whose turn is now start or scale to their share. Where there is no room, running jobs shrink to theirs. Then
+   hopeless jobs and jobs without a deadline are stopped.
+3. What is left goes to jobs without a deadline, then to hopeless ones (shortest first), and then to the job that gains
+   most from being larger.
 
 One number stands for all resources: the largest share of any kind. That never promises more than there is.
 """
@@ -57,7 +56,7 @@ class ElasticFlow:
     def _admit(
         self, snapshot: Snapshot, rows: list[int], options: dict[int, Options]
     ) -> tuple[list[int], dict[int, Counts], bool]:
-        """Jobs that will meet their deadline in order of it, the size each has now, and whether one begins later."""
+        """Jobs that will meet their deadline in order of it, the size of each now, and whether one begins later."""
         deadline = snapshot.jobs.deadline
         ahead = Ahead(snapshot.now)
         admitted, sizes, later = [], {}, False
@@ -73,7 +72,7 @@ class ElasticFlow:
         return admitted, sizes, later
 
     def _make_room(self, draft: Draft, row: int, order: list[int], sizes: dict[int, Counts]) -> None:
-        """For one admitted job: shrink what is above its share, then stop who has none. All or nothing."""
+        """For one admitted job: shrinks jobs above their share, then stops jobs that have none. All or nothing."""
         snapshot = draft.snapshot
         if row not in sizes or _soon(draft, row, sizes[row]) is not None:
             return
@@ -128,7 +127,9 @@ class Ahead:
         self.left = [1.0]
 
     def admit(self, job: Options, deadline: float) -> int | None:
-        """The smallest size that is done in time; promises it, and tells the size at once (-1: not yet), or None."""
+        """Promises the smallest size that is done in time. Returns the size to begin with (-1: it begins later), or
+        None.
+        """
         for size in range(len(job.counts)):
             used, end = self._course(job, size, deadline)
             if end <= deadline:
@@ -183,16 +184,16 @@ def _shares(snapshot: Snapshot, row: int, counts: list[Counts], whole: FloatArra
 
 
 def _best_effort(snapshot: Snapshot, rows: list[int], admitted: set[int], options: dict[int, Options]) -> list[int]:
-    """Jobs without a deadline by arrival, then hopeless ones by what is left of them."""
+    """Jobs without a deadline by arrival, then hopeless ones by their time left."""
     free = [row for row in rows if not math.isfinite(snapshot.jobs.deadline[row])]
     hopeless = [row for row in rows if row not in admitted and math.isfinite(snapshot.jobs.deadline[row])]
     return [*sorted(free), *sorted(hopeless, key=lambda row: (options[row].work, row))]
 
 
 def _start_all(draft: Draft, order: list[int], sizes: dict[int, Counts]) -> list[int]:
-    """Starts waiting jobs, those whose turn is now before the others; returns the former that found no room.
+    """Starts waiting jobs, first those whose turn is now. Returns those of them that found no room.
 
-    While there are such, nobody else takes the room that they wait for.
+    While there are any, no other job takes the room that they wait for.
     """
     waiting = [row for row in order if row not in draft.snapshot.placements]
     unplaced = [row for row in waiting if row in sizes and not _start(draft, row, sizes[row])]
@@ -218,7 +219,7 @@ def _placement(draft: Draft, row: int, counts: Counts | None) -> Placement | Non
 
 
 def _soon(draft: Draft, row: int, counts: Counts) -> Placement | None:
-    """Where it will fit when what is coming has come."""
+    """Where the job will fit when what is coming is free."""
     snapshot = draft.snapshot
     return place_evenly(snapshot, draft.soon(), snapshot.jobs.shape_at(row), counts)
 

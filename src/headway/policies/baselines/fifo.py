@@ -1,4 +1,4 @@
-"""First come, first served; the head of the line blocks. The plainest baseline."""
+"""First come, first served; the first waiting job blocks the others. The plainest baseline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fifo(snapshot: Snapshot) -> Plan:
 
 
 def first_fit(snapshot: Snapshot) -> Plan:
-    """In order of arrival, whatever fits. A large job may wait for ever behind small ones."""
+    """In order of arrival, what fits. A large job may wait for ever behind small ones."""
     draft = Draft(snapshot)
     start_what_fits(draft, snapshot.jobs.waiting())
     return draft.plan()

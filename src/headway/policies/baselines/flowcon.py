@@ -1,8 +1,8 @@
-"""FlowCon-like: on every node, jobs that still grow get more cpu than those that hardly do. A baseline; nobody moves.
+"""FlowCon-like: on every node, jobs that still grow get more cpu than jobs that hardly do. A baseline; no job moves.
 
 Jobs are placed by spreading. Of n jobs on a node, of which c are converging, a converging one has the floor of 1/(2n)
-of the cpu and the others share the rest evenly, by requests that are changed in place. FlowCon itself goes by the
-growth of each job as a number and sets limits; here the book tells classes, and requests are what a node is shared by.
+of the cpu. The others share the rest evenly, by requests that are changed in place. FlowCon itself uses the growth of
+each job as a number and sets limits. Here the book gives classes of growth, and requests decide how a node is shared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headway.policies.steps.cool_down import cool_at
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCon:
     interval: float = 30.0
-    """Seconds between two changes of a job; also after so long growth is looked at again."""
+    """Seconds between two changes of a job, and until growth is looked at again."""
     change: float = 0.1
     """Changes of a request by less than this share are not made."""
 
@@ -52,7 +52,7 @@ class FlowCon:
                 self._resize(draft, row, 1.0 if growth[row] == Growth.CONVERGING else times)
 
     def _resize(self, draft: Draft, row: int, times: float) -> None:
-        """Towards so many times what the job asked for, where that is free and the job has rested."""
+        """Resizes towards `times` the request, where that is free and the cool-down is over."""
         snapshot = draft.snapshot
         jobs, shape, placement = snapshot.jobs, snapshot.jobs.shape_at(row), snapshot.placements[row]
         if jobs.state_of(row) is not State.RUNNING or not int(jobs.can[row]) & Can.RESIZE:

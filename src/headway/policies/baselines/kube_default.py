@@ -1,14 +1,14 @@
 """The native kube-scheduler's behaviour, pod by pod and without gangs: the baseline.
 
 Pods are taken by priority, then arrival. A node must suit and have room (filters); of those the best score wins:
-LeastAllocated plus BalancedAllocation, the lowest node number on a tie (the native one draws lots). What finds a node
-is bound at once, whether the rest of its gang does or not: half gangs hold their nodes and train nothing, and two of
-them can wait for each other for ever.
+LeastAllocated plus BalancedAllocation, the lowest node number on a tie (the native one chooses at random). A pod that
+finds a node is bound at once, whether the rest of its gang does or not. So half gangs hold their nodes and train
+nothing, and two of them can wait for each other for ever.
 
 A pod that found no node is tried again when something was freed, but not before its back-off is over: 1 second after
-the first failure, doubling to 10. The native queue also tries all unschedulable pods again every five minutes; as
-room appears here only when something is freed, that changes nothing and is left out. Which attempts a pod has behind
-it is worked out from the snapshot: it was tried on arrival and at every end of another job since.
+the first failure, doubling to 10. The native queue also tries all unschedulable pods again every five minutes. Here
+room appears only when something is freed, so that would change nothing and is left out. How often a pod was tried is
+computed from the snapshot: on arrival and at every end of another job since.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KubeDefault:
     first_backoff: float = 1.0
     """Seconds after a pod's first failed attempt."""
     longest_backoff: float = 10.0
-    """Seconds after many."""
+    """The max number of seconds after a failed attempt."""
 
     gangless: ClassVar[bool] = True
 
@@ -83,7 +83,7 @@ def _pending(snapshot: Snapshot) -> Rows:
 
 
 def _some_pod_fits(draft: Draft, rows: Rows) -> Rows:
-    """The rows of a shape of which at least one pod finds a node: on a full cluster none, at little cost."""
+    """The rows of shapes of which at least one pod finds a node. On a full cluster that is none, at little cost."""
     jobs = draft.snapshot.jobs
     rooms = Rooms(draft.snapshot.nodes, draft.free)
     fits = np.zeros(len(jobs.shapes), np.bool_)
@@ -107,7 +107,7 @@ def _missing(snapshot: Snapshot, row: int) -> list[tuple[int, RoleShape, int]]:
 
 
 def _any_fits(draft: Draft, row: int, full: set[tuple[object, ...]]) -> bool:
-    """Whether one pod of it finds a node now; kinds of pods that once found none need not be asked again."""
+    """Whether one pod of the job finds a node now. Kinds of pods that once found none are not tried again."""
     snapshot = draft.snapshot
     if snapshot.jobs.shape_at(row).missing:
         return False
@@ -121,7 +121,7 @@ def _any_fits(draft: Draft, row: int, full: set[tuple[object, ...]]) -> bool:
 
 
 def _bind(draft: Draft, row: int, full: set[tuple[object, ...]]) -> None:
-    """Node by node for all pods of a job; the roles of a running one are one decision each, so one at a time."""
+    """Node by node for all pods of a job. Of a running job one role at a time, because each is one decision."""
     snapshot, free = draft.snapshot, draft.free.copy()
     placement = snapshot.placements.get(row)
     found: dict[int, list[int]] = {}

@@ -1,9 +1,9 @@
 """Least attained service, discretised as in Tiresias: no estimates needed.
 
-A job begins in the first queue and falls into the next when it has had so many replica-seconds. Queues come in order.
-Inside a queue the running stay, so that jobs of like age do not take turns; of those the last started is the first to
-go. Then come the stopped, the last stopped first, and then new ones by arrival. Falling matters only while a job of the
-same or an earlier queue waits: then the plan asks to be called at that moment.
+A job begins in the first queue, and falls into the next when it has had `threshold` replica-seconds. Queues come in
+order. Inside a queue running jobs stay, so that jobs of similar age do not take turns; the last started is the first to
+go. Then come stopped jobs, the last stopped first, and then new ones by arrival. Falling matters only while a job of
+the same or an earlier queue waits: then the plan asks to be called at that moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import Rows, service
 
 _ROUNDING = 1e-3
-"""Replica-seconds; a threshold met but for rounding is met."""
+"""Replica-seconds; within this, a threshold is met."""
 _KIND = 4e8
 """More than there are jobs, and more than the seconds of a run."""
 _QUEUE = 3 * _KIND
@@ -54,7 +54,9 @@ class Las:
         return [self.threshold, self.second] if self.second > 0 else [self.threshold]
 
     def _keys_of_waiting(self, snapshot: Snapshot) -> FloatArray:
-        """By queue; there the stopped, the last first, then new ones by arrival. Changes only with the job itself."""
+        """By queue; in a queue first stopped jobs, the last first, then new ones by arrival. Changes only with the job
+        itself.
+        """
         limits = [limit - _ROUNDING for limit in self._limits()]
 
         def place_of(job: JobRow, serial: int) -> float:
@@ -66,7 +68,7 @@ class Las:
         return keys
 
     def _wake_at_next_fall(self, draft: Draft, keys: FloatArray, falls: FloatArray, queue: Rows) -> None:
-        """Seconds until each running job falls; the last queue has no end."""
+        """Wakes when the next running job falls. `falls`: seconds until each does; infinite in the last queue."""
         jobs, now, limits = draft.snapshot.jobs, draft.snapshot.now, [*self._limits(), np.inf]
         starting = [row for row in draft.decided_rows() if isinstance(draft.decided(row), Start)]
         if len(keys) == len(starting):

@@ -1,12 +1,13 @@
-"""Optimus: every job gets its least, then the replica that saves most time for what it costs, again and again.
+"""Optimus: every job gets its min, then the replica that saves most time for what it costs, again and again.
 
 The gain of one more replica is the estimated time it saves, divided by the share of the cluster that it takes. Sizes
-are worked out anew whenever something happens; a running job is changed at most once per interval, so that changes
-are worth their cost. Placement: fewest nodes, each role spread evenly (`even`). Needs estimates of time and of speed.
+are computed again whenever something happens. A running job is changed at most once per interval, so that changes are
+worth their cost. Placement: fewest nodes, each role spread evenly (`place_evenly`). Needs estimates of time and of
+speed.
 
-With `restarts`, a change is a stop and a start: all whose size changes are stopped, and then all that wait are placed,
-the smallest first, on the emptiest nodes (`emptiest`). Such starts are events too: what they cost is counted, or a busy
-cluster would do nothing else.
+With `restarts`, a change is a stop and a start. All jobs whose size changes are stopped. Then all waiting jobs are
+placed, the smallest first, on the emptiest nodes (`place_emptiest`). Such starts are events too, so their cost is
+counted; otherwise a busy cluster would do nothing else.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ class Optimus:
     interval: float = 600.0
     """Seconds between two changes of a running job."""
     every: float = 0.0
-    """Seconds after which sizes are worked out anew though nothing has happened; 0 means that only events count."""
+    """Seconds after which sizes are computed again though nothing has happened; 0 means only at events."""
     restarts: bool = False
-    """Sizes change by stopping and starting anew instead of by scaling."""
+    """Sizes change by stopping and starting again instead of by scaling."""
     restart_share: float = 0.1
-    """The most of a job's time that goes into such starts, by how long its last one took; 1 does not count them."""
+    """The max share of a job's time that goes into such starts, by how long its last one took; 1 does not
+    count them.
+    """
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
@@ -65,12 +68,12 @@ class Optimus:
         return draft.plan()
 
     def _rest(self, snapshot: Snapshot, row: int) -> float:
-        """Seconds from the last start of a running job to its next: it must first have paid."""
+        """Seconds from the last start of a running job to its next: the start must first have paid off."""
         begun, up = snapshot.jobs.values(row, ("touched", "since"))
         return max(self.interval, float(up - begun) / max(self.restart_share, 1e-9))
 
     def _restart(self, draft: Draft, running: list[int], waiting: list[int]) -> None:
-        """Stops those whose size changes; where there are none any more, starts those that wait."""
+        """Stops jobs whose size changes. Where there are none any more, starts those that wait."""
         snapshot = draft.snapshot
         sizes = best_sizes(draft, sorted([*running, *waiting]))
         stopped = False
@@ -89,7 +92,7 @@ class Optimus:
 
 
 def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
-    """Replicas per role for each job, those that run first; jobs that even their least is too much for are left out."""
+    """Replicas per role for each job, running jobs first. Jobs whose min is too much are left out."""
     snapshot = draft.snapshot
     budget = _budget(draft)
     sizes: dict[int, Counts] = {}
@@ -122,7 +125,7 @@ def best_sizes(draft: Draft, rows: list[int]) -> dict[int, Counts]:
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """What of a job matters to how it grows; the same however large it is."""
+    """What the growth of a job depends on; the same whatever size it has."""
 
     row: int
     work: float
@@ -133,7 +136,9 @@ class Growing:
     """Per role: that as a share of the cluster."""
 
     def best_step(self, counts: Counts, speed: SpeedSource) -> tuple[float, int, int] | None:
-        """The role of which one more gains most per share; None where none gains. For a heap: best is least."""
+        """The role of which one more replica gains most per share; None where none gains. For a heap: the best is
+        smallest.
+        """
         row, work = self.row, self.work
         now = speed(row, counts)
         best: tuple[float, int, int] | None = None
@@ -172,7 +177,7 @@ def _one_more(counts: Counts, role: int) -> Counts:
 
 
 def _budget(draft: Draft) -> FloatArray:
-    """What this plan may deal out: what is free or coming, and what running jobs hold."""
+    """What this plan may give away: what is free or coming, and what running jobs hold."""
     snapshot = draft.snapshot
     budget: FloatArray = draft.soon().clip(min=0).sum(axis=1).astype(np.float64)
     for row in snapshot.jobs.running().tolist():

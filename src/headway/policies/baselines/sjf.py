@@ -1,6 +1,6 @@
-"""Shortest job first: of the waiting jobs that fit, the ones with least estimated training left. Never preempts.
+"""Shortest job first: of the waiting jobs that fit, those with the shortest estimated training left. Never preempts.
 
-A job that nobody has an estimate for comes last; a large job may wait for ever behind small ones.
+A job without an estimate comes last. A large job may wait for ever behind small ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spread: every replica goes to the node that holds fewest, whatever they do there. A baseline.
+"""Spread: every replica goes to the node that holds the fewest replicas. A baseline.
 
-In order of arrival, whole gangs or nothing, whatever fits passes. Of nodes that hold equally many the one with most cpu
-free is taken. Nobody is moved or stopped.
+Jobs start in order of arrival, whole gangs or nothing; what does not fit is passed. Of nodes that hold equally many the
+one with most cpu free is taken. No job is moved or stopped.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from headway.policies.value.times import seconds_left
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Srtf:
     margin: float = 0.25
-    """By how much a running job must be longer to be stopped, where jobs differ in more than their width: there speed
-    depends on the place, and a job that looks longer only because of its place would take turns with others."""
+    """By how much longer a running job must be to be stopped, where jobs differ in more than their width. There speed
+    depends on the place, and a job that looks longer only because of its place would take turns with others.
+    """
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)

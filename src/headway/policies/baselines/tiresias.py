@@ -1,8 +1,9 @@
-"""Tiresias as Pollux's authors compare with it: two queues, in each of which the earlier job comes first, run or not.
+"""Tiresias as Pollux's authors compare with it: two queues, in each of which the earlier job comes first, running or
+not.
 
-`las` lets the running stay inside a queue; here a job that only filled a gap gives way to an earlier one of its queue.
-Replicas go to the emptiest nodes. A plan that stops jobs starts none: all places are dealt out together, by rank, once
-they are free. Meant to be asked in rounds.
+`las` lets running jobs stay inside a queue. Here a job that only filled a gap gives way to an earlier one of its queue.
+Replicas go to the emptiest nodes. A plan that stops jobs starts none: all places are given out together, by rank, once
+they are free. It is meant to be asked in rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import Rows, service
 
 _ROUNDING = 1e-3
-"""Replica-seconds; a threshold met but for rounding is met."""
+"""Replica-seconds; within this, a threshold is met."""
 _MANY = float(1 << 31)
 """More than there are jobs; keys beyond 2^42 thousandths are alike."""
 
@@ -33,7 +34,7 @@ class Tiresias:
     threshold: float = 57_600.0
     """Replica-seconds after which a job leaves the first queue: sixteen replica-hours."""
     start_seconds: float = 0.0
-    """Seconds that every start took, in which it held its replicas before it trained: they count as service too."""
+    """Seconds that every start took. A job holds its replicas then before it trains: they count as service too."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         return self.plan(snapshot, lambda rows: snapshot.jobs.serial[rows])
@@ -63,7 +64,7 @@ class Tiresias:
         return had
 
     def _wake_at_next_fall(self, draft: Draft) -> None:
-        """It matters only while somebody waits."""
+        """Asks to be called at the next fall, while a job waits."""
         snapshot, up = draft.snapshot, draft.snapshot.jobs.running()
         if not len(up) or not len(snapshot.jobs.waiting()):
             return
@@ -74,7 +75,7 @@ class Tiresias:
 
 
 def _by_rank(draft: Draft, key: Callable[[Rows], Key]) -> Draft:
-    """The same starts, where the best-ranked chooses its place first; the draft itself where that does not come out."""
+    """The same starts, where the best-ranked chooses its place first; the draft itself where one would not fit so."""
     rows = np.array(draft.decided_rows(), np.intp)
     ranked = Draft(draft.snapshot)
     for row in by_key(rows, key(rows)).tolist() if len(rows) > 1 else ():

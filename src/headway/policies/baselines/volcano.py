@@ -1,8 +1,8 @@
-"""An ordering as Volcano's with its plugins priority, sla and gang: the nearest relative of `combined-priority`.
+"""An order like Volcano's with its plugins priority, sla and gang: the nearest relative of `combined-priority`.
 
-Higher job priority first, then earlier submission (the sla order with one waiting time for all). Whole gangs or
-nothing, others pass. A job that has waited the sla's time has room kept for it. No user priority, no parallelism, no
-placement by role.
+Higher job priority comes first, then earlier submission (the sla order with one waiting time for all). Whole gangs or
+nothing; others pass. Room is kept for a job that has waited the sla's time. There is no user priority, no parallelism
+and no placement by role.
 """
 
 from __future__ import annotations

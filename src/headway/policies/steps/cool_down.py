@@ -10,7 +10,7 @@ from headway.policies.value.worth import Terms
 
 
 def cool_at(snapshot: Snapshot, row: int, seconds: float) -> float:
-    """When a job has been left alone for so many seconds since the last decision about it."""
+    """When a job has been left alone for this many seconds since the last decision about it."""
     return float(snapshot.jobs.value(row, "touched")) + seconds
 
 

@@ -1,10 +1,10 @@
-"""The admit step, around any policy: it sees the jobs that its queues let in, and its plan is held to their limits.
+"""Queues around any policy: it sees the jobs that their queues admit, and its plan is held to the limits of queues.
 
-1. What may each queue hold now? Quotas first, then fair shares. Waiting jobs that are beyond it are hidden.
-2. Of the policy's plan, starts are cut to the size that the limits allow, and growth beyond them is left out. Where a
-   start was left out because others of its queue came first, the policy is asked again without that job.
-3. For a job within its queue's quota that finds no room, whole jobs of queues that borrow are stopped, those with
-   least unsaved work first. What they leave is not given to borrowers, because who is within his quota counts first.
+1. What may each queue hold now? Quotas come first, then fair shares. Waiting jobs beyond that are hidden.
+2. Starts in the policy's plan are cut to the size that the limits allow, and growth beyond them is left out. Where a
+   start was left out because other jobs of its queue came first, the policy is asked again without that job.
+3. For a job within its queue's quota that finds no room, whole jobs of queues that borrow are stopped, those with least
+   unsaved work first. What they leave is not given to borrowers, because jobs within a quota come first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headway.policies.value.times import unsaved
 from headway.policies.wrappers.quota import Queue, QueueUse, amounts_of, entitled, least_amounts
 
 ROUNDS = 6
-"""How often a policy is asked at most for one plan."""
+"""How often a policy is asked for one plan, at most."""
 MOST_RECLAIMS = 8
 """Jobs for which room is made in one plan."""
 
@@ -51,15 +51,15 @@ class Queued:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         before = QueueUse(snapshot, self.queues)
-        roof = entitled(snapshot, before)
+        limit = entitled(snapshot, before)
         out = [
             row for row in snapshot.jobs.waiting().tolist()
-            if not before.may_reach(int(before.queue_of[row]), least_amounts(snapshot, row), roof)
+            if not before.may_reach(int(before.queue_of[row]), least_amounts(snapshot, row), limit)
         ]  # fmt: skip
         for _ in range(ROUNDS):
             use = before.copy()
             plan = self.policy(hiding(snapshot, out) if out else snapshot)
-            draft, dropped = within_limits(snapshot, plan, use, roof.copy())
+            draft, dropped = within_limits(snapshot, plan, use, limit.copy())
             if not dropped:
                 break
             out += dropped
@@ -72,21 +72,21 @@ def with_queues(policy: Policy, queues: Sequence[Queue]) -> Policy:
 
 
 def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
-    """The same snapshot, in which these jobs no longer wait: as if their users had withdrawn them."""
+    """The same snapshot, in which these jobs no longer wait, as if their users had cancelled them."""
     state = snapshot.jobs.state.copy()
     state[list(rows)] = int(State.CANCELLED)
     state.flags.writeable = False
     return replace(snapshot, jobs=snapshot.jobs.with_state(state))
 
 
-def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, roof: QueueUse) -> tuple[Draft, list[int]]:
-    """The plan as a draft, and jobs whose start was left out. `use` is then as it will be."""
+def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, limit: QueueUse) -> tuple[Draft, list[int]]:
+    """The plan as a draft, and jobs whose start was left out. `use` then includes the plan."""
     draft, dropped = Draft(snapshot), list[int]()
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
         queue = int(use.queue_of[row])
         if isinstance(decision, Start):
-            placement = _cut(snapshot, row, decision.placement, (use, roof))
+            placement = _cut(snapshot, row, decision.placement, (use, limit))
             if placement is None:
                 dropped.append(row)
                 continue
@@ -94,19 +94,19 @@ def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, roof: QueueUse)
             draft.start(row, placement)
             continue
         more = _growth(snapshot, row, decision)
-        if not (more > 0).any() or roof.may_add(queue, more):
+        if not (more > 0).any() or limit.may_add(queue, more):
             use.add(queue, more)
-            roof.add(queue, more)
+            limit.add(queue, more)
             _repeat(draft, row, decision)
     draft.wake(plan.until)
     return draft, dropped
 
 
 def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[QueueUse, QueueUse]) -> Placement | None:
-    """The largest part of the placement that the limits allow; None where that is below the job's least."""
-    use, roof = limits
+    """The largest part of the placement that the limits allow; None where that is below the job's min."""
+    use, limit = limits
     shape, queue = snapshot.jobs.shape_at(row), int(use.queue_of[row])
-    while not _allowed(use, roof, queue, amounts_of(snapshot, row, placement)):
+    while not _allowed(use, limit, queue, amounts_of(snapshot, row, placement)):
         spare = [len(nodes) - role.least for nodes, role in zip(placement.nodes, shape.roles, strict=True)]
         role = max(range(len(spare)), key=spare.__getitem__)
         if spare[role] <= 0 or not int(snapshot.jobs.can[row]) & Can.SIZE:
@@ -115,16 +115,16 @@ def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[Queue
     return placement
 
 
-def _allowed(use: QueueUse, roof: QueueUse, queue: int, amounts: FloatArray) -> bool:
-    """Under the roof; or above it, where beyond all that everybody may hold there is still room."""
-    if use.may_reach(queue, amounts, roof):
+def _allowed(use: QueueUse, limit: QueueUse, queue: int, amounts: FloatArray) -> bool:
+    """Within what the queue is entitled to; or beyond it, where all entitlements together leave room."""
+    if use.may_reach(queue, amounts, limit):
         return True
-    beyond = np.maximum(use.held[queue] + amounts - roof.held[queue], 0.0)
-    return roof.may_add(queue, beyond)
+    beyond = np.maximum(use.held[queue] + amounts - limit.held[queue], 0.0)
+    return limit.may_add(queue, beyond)
 
 
 def _growth(snapshot: Snapshot, row: int, decision: Decision) -> FloatArray:
-    """By kind: what a running job would hold beyond what it holds. A move keeps what it has, once it has ended."""
+    """By kind: what a running job would hold beyond what it holds. A move ends with what the job holds now."""
     none: FloatArray = np.zeros(len(snapshot.nodes.kinds))
     if not isinstance(decision, Scale | Resize):
         return none
@@ -175,7 +175,7 @@ def reclaim(draft: Draft, use: QueueUse) -> None:
 
 
 def _stop_for(draft: Draft, use: QueueUse, soon: IntArray, row: int) -> Placement | None:
-    """Stops as few borrowers as will do, the cheapest first; nobody where even all are not enough."""
+    """Stops as few borrowers as will do, the cheapest first; none where even all are not enough."""
     snapshot = draft.snapshot
     found = fewest_to_stop(
         snapshot, soon, row, _borrowers(draft, use, row), lambda pot: place_any_size(snapshot, pot, row)
@@ -192,7 +192,7 @@ def _stop_for(draft: Draft, use: QueueUse, soon: IntArray, row: int) -> Placemen
 
 
 def _borrowers(draft: Draft, use: QueueUse, row: int) -> Iterator[int]:
-    """Jobs of other queues, the cheapest first, as long as their queue still borrows without those before."""
+    """Jobs of other queues, the cheapest first, as long as their queue would still borrow without those before."""
     snapshot, trial = draft.snapshot, use.copy()
     for victim in _cheapest(draft, use):
         queue = int(use.queue_of[victim])

@@ -1,8 +1,11 @@
-"""Queues: what each team is guaranteed, how much more it may borrow, how much of its own it lends.
+"""Quotas: what each queue is guaranteed, how much more it may borrow, and how much of its own it lends.
 
-`QueueUse` knows what each queue holds, and answers whether a job may be added. Two things always hold of what it
-allows: no queue is above its quota plus what it may borrow; and what all hold together leaves every queue that part of
-its quota which it does not lend. Kinds that no quota names are nobody's business.
+Example: two queues with a quota of 4 GPUs each. While the second one is idle, the first may borrow and run 6. When jobs
+of the second arrive, what the first borrowed is taken back.
+
+`QueueUse` knows what each queue holds, and answers whether a job may be added. Two rules always hold. No queue is above
+its quota plus what it may borrow. All queues together leave every queue the part of its quota that it does not lend.
+Resource kinds that no quota names have no limit.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.core.job import Amounts
+from headway.core.job import Amounts, Can
 from headway.core.node import BoolArray, FloatArray
 from headway.core.placement import Placement, holds
 from headway.core.snapshot import Snapshot
@@ -27,15 +30,15 @@ class Queue:
     quota: Amounts = ()
     """What it is guaranteed: borrowers are stopped for it."""
     borrow: Amounts = ()
-    """The most that it may hold above its quota, by kind; kinds that are not named have no limit."""
+    """The max that it may hold above its quota, by kind; kinds that are not named have no limit."""
     lend: Amounts = ()
-    """The most of its quota that others may use while it does not, by kind; kinds that are not named: all of it."""
+    """The max of its quota that others may use while it does not, by kind; kinds that are not named: all of it."""
     weight: float = 1.0
-    """Its part of what is there beyond quotas: a queue of weight 2 gets twice as much as one of weight 1."""
+    """Its part of capacity beyond quotas: a queue of weight 2 gets twice as much as one of weight 1."""
 
 
 class QueueUse:
-    """By queue and kind. Queues that jobs name and the settings do not have no quota, no limit and weight 1."""
+    """What queues hold and may hold, by queue and kind. Without settings: no quota, no limit and weight 1."""
 
     __slots__ = ("capacity", "held", "kept", "managed", "most", "queue_of", "quota", "weight")
 
@@ -47,7 +50,7 @@ class QueueUse:
         self.quota: FloatArray = np.zeros(shape)
         self.most: FloatArray = np.full(shape, np.inf)
         self.kept: FloatArray = np.zeros(shape)
-        """What nobody else may use."""
+        """What no other queue may use."""
         self.weight: FloatArray = np.ones(len(names))
         for queue in queues:
             self._read(queue, names[queue.name], nodes.kinds)
@@ -81,7 +84,7 @@ class QueueUse:
         self.held[queue] += amounts
 
     def may_add(self, queue: int, amounts: FloatArray) -> bool:
-        """Whether it keeps both rules."""
+        """Whether both rules hold after the job is added."""
         asked = self.managed & (amounts > 0)
         after = self.held[queue] + amounts
         if (after[asked] > self.most[queue][asked] + _ROUNDING).any():
@@ -91,13 +94,13 @@ class QueueUse:
         total = np.maximum(self.held, self.kept).sum(axis=0) - np.maximum(self.held[queue], self.kept[queue])
         return not bool(((total + np.maximum(after, self.kept[queue]))[asked] > self.capacity[asked] + _ROUNDING).any())
 
-    def may_reach(self, queue: int, amounts: FloatArray, roof: QueueUse) -> bool:
-        """Whether the queue stays below what it holds under the roof."""
+    def may_reach(self, queue: int, amounts: FloatArray, limit: QueueUse) -> bool:
+        """Whether the queue stays within what it is entitled to."""
         asked = self.managed & (amounts > 0)
-        return bool((self.held[queue][asked] + amounts[asked] <= roof.held[queue][asked] + _ROUNDING).all())
+        return bool((self.held[queue][asked] + amounts[asked] <= limit.held[queue][asked] + _ROUNDING).all())
 
     def guaranteed(self, queue: int, amounts: FloatArray) -> bool:
-        """Whether it stays within the queue's quota."""
+        """Whether the queue stays within its quota."""
         asked = self.managed & (amounts > 0)
         return bool(asked.any()) and bool(
             (self.held[queue][asked] + amounts[asked] <= self.quota[queue][asked] + _ROUNDING).all()
@@ -107,7 +110,7 @@ class QueueUse:
         return bool((self.held[queue][self.managed] > self.quota[queue][self.managed] + _ROUNDING).any())
 
     def share(self, queue: int) -> float:
-        """The largest share of any kind that it holds above its quota, by its weight."""
+        """The largest share of any kind that the queue holds above its quota, divided by its weight."""
         above = np.maximum(self.held[queue] - self.quota[queue], 0.0)
         shares = np.divide(above, self.capacity, out=np.zeros_like(above), where=self.capacity > 0)
         return float(shares[self.managed].max(initial=0.0) / self.weight[queue])
@@ -131,10 +134,10 @@ def amounts_of(snapshot: Snapshot, row: int, placement: Placement) -> FloatArray
 
 
 def entitled(snapshot: Snapshot, use: QueueUse) -> QueueUse:
-    """What each queue may hold now: its quota for those who wait, then what is left, the smallest share first.
+    """What each queue may hold now: its quota for waiting jobs, then what is left, the smallest share first.
 
-    In a queue jobs count by priority, then arrival; one that may not lets others of its queue pass. Which jobs of a
-    queue use what it may hold is the policy's to decide.
+    In a queue jobs count by priority, then arrival. A job that may not be added lets others of its queue pass. The
+    policy decides which jobs of a queue use what it may hold.
     """
     trial, lines = use.copy(), _lines(snapshot)
     for queue, line in lines.items():
@@ -157,9 +160,9 @@ def entitled(snapshot: Snapshot, use: QueueUse) -> QueueUse:
 
 
 def least_amounts(snapshot: Snapshot, row: int) -> FloatArray:
-    """By kind: what the smallest size that a plan may start it at holds."""
+    """By kind: what the job holds at the smallest size at which a plan may start it."""
     shape = snapshot.jobs.shape_at(row)
-    counts = shape.least if int(snapshot.jobs.can[row]) & 1 else shape.counts
+    counts = shape.least if int(snapshot.jobs.can[row]) & Can.SIZE else shape.counts
     total: FloatArray = np.zeros(len(snapshot.nodes.kinds))
     for role, count in zip(shape.roles, counts, strict=True):
         total += role.vector * float(count)

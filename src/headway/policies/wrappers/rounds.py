@@ -1,7 +1,7 @@
-"""Deciding in rounds, around any policy: only at multiples of so many seconds, whatever happens in between.
+"""Deciding in rounds, around any policy: only at multiples of a number of seconds, whatever happens in between.
 
-Many published schedulers and their simulators work so. What happens inside a round is seen at its end: who arrives
-waits for it, and what a job that ends leaves is free until then.
+Many published schedulers and their simulators work so. What happens inside a round is seen at its end: a job that
+arrives waits for it, and what an ended job leaves is free until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 
 _ROUNDING = 1e-6
-"""Seconds; a round's end met but for rounding is met."""
+"""Seconds; within this, a moment is the end of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class InRounds:
 
 
 def in_rounds(policy: Policy, seconds: float) -> Policy:
-    """0 means at every event, as policies are asked otherwise."""
+    """0 means at every event, as without rounds."""
     if not 0 <= seconds < math.inf:
         raise UserError(f"a round of {seconds:g} seconds: it must be 0 or more")
     return InRounds(policy, seconds) if seconds else policy
