@@ -32,6 +32,7 @@ def test_shapes_made_at_once_and_one_by_one(why, jobs, only, share):
         assert made.share.tolist() == pytest.approx(share), why
         assert (made.only_role is None) == (only is None), why
         assert made.only_role is None or made.only_role is shapes[0].roles[0]
+        assert made.slots == (0 if only is None else 8), why
 
 
 def test_a_kind_of_which_nothing_is_ready_is_widest():

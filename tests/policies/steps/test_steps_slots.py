@@ -44,9 +44,8 @@ ADD_UP = [
 @pytest.mark.parametrize(("why", "entries", "free", "adds_up"), ADD_UP)
 def test_slots_add_up_where_every_job_holds_what_it_asked_for(why, entries, free, adds_up):
     snapshot = a_snapshot(*entries, a_job("new"), nodes=some_nodes(1, gpus=4))
-    role = snapshot.jobs.shapes.only_role
-    assert role is not None
-    assert slots_add_up(snapshot, role, free) is adds_up, why
+    assert snapshot.jobs.shapes.only_role is not None
+    assert slots_add_up(snapshot, free) is adds_up, why
 
 
 START = [

@@ -53,7 +53,7 @@ def run_best(
     if role is not None:
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(np.add.reduce(room(snapshot.nodes, soon, role)))
-        if slots_add_up(snapshot, role, slots):
+        if slots_add_up(snapshot, slots):
             for row in start_by_counting(draft, key, key_of_running or key, slots, role):
                 placement = placing(snapshot, draft.free, snapshot.jobs.shape_at(row))
                 if placement is not None:

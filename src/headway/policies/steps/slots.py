@@ -42,13 +42,13 @@ def may_stop(snapshot: Snapshot, key: KeyOf) -> Ranked:
     return Ranked(running, keys) if may is None else Ranked(running[may], keys[may])
 
 
-def slots_add_up(snapshot: Snapshot, role: RoleShape, slots: int) -> bool:
+def slots_add_up(snapshot: Snapshot, slots: int) -> bool:
     """Whether every job holds what it asked for. That is not so after a resize, or where gangs run in part."""
     jobs = snapshot.jobs
     held = int(np.add.reduce(jobs.width[jobs.running()]))
     for flight in snapshot.flights.values():
         held += flight.towards.width() if flight.towards is not None else 0
-    return slots + held == snapshot.nodes.slots(role.asks, role.constraint)
+    return slots + held == jobs.shapes.slots
 
 
 def start_by_counting(draft: Draft, key: KeyOf, key_of_running: KeyOf, slots: int, role: RoleShape) -> list[int]:
