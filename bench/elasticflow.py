@@ -32,9 +32,9 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Oracle
-from headway.experiment.case import Case, Cell, Size
-from headway.experiment.published import PEER, Steps
+from headway.estimates.plain_books import OracleBook
+from headway.experiment.case import Cell, RunSize
+from headway.experiment.published import PEER, MeasuredSpeeds
 from headway.policies.baselines.elasticflow import ElasticFlow
 from headway.sim.cluster import SimCluster
 from headway.sim.speed import Speed

@@ -20,7 +20,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
 from headway.core.policy import Policy
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
 from headway.record.lines import Head

@@ -34,7 +34,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Nothing
+from headway.estimates.plain_books import NoEstimates
 from headway.policies.baselines.fifo import fifo
 from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster

@@ -35,12 +35,11 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.las import Las
 from headway.policies.baselines.optimus import Optimus
 from headway.policies.baselines.tiresias import Tiresias
-from headway.policies.steps.order import Key
-from headway.policies.value.times import Rows
+from headway.policies.steps.order import Key, Rows
 from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World

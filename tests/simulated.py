@@ -9,7 +9,7 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import Decided, decide
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.sim.cluster import SimCluster, World
 
 

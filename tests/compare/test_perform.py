@@ -9,7 +9,7 @@ import pytest
 from headway.compare.perform import Task, Tell, make_cluster, perform, perform_all, shuffled
 from headway.compare.scenario import Scenario, described_world
 from headway.core.errors import UserError
-from headway.policies.fifo import fifo
+from headway.policies.baselines.fifo import fifo
 from headway.workload.cluster import open_cluster
 from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import Trace

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headway.core.jobs.shapes import WIDEST, Shapes
 from headway.core.node import Nodes
-from headway.core.shape import WIDEST, Shapes, shape_of
+from headway.core.placement import shape_of
 from make import a_job, a_node, a_role, some_nodes
 
 NODES = some_nodes(2, gpus=4, cpu=8)

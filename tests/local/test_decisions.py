@@ -14,7 +14,7 @@ from headway.core.job import Job, JobId, Role, Target
 from headway.core.placement import Placement
 from headway.core.plan import Because, Plan
 from headway.core.snapshot import Snapshot
-from headway.local.flights import Patience
+from headway.local.settings import LocalTimeouts
 from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)

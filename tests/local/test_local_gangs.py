@@ -16,7 +16,7 @@ from headway.core.job import Job, JobId
 from headway.core.states import State
 from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.settings import LocalTimeouts
-from headway.policies.fifo import first_fit
+from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
 

@@ -10,7 +10,7 @@ from conftest_local import Run, a_local_job
 
 from headway.core.plan import Plan, Resize
 from headway.core.snapshot import Snapshot
-from headway.local.limits import Group, Limits, Share
+from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
 from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)

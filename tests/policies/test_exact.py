@@ -13,7 +13,7 @@ from headway.core.node import Nodes
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.las import Las
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import SimCluster, World

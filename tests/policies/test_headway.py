@@ -15,7 +15,7 @@ from headway.core.job import Can, JobId
 from headway.core.plan import Reserve, Resize, Start, Stop
 from headway.core.snapshot import Sample
 from headway.cycle.loop import decide
-from headway.estimates.oracle import Progress
+from headway.estimates.progress import ProgressBook
 from headway.policies.headway import Headway
 from headway.policies.value.expected import expected
 from headway.sim.cluster import Costs, Reports, SimCluster, World

@@ -9,7 +9,7 @@ from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.cycle.loop import run
 from headway.estimates.plain_books import DeclaredBook
-from headway.policies.fifo import first_fit
+from headway.policies.baselines.fifo import first_fit
 from headway.sim.cluster import SimCluster, World
 from headway.sim.faults import Faults, Outage, ReplicaExit
 

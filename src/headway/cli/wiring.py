@@ -13,15 +13,15 @@ import msgspec
 
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
-from headway.core.estimates import Counts
-from headway.core.job import Job
+from headway.core.job import Amounts
 from headway.core.policy import Policy
+from headway.core.quantity import QuantityError, parse
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
-from headway.estimates.models.scaling import plain_speed
-from headway.estimates.oracle import Declared, Linear, Nothing, Oracle, Progress, Truth
+from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
+from headway.policies.wrappers.quota import Queue
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from headway.core.plan import Plan
 from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
-from headway.estimates.progress import Progress
+from headway.estimates.progress import ProgressBook
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:

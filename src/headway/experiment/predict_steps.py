@@ -20,7 +20,8 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.cycle.loop import decide
 from headway.estimates.evaluate import SHARES, Error, error_of, summary
 from headway.estimates.models.profiles import Profile
-from headway.estimates.oracle import Linear, Progress
+from headway.estimates.plain_books import LinearBook
+from headway.estimates.progress import ProgressBook
 from headway.policies.baselines.fifo import first_fit
 from headway.sim.cluster import SimCluster
 from headway.sim.sharing import Sharing

@@ -23,8 +23,8 @@ from typing import Any
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.job import Can
+from headway.core.jobs.shapes import dominant_share
 from headway.core.plan import Plan
-from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.add_remove import may_scale, scale_towards

@@ -9,7 +9,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Plan, Scale, Start
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Declared
+from headway.estimates.plain_books import DeclaredBook
 from headway.policies.baselines.kube_default import KubeDefault
 from headway.sim.cluster import SimCluster, World
 from make import Put, a_job, a_role, a_snapshot, over, running, some_nodes, started

@@ -12,7 +12,7 @@ from headway.core.plan import Plan, Scale, Start, Stop
 from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.elasticflow import ElasticFlow
 from headway.policies.baselines.optimus import Optimus
 from headway.policies.wrappers.rounds import in_rounds
@@ -110,7 +110,7 @@ def test_elasticflow_meets_what_edf_cannot() -> None:
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 ends[snapshot.jobs.job(row).id] = snapshot.now
 
-    run(sim, ElasticFlow(), Oracle(sim.truth, linear), observe)
+    run(sim, ElasticFlow(), OracleBook(sim.truth, linear), observe)
     assert ends == {"a": 50.0, "b": 50.0}
 
 
@@ -126,7 +126,7 @@ def ends(jobs: list[Job], nodes: Nodes, policy: Policy, costs: Costs | None = No
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 found[snapshot.jobs.job(row).id] = float(snapshot.jobs.since[row])
 
-    run(sim, policy, Oracle(sim.truth, linear), observe)
+    run(sim, policy, OracleBook(sim.truth, linear), observe)
     return found
 
 

@@ -14,7 +14,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.cycle.loop import run
-from headway.estimates.oracle import Oracle
+from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.fifo import fifo
 from headway.policies.baselines.kube_default import KubeDefault
 from headway.policies.wrappers.rounds import in_rounds
@@ -39,7 +39,7 @@ def ends(jobs: list[Job], nodes: Nodes, policy: Policy, costs: Costs | None = No
             if snapshot.jobs.state_of(row) is State.FINISHED:
                 found[snapshot.jobs.job(row).id] = float(snapshot.jobs.since[row])
 
-    run(sim, policy, Oracle(sim.truth, linear), observe)
+    run(sim, policy, OracleBook(sim.truth, linear), observe)
     return found
 
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from headway.core.job import Can, Job, JobId, Role
 from headway.core.jobs.columns import JobColumns, Version
 from headway.core.jobs.row import MUTABLE, PLAIN, JobRow, Numbers
+from headway.core.jobs.shapes import Shapes
 from headway.core.node import Nodes
-from headway.core.shape import Key, Shape, Shapes, key, shape_of
+from headway.core.placement import Shape, ShapeKey, shape_key, shape_of
 from headway.core.states import OVER, State
 
 MOST_ROLES = 4096

@@ -22,9 +22,9 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.estimates import Counts, SpeedSource
 from headway.core.job import Can
+from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
-from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
-from headway.core.placement import Placement
+from headway.core.placement import Placement, RoleShape, Shape
 from headway.core.quantity import LARGEST
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.room import empty, fits_on, room

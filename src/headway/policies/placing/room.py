@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import BoolArray, Constraint, IntArray, Nodes
-from headway.core.shape import RoleShape
+from headway.core.placement import RoleShape
 
 
 def empty(nodes: Nodes) -> IntArray:

@@ -13,10 +13,9 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.node import FloatArray, IntArray
-from headway.core.placement import Placement
+from headway.core.placement import Placement, Shape
 from headway.core.plan import Start
 from headway.core.quantity import CPU
-from headway.core.shape import Shape
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import fits_on, room

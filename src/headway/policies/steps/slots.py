@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray, IntArray
-from headway.core.shape import RoleShape
+from headway.core.placement import RoleShape
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.room import room
 from headway.policies.steps.order import Key, by_key, ranks, stoppable

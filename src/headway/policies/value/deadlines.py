@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
-from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.policies.value.sizes import bounds, demand, held, ladder
 

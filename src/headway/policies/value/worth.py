@@ -15,10 +15,10 @@ import math
 from dataclasses import dataclass
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.core.shape import dominant_share
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes, plain_speed
 from headway.policies.placing.pack import place
