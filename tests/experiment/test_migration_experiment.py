@@ -15,7 +15,7 @@ from headway.experiment.case import Cell, RunSize
 from headway.experiment.migration import MIGRATION
 from headway.experiment.perform import measure
 from headway.experiment.short_jobs import FIRST, MIXES, OWN, best_possible, even_sharing, parallel, queued, short_jobs
-from headway.sim.speed import Company, Speed
+from headway.sim.speed import SharingEffect, Speed
 
 NODE_SECOND = 8.0 * 10.0
 """Of work, in seconds at the tenth of a core that a job asks for: what a node of 8 cores does in a second."""
@@ -43,7 +43,7 @@ def test_the_load_is_what_the_cell_says(mix):
     last = case.trace.jobs[-1].submit
     fastest = 3.0 if mix == "narrow" else 8.0
     speed = Speed(parallel_cpu=parallel(case.trace.name))
-    alone = speed(case.trace.jobs[0], Placement(((0,),)), Nodes.of(case.nodes), Company(cpu=(1000.0 * fastest,)))
+    alone = speed(case.trace.jobs[0], Placement(((0,),)), Nodes.of(case.nodes), SharingEffect(cpu=(1000.0 * fastest,)))
     seconds = sum(case.trace.work(job) or 0.0 for job in case.trace.jobs) / alone
     assert seconds * fastest / last / 32.0 == pytest.approx(0.9, rel=0.06)
     assert {dict(job.roles[0].limit)[CPU] for job in case.trace.jobs} == {3000 if mix == "narrow" else 8000}

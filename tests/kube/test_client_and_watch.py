@@ -11,7 +11,7 @@ from fake_api_server import a_list, a_node, change, serving, status, stream
 
 from headway.kube.api.errors import Conflict, Denied, Expired, Forbidden, Invalid, NotFound, Unreachable, error_for
 from headway.kube.api.objects import NodeObject
-from headway.kube.api.watch import Changed, Deleted, Follower, Listed, Unwatched
+from headway.kube.api.watch import Changed, Deleted, Follower, Listed, WatchFailed
 
 
 async def follow(client, wanted: int) -> list:
@@ -40,7 +40,7 @@ def told(news: list) -> list:
                 names.append(["changed", found.metadata.name])
             case Deleted(object=found):
                 names.append(["deleted", found.metadata.name])
-            case Unwatched(error=error):
+            case WatchFailed(error=error):
                 names.append(["unwatched", error.status])
     return names
 

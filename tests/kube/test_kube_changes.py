@@ -32,7 +32,7 @@ from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.job.intent import adopted, begun
 from headway.kube.job.status import read_status, status_of
-from headway.kube.reconcile.model import ApiRefusal, AskSave, ResizePod
+from headway.kube.reconcile.model import ApiRefusal, RequestCheckpoint, ResizePod
 from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.settings import KubeTimeouts
 
@@ -109,7 +109,7 @@ def test_only_what_a_pod_has_is_resized():
 
 def test_a_move_saves_first():
     step = reconcile(a_view(MOVING, *BOTH))
-    assert (step.intent, step.actions) == (MOVING, (AskSave(),))
+    assert (step.intent, step.actions) == (MOVING, (RequestCheckpoint(),))
     assert step.wake == NOW + 1, "nobody was asked: ask again soon"
     assert reconcile(a_view(MOVING, *BOTH, saves=saves(2, 1))).actions == ()
 
@@ -143,7 +143,7 @@ def test_moved_but_refused_there_it_waits():
 
 def test_a_stop_saves_then_drains_then_waits():
     intent = meant(State.STOPPING, allocation=TWO, until=NOW + 9, reason="Preempted")
-    assert reconcile(a_view(intent, *BOTH)).actions == (AskSave(),)
+    assert reconcile(a_view(intent, *BOTH)).actions == (RequestCheckpoint(),)
     saved = reconcile(a_view(intent, *BOTH, saves=saves(1, 1)))
     assert saved.intent.draining
     assert saved.actions == (delete(BOTH[0], 1), delete(BOTH[1], 1))

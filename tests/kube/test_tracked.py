@@ -61,7 +61,7 @@ def test_other_attempts_and_steps_backwards_are_not_heard():
     assert heard(tracked, Reported(J, "ps", 0, 0, 99, None, None)) == [False]
     assert heard(tracked, *(Reported(J, "ps", 0, 1, step, None, None) for step in (7, 6, 8))) == [True, False, True]
     assert tracked.reports.progress.step == 8
-    tracked.turn(replace(tracked.intent, attempt=2))
+    tracked.set_intent(replace(tracked.intent, attempt=2))
     assert heard(tracked, Reported(J, "ps", 3, 2, 2, 0.3, None)) == [True], "a new attempt may begin further back"
     assert tracked.reports.progress.step == 2
 
@@ -142,7 +142,7 @@ def test_trouble_is_said_once_and_pauses_grow(caplog):
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.25, 15.0)
     assert len(caplog.records) == 1
-    tracked.attention.well()
+    tracked.attention.recovered()
     tracked.trouble(Unreachable(429, "slow down", 40.0), 100.0)
     assert tracked.attention.not_before == 140.0
 
@@ -201,7 +201,7 @@ def test_what_reconciliation_found_is_read_back_from_the_board(what):
     tracked = a_job()
     tracked.restore(old, {})
     assert tracked.intent == old
-    tracked.turn(new)
+    tracked.set_intent(new)
     assert tracked.intent == new
     assert tracked.board.state(tracked.row) is new.state
     held = {"n1"} if new.allocation == HERE else {"n2", "n3"} if new.allocation == THERE else set()

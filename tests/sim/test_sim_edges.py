@@ -66,7 +66,7 @@ def test_a_job_without_a_duration_is_refused_in_a_sentence() -> None:
 
 
 def test_a_policy_that_decides_for_ever_is_told_so(monkeypatch) -> None:
-    monkeypatch.setattr("headway.sim.cluster.MOST_CYCLES_AT_ONE_INSTANT", 50)
+    monkeypatch.setattr("headway.sim.cluster.MAX_CYCLES_AT_ONE_INSTANT", 50)
 
     def restless(snapshot: Snapshot) -> Plan:
         return Plan((), snapshot.now)

@@ -1,4 +1,4 @@
-"""The truth about speed: replicas, cpu, accelerators, locality, domains and company."""
+"""The truth about speed: replicas, cpu, accelerators, locality, domains and neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.models.profiles import Layout, MeasuredProfile
 from headway.sim.cluster import SimCluster, World
 from headway.sim.sharing import Sharing
-from headway.sim.speed import ALONE, Company, Speed
+from headway.sim.speed import ALONE, SharingEffect, Speed
 from make import a_job, a_role, some_nodes
 
 NODES = Nodes.of([
@@ -24,9 +24,9 @@ NODES = Nodes.of([
 ])  # fmt: skip
 
 
-def _at(job, *nodes, speed=None, company=ALONE, requests=None) -> float:
+def _at(job, *nodes, speed=None, effect=ALONE, requests=None) -> float:
     placement = Placement(tuple(tuple(role) for role in nodes), requests)
-    return (speed or Speed())(job, placement, NODES, company)
+    return (speed or Speed())(job, placement, NODES, effect)
 
 
 def test_as_asked_is_one_whatever_the_place_unless_asked_for() -> None:
@@ -83,7 +83,7 @@ def test_more_cpu_by_resize_or_by_what_neighbours_leave() -> None:
     job = a_job("a", roles=(a_role(replicas=1, cpu=1),))
     resized = _at(job, [0], requests=((2000, 0),))
     assert 1.5 < resized < 2.0
-    assert _at(job, [0], company=Company(cpu=(2000.0,))) == pytest.approx(resized)
+    assert _at(job, [0], effect=SharingEffect(cpu=(2000.0,))) == pytest.approx(resized)
 
 
 @pytest.mark.parametrize("model", sorted(BUILT_IN))

@@ -11,7 +11,7 @@ from headway.estimates.models.profiles import Layout, Servers
 from headway.estimates.plain_books import NoEstimates
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, World
-from headway.sim.speed import ALONE, Company, Speed
+from headway.sim.speed import ALONE, SharingEffect, Speed
 from headway.sim.usage import computing, used_cores
 from make import a_job, a_role, some_nodes
 
@@ -56,8 +56,8 @@ def test_the_log_has_what_was_used() -> None:
 
 def test_a_job_that_shares_uses_what_it_can_work_with_in_parallel() -> None:
     job = a_job("a", roles=[a_role(cpu=1, limit=(("cpu", 8000),))])
-    company = Company(cpu=(8000.0,))
-    assert used_cores(Speed(parallel_cpu=1.0), job, Placement(((0,),)), NODES, company) == 8.0
-    half = used_cores(Speed(parallel_cpu=0.9), job, Placement(((0,),)), NODES, company)
+    effect = SharingEffect(cpu=(8000.0,))
+    assert used_cores(Speed(parallel_cpu=1.0), job, Placement(((0,),)), NODES, effect) == 8.0
+    half = used_cores(Speed(parallel_cpu=0.9), job, Placement(((0,),)), NODES, effect)
     assert half == pytest.approx(1 / (0.1 + 0.9 / 8))
-    assert half == pytest.approx(Speed(parallel_cpu=0.9)(job, Placement(((0,),)), NODES, company))
+    assert half == pytest.approx(Speed(parallel_cpu=0.9)(job, Placement(((0,),)), NODES, effect))

@@ -107,7 +107,7 @@ def _open(access: Access, namespace: str, listen: str, how: KubeSettings) -> Kub
 
     worker = ApiWorker(access, namespace)
     try:
-        return KubeCluster(worker, ProgressServer(f"tcp:{listen}", worker.ring), how)
+        return KubeCluster(worker, ProgressServer(f"tcp:{listen}", worker.wake), how)
     except BaseException:
         worker.close()
         raise

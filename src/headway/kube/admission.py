@@ -17,7 +17,7 @@ from headway.core.job import JobId
 from headway.core.states import OVER, State
 from headway.kube.api.errors import KubeError, NotFound
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
-from headway.kube.api.watch import Changed, Deleted, Listed, Unwatched
+from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of
@@ -26,7 +26,7 @@ from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message
 
 log = logging.getLogger("headway.kube")
-FIRST_LOOK_SECONDS = 60.0
+INITIAL_STATE_SECONDS = 60.0
 
 
 class Admitted(NamedTuple):
@@ -162,7 +162,7 @@ def _in_order(objects: Iterable[TrainingJob]) -> list[TrainingJob]:
 
 
 @dataclass(slots=True)
-class Look:
+class InitialState:
     """Everything that there is, before anything is decided."""
 
     nodes: Listed[NodeObject] | None = None
@@ -187,9 +187,9 @@ class Look:
         return self.nodes is not None and self.jobs is not None and self.pods is not None
 
 
-def first_look(inbox: Inbox[Message], seconds: float = FIRST_LOOK_SECONDS) -> Look:
+def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SECONDS) -> InitialState:
     """A server that is slow or restarting is waited for; one that refuses is not."""
-    look, give_up = Look(), time.monotonic() + seconds
+    look, give_up = InitialState(), time.monotonic() + seconds
     trouble = "it does not answer"
     while not look.whole:
         if not inbox.wait(give_up - time.monotonic()):
@@ -197,11 +197,11 @@ def first_look(inbox: Inbox[Message], seconds: float = FIRST_LOOK_SECONDS) -> Lo
         message = inbox.next()
         assert message is not None
         match message:
-            case Unwatched(error=NotFound()):
+            case WatchFailed(error=NotFound()):
                 raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
-            case Unwatched(error=error) if error.status in (401, 403):
+            case WatchFailed(error=error) if error.status in (401, 403):
                 raise KubeError(f"the API server refuses: {error}")
-            case Unwatched(error=error):
+            case WatchFailed(error=error):
                 trouble = str(error)
             case _:
                 look.take(message)

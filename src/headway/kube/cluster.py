@@ -20,18 +20,17 @@ from headway.core.job import JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Plan, Reserve
 from headway.core.quantity import CPU
-from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
-from headway.kube.admission import Admission, Admitted, first_look
+from headway.kube.admission import Admission, Admitted, read_initial_state
 from headway.kube.api.errors import NotFound
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
 from headway.kube.job.status import event_of
-from headway.kube.outgoing import status_for, work_for
-from headway.kube.reconcile.model import AskSave, NextStep
+from headway.kube.outgoing import explain_waiting, status_for, work_for
+from headway.kube.reconcile.model import NextStep, RequestCheckpoint
 from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
@@ -42,8 +41,6 @@ log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 5.0
 IDLE_SECONDS = 10.0
-MOST_EXPLAINED = 20
-"""Jobs per cycle whose status says why they wait: a long queue must not slow decisions down."""
 
 
 class KubeCluster:
@@ -61,7 +58,7 @@ class KubeCluster:
         """The last snapshot with the book's estimates."""
         self._happened = self._heard = True
         self._seen_any = self._closing = False
-        self._first_look()
+        self._load_initial_state()
 
     def now(self) -> float:
         """Seconds on the cluster's clock; never goes back, also not when the wall clock is set."""
@@ -71,8 +68,8 @@ class KubeCluster:
 
     def next_snapshot(self) -> Snapshot | None:
         while True:
-            self._take_in()
-            self._look_at_nodes()
+            self._read_messages()
+            self._check_nodes()
             self._reconcile()
             now = self.now()
             if self._closing or self._idle():
@@ -88,7 +85,7 @@ class KubeCluster:
             if not isinstance(decision, Reserve) and self._may_begin(decision):
                 self._begin(decision)
         if self._annotated is not None:
-            self._explain(self._annotated, plan)
+            explain_waiting(self._by_id, self._annotated, plan, self.now(), self.settings.progress_seconds)
 
     def show(self, snapshot: Snapshot) -> None:
         """The snapshot with the book's estimates, once it is in the log: statuses show what the book expects."""
@@ -97,14 +94,14 @@ class KubeCluster:
     def stop(self) -> None:
         """From a signal handler: the next snapshot is the last. Pods go on; the next start takes over."""
         self._closing = True
-        self._worker.ring()
+        self._worker.wake()
 
     def close(self) -> None:
         """Waits for writes that are under way, and leaves everything as it is."""
         give_up = time.monotonic() + 10
         while any(job.attention.busy for job in self._jobs()) and time.monotonic() < give_up:
             self._wait(self.now(), longest=0.1)
-            self._take_in()
+            self._read_messages()
         self._worker.close()
         self._server.close()
 
@@ -113,9 +110,9 @@ class KubeCluster:
     def _jobs(self) -> Iterable[Tracked]:
         return self._admission.jobs.values()
 
-    def _first_look(self) -> None:
+    def _load_initial_state(self) -> None:
         """Nodes first, then jobs, then pods: each needs the one before."""
-        look = first_look(self._worker.inbox)
+        look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
         admitted = self._admission.first(look.jobs.objects)
@@ -125,11 +122,11 @@ class KubeCluster:
         self._inventory.see_pods(look.pods, self._admission.jobs)
         self._worker.inbox.put_back(look.later)
 
-    def _take_in(self) -> None:
+    def _read_messages(self) -> None:
         while (message := self._worker.inbox.next()) is not None:
             match message:
                 case Wake():
-                    self._worker.heard()
+                    self._worker.wake_taken()
                 case Performed():
                     self._performed(message)
                 case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind):
@@ -156,7 +153,7 @@ class KubeCluster:
             self._by_id[entry.tracked.job.id] = entry.tracked
             self._happened = self._seen_any = True
 
-    def _look_at_nodes(self) -> None:
+    def _check_nodes(self) -> None:
         self._set_nodes(())
         gone = self._gone()
         for job in self._jobs() if gone else ():
@@ -188,7 +185,7 @@ class KubeCluster:
                 self._inventory.see_pod(result.pod, self._admission.jobs)
             job.learn(result, self.now())
         if message.error is None and not any(result.error for result in message.results):
-            job.attention.well()
+            job.attention.recovered()
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,15 +219,15 @@ class KubeCluster:
             intent = job.intent
             step = reconcile(job.view(intent, now, gone, self.settings))
             if step.intent != intent:
-                self._turn(job, intent, step.intent)
+                self._set_intent(job, intent, step.intent)
             job.attention.dirty, job.attention.wake = False, step.wake
             self._send(job, step, now)
             if job.ended is not None and job.settled():
                 self._forget(job)
 
-    def _turn(self, job: Tracked, old: Intent, new: Intent) -> None:
+    def _set_intent(self, job: Tracked, old: Intent, new: Intent) -> None:
         self._happened |= old.state not in OVER
-        job.turn(new)
+        job.set_intent(new)
         words = f": {new.message}" if new.message else ""
         log.info("job %s: %s%s", job.job.id, new.state.name.lower(), words)
         if not job.withdrawn:
@@ -247,7 +244,7 @@ class KubeCluster:
         self._server.resize(job.job.id, {one.role: len(one.nodes) for one in allocation}, cores)
 
     def _send(self, job: Tracked, step: NextStep, now: float) -> None:
-        if AskSave() in step.actions and job.ask_to_save(self._server.connected(job.job.id)):
+        if RequestCheckpoint() in step.actions and job.ask_to_save(self._server.connected(job.job.id)):
             self._server.save(job.job.id, job.saves.request)
         intent, status = job.intent, None
         if not job.withdrawn and (job.written != intent or self._progress_due(job, now)):
@@ -261,21 +258,6 @@ class KubeCluster:
 
     def _progress_due(self, job: Tracked, now: float) -> bool:
         return job.reports.due(now, self.settings.progress_seconds)
-
-    def _explain(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Why jobs wait, in their status: with numbers, and no more often than progress is written."""
-        now, left = self.now(), MOST_EXPLAINED
-        for row in snapshot.jobs.waiting():
-            job = self._by_id.get(snapshot.jobs.job(int(row)).id)
-            waits = job is not None and job.state is State.WAITING
-            if job is None or not waits or now - job.explained_at < self.settings.progress_seconds:
-                continue
-            reason = explain(snapshot, plan, job.job.id)
-            if reason.code is not Code.STARTS_NOW:
-                job.explain("".join(part.capitalize() for part in reason.code.split("_")), reason.sentence, now)
-                left -= 1
-            if left == 0:
-                return
 
     def _forget(self, job: Tracked) -> None:
         if self._by_id.get(job.job.id) is job:

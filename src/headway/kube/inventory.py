@@ -19,7 +19,7 @@ from headway.kube.job.replica import owner_uid
 from headway.kube.tracked import Tracked
 
 log = logging.getLogger("headway.kube")
-MOST_TOMBSTONES = 10_000
+MAX_TOMBSTONES = 10_000
 GPU_NAMES = ("nvidia.com/gpu", f"{GROUP}/gpu", "amd.com/gpu", "gpu.intel.com/i915")
 DOMAIN_LABELS = (f"{GROUP}/domain", "topology.kubernetes.io/zone")
 ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
@@ -123,7 +123,7 @@ def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 @dataclass(slots=True)
-class Foreign:
+class ForeignPods:
     """What pods that are not ours ask for, by node; kept by difference."""
 
     pods: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Inventory:
     absent: set[str] = field(default_factory=set)
     """Nodes that were deleted, or that an allocation names and that do not exist."""
     not_ready_since: dict[str, float] = field(default_factory=dict)
-    foreign: Foreign = field(default_factory=Foreign)
+    foreign: ForeignPods = field(default_factory=ForeignPods)
     table: NodeTable = field(default_factory=NodeTable)
     changed: bool = True
     """Something changed that matters to a plan."""
@@ -244,7 +244,7 @@ class Inventory:
     def _gone(self, uid: str, jobs: Mapping[str, Tracked]) -> None:
         self._versions.pop(uid, None)
         self._dead[uid] = None
-        if len(self._dead) > MOST_TOMBSTONES:
+        if len(self._dead) > MAX_TOMBSTONES:
             self._dead.popitem(last=False)
         self.changed |= self.foreign.drop(uid)
         for job in jobs.values():

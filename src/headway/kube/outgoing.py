@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from headway.core.job import JobId
+from headway.core.plan import Plan
+from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.kube.job.intent import Intent
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
@@ -12,6 +17,9 @@ from headway.kube.reconcile.model import NextStep
 from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWork, PodRequest
+
+MAX_EXPLAINED = 20
+"""Jobs per cycle whose status says why they wait. A long queue must not slow decisions down."""
 
 
 def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float, began: float) -> dict[str, Any]:
@@ -37,3 +45,18 @@ def work_for(
         return None
     meta = job.meta
     return ApiWork(meta.uid, meta.namespace, meta.name, status, requests, (intent, job.reports.progress))
+
+
+def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Plan, now: float, every: float) -> None:
+    """Says in the status of waiting jobs why they wait, with numbers; of one job at most once per `every` seconds."""
+    left = MAX_EXPLAINED
+    for row in snapshot.jobs.waiting():
+        job = by_id.get(snapshot.jobs.job(int(row)).id)
+        if job is None or job.state is not State.WAITING or now - job.explained_at < every:
+            continue
+        reason = explain(snapshot, plan, job.job.id)
+        if reason.code is not Code.STARTS_NOW:
+            job.explain("".join(part.capitalize() for part in reason.code.split("_")), reason.sentence, now)
+            left -= 1
+        if left == 0:
+            return

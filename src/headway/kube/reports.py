@@ -11,7 +11,7 @@ from headway.kube.job.status import TrainingProgress
 
 
 @dataclass(slots=True)
-class Reports:
+class JobReports:
     """What training reported in this attempt, and what of it is in the job's status."""
 
     progress: TrainingProgress | None = None

@@ -1,7 +1,7 @@
 """One TrainingJob as this process follows it: its state on the board, its pods, its reports. Mutable, in one thread.
 
-The job's state is kept once, on the board that policies see. `intent` reads it for reconciliation, `turn` writes back
-what reconciliation found.
+The job's state is kept once, on the board that policies see. `intent` reads it for reconciliation. `set_intent` writes
+back what reconciliation found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headway.kube.job.intent import Allocation, Intent, Memory, allocation_of, i
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
-from headway.kube.reports import Reports
+from headway.kube.reports import JobReports
 from headway.kube.settings import KubeSettings
 from headway.kube.worker import ActionResult
 from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
@@ -68,7 +68,7 @@ class Attention:
         self.not_before = now + max(self.pause, error.retry_after_seconds)
         self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS)
 
-    def well(self) -> None:
+    def recovered(self) -> None:
         self.pause, self.troubled = SHORTEST_PAUSE_SECONDS, False
 
 
@@ -87,7 +87,7 @@ class Tracked:
     """By the pod's uid."""
     withdrawn: bool = False
     attention: Attention = field(default_factory=Attention)
-    reports: Reports = field(default_factory=Reports)
+    reports: JobReports = field(default_factory=JobReports)
     refusal: ApiRefusal | None = None
     explained_at: float = -math.inf
     """When its status last said why it waits."""
@@ -123,7 +123,7 @@ class Tracked:
             plain, allocation=here, target=self._named(flight.towards), since=flight.since, until=flight.until
         )
 
-    def turn(self, new: Intent) -> None:
+    def set_intent(self, new: Intent) -> None:
         """To another intent that reconciliation found. What was refused, and who reported, belongs to the old one."""
         old = self.intent
         self._remember(new)

@@ -120,7 +120,7 @@ class ApiWorker:
         self._ready = threading.Event()
         self._closing: asyncio.Event | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._rung = False
+        self._woken = False
         self._thread = threading.Thread(target=self._run, name="headway-kube", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -132,14 +132,14 @@ class ApiWorker:
         """Tries once; nothing depends on it."""
         self._soon(self._announce(namespace, event))
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wakes whoever waits for the inbox; many rings are one."""
-        if not self._rung:
-            self._rung = True
+        if not self._woken:
+            self._woken = True
             self.inbox.put(Wake())
 
-    def heard(self) -> None:
-        self._rung = False
+    def wake_taken(self) -> None:
+        self._woken = False
 
     def close(self) -> None:
         """Ends once what is under way has ended, or after a while."""

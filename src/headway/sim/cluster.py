@@ -23,7 +23,7 @@ from headway.estimates.models.scaling import plain_speed
 from headway.sim.agenda import Agenda
 from headway.sim.faults import NO_FAULTS, NodeFaults, with_ready
 from headway.sim.gangs import Gangs
-from headway.sim.pace import Pace
+from headway.sim.rates import Rates
 from headway.sim.reporting import Reporter
 from headway.sim.speed import Speed
 from headway.sim.work import Work
@@ -31,8 +31,8 @@ from headway.sim.world import Costs, Reports, SimulationError, World
 
 __all__ = ["Costs", "Reports", "SimCluster", "SimulationError", "World"]
 
-MOST_CYCLES_AT_ONE_INSTANT = 100_000
-MOST_IDLE_WAKES = 10_000
+MAX_CYCLES_AT_ONE_INSTANT = 100_000
+MAX_IDLE_WAKES = 10_000
 """A policy may ask to be woken; so often without anything running, arriving or being repaired is for ever."""
 
 
@@ -50,11 +50,11 @@ class SimCluster:
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._next_arrival = 0
         self._agenda = Agenda()
-        self._becauses: dict[JobId, Because] = {}
+        self._stop_reasons: dict[JobId, Because] = {}
         faulty = self.world.faults is not NO_FAULTS
         self._node_faults = NodeFaults(self.world.faults, nodes, self.world.seed, now) if faulty else None
         self._gangs = Gangs(self.world.faults, self.world.seed) if faulty else None
-        self._pace = Pace(self.world, self.board, self.work, self._agenda, self._gangs)
+        self._rates = Rates(self.world, self.board, self.work, self._agenda, self._gangs)
         self._reporter = Reporter(self.world, self.board, self.work) if self.world.samples else None
         self._wake = math.inf
         self._again = False
@@ -120,14 +120,14 @@ class SimCluster:
         if not self.board.unfinished:
             return True
         all_up = self._node_faults is None or not self._node_faults.any_down
-        return all_up and (math.isinf(self._wake) or self._idle_wakes > MOST_IDLE_WAKES)
+        return all_up and (math.isinf(self._wake) or self._idle_wakes > MAX_IDLE_WAKES)
 
     def _count_cycle(self, instant: float) -> None:
         self._cycles_now = self._cycles_now + 1 if instant <= self.now else 0
         self._idle_wakes = (
             0 if self._agenda.ends or self._agenda.landings or instant < self._wake else self._idle_wakes + 1
         )
-        if self._cycles_now > MOST_CYCLES_AT_ONE_INSTANT:
+        if self._cycles_now > MAX_CYCLES_AT_ONE_INSTANT:
             raise SimulationError(f"the policy decides for ever at second {self.now:g} without time going on")
 
     def arrive(self, job: Job, left: float | None = None) -> int:
@@ -154,7 +154,7 @@ class SimCluster:
         job_id = self.board.job(row).id
         self._settle(row, state)
         self._agenda.forget(job_id)
-        self._becauses.pop(job_id, None)
+        self._stop_reasons.pop(job_id, None)
         if self._gangs is not None:
             self._gangs.forget(job_id)
 
@@ -205,7 +205,7 @@ class SimCluster:
         """The gang is gone; it waits, and will go on from its last checkpoint."""
         job = self.board.job(row)
         training = self.board.state(row) in TRAINING
-        cancelled = self._becauses.pop(job.id, None) is Because.CANCELLED
+        cancelled = self._stop_reasons.pop(job.id, None) is Because.CANCELLED
         self.work.set_rate(row, 0.0, self.now, saves=job.checkpoints)
         self._settle(row, State.CANCELLED if cancelled else State.WAITING)
         self._agenda.forget(job.id)
@@ -232,12 +232,12 @@ class SimCluster:
             self._agenda.ends.pop(job_id, None)
             board.saved(row, board.trained_seconds(row, self.now))
         if isinstance(decision, Stop):
-            self._becauses[job_id] = decision.because
+            self._stop_reasons[job_id] = decision.because
         board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
             self._agenda.expect(self.now + seconds, job_id, self._agenda.landings)
             if state in _DOWN:
-                self._pace.put(row, None, self.now)
+                self._rates.put(row, None, self.now)
         else:
             self.land(row)
 
@@ -247,7 +247,7 @@ class SimCluster:
         flight = board.flight(row)
         assert flight is not None
         if flight.towards is None:
-            cancelled = self._becauses.pop(job.id, None) is Because.CANCELLED
+            cancelled = self._stop_reasons.pop(job.id, None) is Because.CANCELLED
             self._settle(row, State.CANCELLED if cancelled else State.WAITING)
             self.work.at[row] = self.now
             self._again = True
@@ -255,8 +255,8 @@ class SimCluster:
         if not self._comes_up(row):
             return
         board.settle(row, State.RUNNING, flight.towards, self.now)
-        self._pace.put(row, flight.towards, self.now)
-        self._pace.retime(row, self.now)
+        self._rates.put(row, flight.towards, self.now)
+        self._rates.retime(row, self.now)
 
     def _comes_up(self, row: int) -> bool:
         """Whether no node refuses a replica of a gang that starts; else the gang waits again, or has failed."""
@@ -274,14 +274,14 @@ class SimCluster:
 
     def resume(self, row: int) -> None:
         """A job that trains already, from an earlier life."""
-        self._pace.put(row, self.board.placement(row), self.now)
-        self._pace.retime(row, self.now)
+        self._rates.put(row, self.board.placement(row), self.now)
+        self._rates.retime(row, self.now)
 
-    def look_again(self) -> None:
+    def snapshot_now(self) -> None:
         """The next snapshot is of this very moment."""
         self._again = True
 
-    def fly(self, row: int, until: float) -> None:
+    def resume_change(self, row: int, until: float) -> None:
         """Something that was begun already; where nobody knows how long it takes, it ends at once."""
         lands = until if self.now <= until < math.inf else self.now
         self._agenda.expect(lands, self.board.job(row).id, self._agenda.landings)
@@ -289,10 +289,10 @@ class SimCluster:
     def _settle(self, row: int, state: State) -> None:
         """The job holds nothing any more."""
         self.board.settle(row, state, None, self.now)
-        self._pace.put(row, None, self.now)
+        self._rates.put(row, None, self.now)
 
     def _compacted(self, kept: list[int]) -> None:
         self.work.renumber(kept)
-        self._pace.renumber(kept)
+        self._rates.renumber(kept)
         if self._reporter is not None:
             self._reporter.renumber(kept)

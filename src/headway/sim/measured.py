@@ -28,7 +28,7 @@ def load_profiles(folder: Path) -> Mapping[str, Profile]:
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder of profiles")
     profiles = dict(BUILT_IN)
-    for read in (_gangs, _servers, _divided, _gavel):
+    for read in (_pollux, _dl2, _elasticflow, _gavel):
         for model, (points, by_servers) in read(folder).items():
             form = MeasuredProfile(points, by_servers)
             known = profiles.get(model)
@@ -54,7 +54,7 @@ def _number(path: Path, row: Mapping[str, str], field: str) -> float:
         raise UserError(f"{path}: field {field}: a number is needed, not {row.get(field)!r}") from error
 
 
-def _gangs(folder: Path) -> Found:
+def _pollux(folder: Path) -> Found:
     """Workers and nodes, at the batch per replica that was measured in the middle of all."""
     found: Found = {}
     for path in sorted(folder.glob("pollux/profiles/*/placements.csv")):
@@ -72,7 +72,7 @@ def _gangs(folder: Path) -> Found:
     return found
 
 
-def _servers(folder: Path) -> Found:
+def _dl2(folder: Path) -> Found:
     path = folder / "dl2" / "ps_worker_speed.csv"
     found: dict[str, Points] = defaultdict(dict)
     for row in _rows(path) if path.exists() else ():
@@ -83,7 +83,7 @@ def _servers(folder: Path) -> Found:
     return {model: (points, True) for model, points in found.items()}
 
 
-def _divided(folder: Path) -> Found:
+def _elasticflow(folder: Path) -> Found:
     """Iterations per second at the largest batch; eight accelerators to a node."""
     found: Found = {}
     for path in sorted(folder.glob("elasticflow/throughputs_A100/*.csv")):
@@ -93,12 +93,12 @@ def _divided(folder: Path) -> Found:
             for count, speed in (rows[-1] if rows else {}).items()
             if count.isdigit() and speed and float(speed) > 0
         }
-        if points and path.stem not in _ALSO_ON_T4:
+        if points and path.stem not in _IN_POLLUX:
             found[path.stem] = (points, False)
     return found
 
 
-_ALSO_ON_T4 = ("bert", "deepspeech2")
+_IN_POLLUX = ("bert", "deepspeech2")
 """Measured for Pollux by placement, which tells more."""
 
 

@@ -14,7 +14,7 @@ from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, GPU
 from headway.estimates.models.sharing import Claim, level
-from headway.sim.speed import ALONE, Company
+from headway.sim.speed import ALONE, SharingEffect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Tenants:
             self._at[row] = nodes
         return {other for node in before | nodes for other in self._on.get(node, ())} - {row}
 
-    def company(self, row: int) -> Company:
+    def effect(self, row: int) -> SharingEffect:
         """What the job has of its nodes beside what it was promised."""
         placement = self._board.placement(row)
         if placement is None:
@@ -62,7 +62,7 @@ class Tenants:
         if self.sharing.neighbour_loss and GPU in nodes.kinds:
             neighbours = max((self._neighbours(row, node, nodes) for node in placement.used_nodes()), default=0.0)
         cpu = self._cpu(row, placement, nodes) if self.sharing.cpu and CPU in nodes.kinds else None
-        return Company(cpu=cpu, neighbours=neighbours)
+        return SharingEffect(cpu=cpu, neighbours=neighbours)
 
     def renumber(self, kept: list[int]) -> None:
         new_row = {old: new for new, old in enumerate(kept)}

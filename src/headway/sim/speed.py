@@ -1,6 +1,6 @@
 """How fast a job truly trains in a given configuration, relative to the one it asked for.
 
-Replicas, cpu per replica, accelerators, ps/worker locality, crossing nodes and domains, and the company on its nodes.
+Replicas, cpu per replica, accelerators, ps/worker locality, crossing nodes and domains, and the effect on its nodes.
 A job whose model has a profile is as fast as that says; others follow plain forms with few coefficients.
 """
 
@@ -18,7 +18,7 @@ from headway.estimates.models.scaling import PARALLEL, computes, plain_speed
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class SharingEffect:
     """What a job has of its nodes beside what it was promised."""
 
     cpu: tuple[float, ...] | None = None
@@ -27,8 +27,8 @@ class Company:
     """Share of its busiest node's other accelerators that other jobs hold."""
 
 
-ALONE = Company()
-SpeedOf = Callable[[Job, Placement, Nodes, Company], float]
+ALONE = SharingEffect()
+SpeedOf = Callable[[Job, Placement, Nodes, SharingEffect], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Speed:
     metered: bool = False
     """Whether the cpu that jobs truly use is measured: see `usage`."""
 
-    def __call__(self, job: Job, placement: Placement, nodes: Nodes, company: Company = ALONE) -> float:
+    def __call__(self, job: Job, placement: Placement, nodes: Nodes, effect: SharingEffect = ALONE) -> float:
         as_asked, near = True, False
         for role, where in zip(job.roles, placement.nodes, strict=True):
             if len(where) < role.least:
@@ -68,8 +68,8 @@ class Speed:
             speed = 1.0 if as_asked else plain_speed(job, placement.counts, self.parallel_replicas)
             if near:
                 speed *= self._locality(job, placement)
-        if placement.requests is not None or company.cpu is not None:
-            speed *= self._cpu(job, placement, nodes.kinds, company)
+        if placement.requests is not None or effect.cpu is not None:
+            speed *= self._cpu(job, placement, nodes.kinds, effect)
         if (self.domain_loss or self.node_loss) and placement.width() > 1:
             speed *= self._spread(placement, nodes, profiled=profile is not None)
         if self.seconds_on and (seconds := self.seconds_on.get(job.id)):
@@ -87,7 +87,7 @@ class Speed:
         asked = profile.throughput(Layout.asked(job, per_node))
         return profile.throughput(Layout.sized(job, counts, per_node)) / asked if asked > 0 else 0.0
 
-    def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...], company: Company) -> float:
+    def _cpu(self, job: Job, placement: Placement, kinds: tuple[str, ...], effect: SharingEffect) -> float:
         if CPU not in kinds:
             return 1.0
         factors = []
@@ -95,8 +95,8 @@ class Speed:
             asked: float = role.amount(CPU)
             vector = None if placement.requests is None else placement.requests[number]
             has: float = asked if vector is None else vector[kinds.index(CPU)]
-            if company.cpu is not None:
-                has = max(has, company.cpu[number])
+            if effect.cpu is not None:
+                has = max(has, effect.cpu[number])
             if job.id in self.needs:
                 asked *= self.needs[job.id]
                 has = min(has, asked)

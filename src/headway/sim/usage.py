@@ -14,14 +14,14 @@ from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.estimates.models.profiles import AllReduce, Layout, ProfileForm, Servers
 from headway.estimates.models.scaling import computes
-from headway.sim.speed import Company, Speed, SpeedOf
+from headway.sim.speed import SharingEffect, Speed, SpeedOf
 
 
-def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, company: Company) -> float | None:
+def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, effect: SharingEffect) -> float | None:
     """Of all replicas together; None where it is not measured."""
-    if company.cpu is not None:
+    if effect.cpu is not None:
         parallel = speed.parallel_cpu if isinstance(speed, Speed) else 1.0
-        each = (_shared(role.amount(CPU), cpu, parallel) for role, cpu in zip(job.roles, company.cpu, strict=True))
+        each = (_shared(role.amount(CPU), cpu, parallel) for role, cpu in zip(job.roles, effect.cpu, strict=True))
         return sum(cpu * len(at) for cpu, at in zip(each, placement.nodes, strict=True)) / 1000
     return _metered(speed, job, placement, nodes) if isinstance(speed, Speed) and speed.metered else None
 

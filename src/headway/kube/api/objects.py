@@ -171,9 +171,6 @@ class StatusObject(msgspec.Struct, frozen=True):
     metadata: Any = None
 
 
-Watched = Pod | NodeObject | TrainingJob
-
-
 def unix(timestamp: str | None) -> float:
     """Seconds since 1970 of a Kubernetes time; 0 for none."""
     if not timestamp:

@@ -47,13 +47,13 @@ class Deleted(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Unwatched:
+class WatchFailed:
     """Nothing can be learned at present; said once until it works again."""
 
     error: ApiError
 
 
-News = Listed[T] | Changed[T] | Deleted[T] | Unwatched
+News = Listed[T] | Changed[T] | Deleted[T] | WatchFailed
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Follower(Generic[T]):
             except ApiError as error:
                 if not self._failing:
                     log.warning("watching %s fails, trying again: %s", self.path, error)
-                    self.tell(Unwatched(error))
+                    self.tell(WatchFailed(error))
                 self._failing = True
                 await self._rest(max(self._pause, error.retry_after_seconds))
                 self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)

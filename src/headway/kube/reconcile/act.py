@@ -9,7 +9,18 @@ from headway.core.job import Role
 from headway.core.states import OVER, State
 from headway.kube.job.intent import Allocation, RoleAllocation, wanted
 from headway.kube.job.replica import PodReplica
-from headway.kube.reconcile.model import AskSave, Bind, Create, Delete, PodAction, ResizePod, View, all_up, matched, up
+from headway.kube.reconcile.model import (
+    Bind,
+    Create,
+    Delete,
+    PodAction,
+    RequestCheckpoint,
+    ResizePod,
+    View,
+    all_up,
+    matched,
+    up,
+)
 
 PORT = 2222
 """On which every replica may listen: each pod has an address of its own."""
@@ -26,7 +37,12 @@ def act(view: View) -> tuple[PodAction, ...]:
         return tuple(_delete(r) for r in view.replicas if not r.deleting)
     if allocation is None:
         return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_force(view))
-    return (*_clear(view, allocation), *_make(view, allocation), *_adjust(view, allocation), *_ask(view))
+    return (
+        *_clear(view, allocation),
+        *_create(view, allocation),
+        *_adjust(view, allocation),
+        *_request_checkpoint(view),
+    )
 
 
 def _keeps_its_log(view: View, replica: PodReplica) -> bool:
@@ -68,7 +84,7 @@ def _clear(view: View, allocation: Allocation) -> Iterator[PodAction]:
             yield _delete(replica)
 
 
-def _make(view: View, allocation: Allocation) -> Iterator[PodAction]:
+def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
     """Roles in their order: one is made only when those before it are up, and told where they are."""
     intent = view.intent
     if any(replica.attempt != intent.attempt for replica in view.alive()):
@@ -78,7 +94,7 @@ def _make(view: View, allocation: Allocation) -> Iterator[PodAction]:
     shares = {share.role: share for share in allocation}
     for role in view.job.roles:
         share = shares.get(role.name)
-        before = _before(view.job.roles, role)
+        before = _roles_before(view.job.roles, role)
         if share is None or not all(up(shares[name], mine) and _hosts(shares[name], mine) for name in before):
             continue
         taken = {replica.index for replica in mine if replica.role == role.name}
@@ -93,7 +109,7 @@ def _make(view: View, allocation: Allocation) -> Iterator[PodAction]:
             yield Bind(replica.name, replica.uid, replica.node)
 
 
-def _before(roles: tuple[Role, ...], role: Role) -> list[str]:
+def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:
     """The roles that must be up before this one, directly or through others, in the job's order."""
     named = {other.name: other for other in roles}
     found: set[str] = set()
@@ -128,8 +144,8 @@ def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:
                 yield ResizePod(replica.name, replica.uid, tuple(sorted(meant.items())))
 
 
-def _ask(view: View) -> Iterator[PodAction]:
+def _request_checkpoint(view: View) -> Iterator[PodAction]:
     intent = view.intent
     leaving = (intent.state is State.MOVING and not intent.saved) or intent.state is State.STOPPING
     if leaving and not view.saves.asked:
-        yield AskSave()
+        yield RequestCheckpoint()

@@ -84,11 +84,11 @@ class ResizePod:
 
 
 @dataclass(frozen=True, slots=True)
-class AskSave:
+class RequestCheckpoint:
     """Over the progress channel, not the API server."""
 
 
-PodAction = Create | Bind | Delete | ResizePod | AskSave
+PodAction = Create | Bind | Delete | ResizePod | RequestCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def observe(view: View) -> Intent:
         return intent
     if intent.draining:
         return _drained(view)
-    return _judged(view) or _flown(view)
+    return _judged(view) or _change_outcome(view)
 
 
 # ── the gang: whole, done, failed or lost? ──────────────────────────────────────────────────────────────────
@@ -40,7 +40,7 @@ def gang_verdict(view: View) -> Verdict:
     present = [replica for replica in view.mine() if not replica.deleting]
     members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
     wanted = {share.role: len(share.nodes) for share in _required(intent)}
-    return judge(view.job, wanted, members, view.now, starting=_being_made(intent), grace=view.timeouts.grace)
+    return judge(view.job, wanted, members, view.now, starting=_is_starting(intent), grace=view.timeouts.grace)
 
 
 def _judged(view: View) -> Intent | None:
@@ -56,21 +56,21 @@ def _judged(view: View) -> Intent | None:
             return _interrupted(view, verdict.why)
         case Life.WAIT if math.isfinite(verdict.until):
             return view.intent
-    return _not_taken(view)
+    return _join_refused(view)
 
 
-def _not_taken(view: View) -> Intent | None:
+def _join_refused(view: View) -> Intent | None:
     """A pod that was to join the gang and did not: a start is refused, a job that was scaled stays as it was."""
     away = (Phase.REFUSED, Phase.LOST, Phase.FAILED)
     stray = next((r for r in view.mine() if not r.deleting and r.phase in away), None)
     if stray is None:
         return None
-    if _being_made(view.intent):
+    if _is_starting(view.intent):
         return _refused(view, stray.why)
-    return _stay(view, "ScaleRefused", stray.why) if view.intent.state is State.SCALING else None
+    return _keep_running(view, "ScaleRefused", stray.why) if view.intent.state is State.SCALING else None
 
 
-def _being_made(intent: Intent) -> bool:
+def _is_starting(intent: Intent) -> bool:
     """The gang is not whole yet, and need not be."""
     return intent.state is State.STARTING or (intent.state is State.MOVING and intent.saved)
 
@@ -88,7 +88,7 @@ def _required(intent: Intent) -> Iterator[RoleAllocation]:
 # ── what was begun: has it ended? ───────────────────────────────────────────────────────────────────────────
 
 
-def _flown(view: View) -> Intent:
+def _change_outcome(view: View) -> Intent:
     intent = view.intent
     match intent.state:
         case State.STARTING:
@@ -107,7 +107,7 @@ def _flown(view: View) -> Intent:
 def _started(view: View) -> Intent:
     intent = view.intent
     if intent.target is not None and all_up(intent.target, view.mine()):
-        return _run(view, intent.target, "Running", "")
+        return _running(view, intent.target, "Running", "")
     if view.refusal is not None and view.refusal.permanent:
         return take_down(view, State.FAILED, "Refused", view.refusal.why)
     if view.refusal is not None:
@@ -122,12 +122,12 @@ def _scaled(view: View) -> Intent:
     assert intent.target is not None and intent.allocation is not None  # noqa: PT018  one fact
     strays = [r for share in intent.target for r in matched(share, view.mine())[1]]
     if all_up(intent.target, view.mine()) and not strays:
-        return _run(view, intent.target, "Scaled", "")
+        return _running(view, intent.target, "Scaled", "")
     whole = all(not matched(share, view.mine())[2] for share in intent.allocation)
     if whole and view.refusal is not None:
-        return _stay(view, "ScaleRefused", view.refusal.why)
+        return _keep_running(view, "ScaleRefused", view.refusal.why)
     if whole and view.now >= intent.until:
-        return _stay(view, "ScaleTimedOut", "the new replicas were not up in time")
+        return _keep_running(view, "ScaleTimedOut", "the new replicas were not up in time")
     return intent
 
 
@@ -136,13 +136,13 @@ def _resized(view: View) -> Intent:
     assert intent.target is not None
     waiting = [r for share in intent.target for r in matched(share, view.mine())[0] if not has(r, share)]
     if not waiting:
-        return _run(view, intent.target, "Resized", "")
+        return _running(view, intent.target, "Resized", "")
     infeasible = next((replica.cannot_resize for replica in waiting if replica.cannot_resize), "")
     if infeasible or view.refusal is not None:
         why = infeasible or (view.refusal.why if view.refusal is not None else "")
-        return _stay(view, "ResizeRefused", why)
+        return _keep_running(view, "ResizeRefused", why)
     if view.now >= intent.until:
-        return _stay(view, "ResizeTimedOut", "the kubelet did not give the new amounts in time")
+        return _keep_running(view, "ResizeTimedOut", "the kubelet did not give the new amounts in time")
     return intent
 
 
@@ -161,11 +161,11 @@ def _saving(view: View) -> Intent:
         return replace(intent, saved=True, declined=0, attempt=intent.attempt + 1, since=view.now, until=until)
     cancelled = intent.state is State.STOPPING and intent.goal is State.CANCELLED
     if saves.failed and not cancelled:
-        return _stay(view, "SaveFailed", f"it could not save and stays: {saves.failed}")
+        return _keep_running(view, "SaveFailed", f"it could not save and stays: {saves.failed}")
     if saves.failed or view.now >= intent.until:
         if cancelled:
             return replace(intent, draining=True, until=math.inf)
-        return _stay(view, "SaveTimedOut", "it did not save in time and stays")
+        return _keep_running(view, "SaveTimedOut", "it did not save in time and stays")
     return intent
 
 
@@ -198,17 +198,17 @@ def take_down(view: View, goal: State, reason: str, message: str) -> Intent:
     return going if view.alive() else settle(going, goal, view.now)
 
 
-def _run(view: View, allocation: Allocation, reason: str, message: str) -> Intent:
+def _running(view: View, allocation: Allocation, reason: str, message: str) -> Intent:
     return replace(
         view.intent, state=State.RUNNING, allocation=allocation, target=None, since=view.now, until=math.inf,
         saved=False, refusals=0, declined=0, reason=reason, message=message,
     )  # fmt: skip
 
 
-def _stay(view: View, reason: str, message: str) -> Intent:
+def _keep_running(view: View, reason: str, message: str) -> Intent:
     """It goes on as it was before the change was begun; that is counted, so as not to ask for it without a pause."""
     assert view.intent.allocation is not None
-    return replace(_run(view, view.intent.allocation, reason, message), declined=view.intent.declined + 1)
+    return replace(_running(view, view.intent.allocation, reason, message), declined=view.intent.declined + 1)
 
 
 def _interrupted(view: View, why: str) -> Intent:

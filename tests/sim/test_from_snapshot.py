@@ -8,8 +8,8 @@ from headway.core.states import State
 from headway.cycle.loop import decide
 from headway.estimates.plain_books import OracleBook
 from headway.policies.registry import POLICIES
-from headway.sim.beginning import from_snapshot
 from headway.sim.cluster import Costs, SimCluster, SimulationError, World
+from headway.sim.from_snapshot import from_snapshot
 from make import a_job, a_snapshot, flying, running, some_nodes, waiting
 
 NODES = some_nodes(2, gpus=4)

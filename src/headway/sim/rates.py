@@ -16,7 +16,7 @@ from headway.sim.work import Work
 from headway.sim.world import World
 
 
-class Pace:
+class Rates:
     __slots__ = ("_agenda", "_board", "_gangs", "_tenants", "_work", "_world")
 
     def __init__(self, world: World, board: Board, work: Work, agenda: Agenda, gangs: Gangs | None) -> None:
@@ -33,12 +33,12 @@ class Pace:
         board, world = self._board, self._world
         job, placement = board.job(row), board.placement(row)
         assert placement is not None
-        company = ALONE if self._tenants is None else self._tenants.company(row)
-        rate = world.speed(job, placement, board.nodes, company)
-        if (cores := used_cores(world.speed, job, placement, board.nodes, company)) is not None:
+        effect = ALONE if self._tenants is None else self._tenants.effect(row)
+        rate = world.speed(job, placement, board.nodes, effect)
+        if (cores := used_cores(world.speed, job, placement, board.nodes, effect)) is not None:
             board.uses(row, cores)
-        if company.neighbours:
-            rate *= 1.0 - world.sharing.neighbour_loss * company.neighbours
+        if effect.neighbours:
+            rate *= 1.0 - world.sharing.neighbour_loss * effect.neighbours
         if self._gangs is not None:
             rate *= self._gangs.speed(job.id)
         work, agenda = self._work, self._agenda

@@ -41,7 +41,7 @@ def from_snapshot(
         for name in _COPIED:
             board.table.set(name, row, snapshot.jobs.value(old, name))
         _go_on(cluster, row, flight, training=state in TRAINING)
-    cluster.look_again()
+    cluster.snapshot_now()
     return cluster
 
 
@@ -73,4 +73,4 @@ def _go_on(cluster: SimCluster, row: int, flight: Flight | None, *, training: bo
     if training:
         cluster.resume(row)
     if flight is not None:
-        cluster.fly(row, flight.until)
+        cluster.resume_change(row, flight.until)
