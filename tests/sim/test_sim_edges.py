@@ -71,7 +71,7 @@ def test_a_policy_that_decides_for_ever_is_told_so(monkeypatch) -> None:
     def restless(snapshot: Snapshot) -> Plan:
         return Plan((), snapshot.now)
 
-    with pytest.raises(SimulationError, match="decides for ever at second 0"):
+    with pytest.raises(SimulationError, match="makes decisions without end at second 0"):
         simulate([a_job("a", seconds=1.0)], policy=restless)
 
 

@@ -79,7 +79,7 @@ def test_measured_profiles_take_the_place_of_built_in_ones(tmp_path) -> None:
 def test_a_broken_measurement_is_named(tmp_path) -> None:
     (tmp_path / "dl2").mkdir()
     (tmp_path / "dl2/ps_worker_speed.csv").write_text("model,num_ps,num_worker,speed_steps_sum\nx,1,1,fast\n")
-    with pytest.raises(UserError, match="field speed_steps_sum: a number is needed, not 'fast'"):
+    with pytest.raises(UserError, match="field speed_steps_sum: must be a number, is 'fast'"):
         load_profiles(tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""Virtual time: a cluster that jumps from event to event. Knows the truth that policies only estimate."""
+"""The simulated cluster: virtual time that jumps from event to event. It knows the truth that policies estimate."""

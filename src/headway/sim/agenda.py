@@ -1,6 +1,6 @@
-"""Expected events: of each job at most its end, and the end of a change that was begun.
+"""The events that the simulator expects. Each job has at most two: its end, and the end of a change in flight.
 
-An event that is expected anew leaves the old one in the heap; event numbers tell which one is valid.
+When an event gets a new time, the old entry stays in the heap. Event numbers tell which entry is valid.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ class Agenda:
         self._heap: list[tuple[float, int, JobId]] = []
         self._number = 0
         self.ends: dict[JobId, int] = {}
-        """By job: the number of the event that is its end."""
+        """By job: the number of the event at which it ends."""
         self.landings: dict[JobId, int] = {}
+        """By job: the number of the event at which its change ends."""
 
     def expect(self, at: float, job: JobId, kind: dict[JobId, int]) -> None:
+        """Adds an event of a kind, `ends` or `landings`, and replaces the job's earlier one of that kind."""
         self._number += 1
         kind[job] = self._number
         heapq.heappush(self._heap, (at, self._number, job))
@@ -31,7 +33,7 @@ class Agenda:
         self.landings.pop(job, None)
 
     def next(self) -> float:
-        """When the next thing happens; infinite where nothing will."""
+        """The time of the next event; infinite when there is none."""
         heap = self._heap
         while heap:
             at, number, job = heap[0]
@@ -41,7 +43,7 @@ class Agenda:
         return math.inf
 
     def take(self, now: float) -> tuple[JobId, bool] | None:
-        """The next job to which something happens by now, and whether it is a landing."""
+        """Takes the next event that is due: its job, and whether a change lands. None when nothing is due."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, number, job = heapq.heappop(heap)

@@ -1,7 +1,7 @@
-"""The simulated cluster. All ends and arrivals of one instant come first, then one snapshot.
+"""The simulated cluster. It jumps from event to event, and makes one snapshot per instant.
 
-It jumps from event to event: expected ends are in the agenda, arrivals in their list, failures in `NodeFaults` and
-`Gangs`.
+The agenda has the expected ends, a sorted list has the arrivals, `NodeFaults` and `Gangs` have the failures. All events
+of an instant happen before its snapshot.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["Costs", "Reports", "SimCluster", "SimulationError", "World"]
 
 MAX_CYCLES_AT_ONE_INSTANT = 100_000
 MAX_IDLE_WAKES = 10_000
-"""A policy may ask to be woken; so often without anything running, arriving or being repaired is for ever."""
+"""Wake-ups in a row, asked for by the policy, after which a simulation in which nothing else happens ends."""
 
 
 _UP = TRAINING | IN_FLIGHT
 _DOWN = frozenset({State.MOVING, State.STOPPING})
-"""It saves what it has and no longer trains."""
+"""States in which a job has saved and no longer trains."""
 
 
 class SimCluster:
@@ -78,18 +78,18 @@ class SimCluster:
             self._begin(decision)
 
     def truth(self, snapshot: Snapshot) -> Beliefs:
-        """What an oracle knows: true seconds left at the present rate, or at the asked-for size while waiting."""
+        """For an oracle: true seconds left at the present rate; at the requested size for jobs that wait."""
         return self.work.truth(snapshot)
 
     def speed_at(self, job: Job, counts: tuple[int, ...]) -> float:
-        """What an oracle knows of another size: true speed in the best place of this cluster."""
+        """For an oracle: true speed at another size, in the best place of this cluster."""
         speed = self.world.speed
         return speed.at_size(job, counts, self.board.nodes) if isinstance(speed, Speed) else plain_speed(job, counts)
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _advance(self) -> bool:
-        """Jumps to the next instant at which something happens, and lets all of it happen."""
+        """Jumps to the next instant and handles all its events. False when nothing will ever happen again."""
         agenda, arrivals = self._agenda, self._arrivals
         arrival = arrivals[self._next_arrival].submit if self._next_arrival < len(arrivals) else math.inf
         event = agenda.next()
@@ -114,7 +114,7 @@ class SimCluster:
         return True
 
     def _nothing_left(self, next_of_jobs: float) -> bool:
-        """No job will ever change again: all are over, or what waits cannot be helped by waiting."""
+        """Whether no job will ever change again: all jobs are over, or no event can let the waiting ones start."""
         if not math.isinf(next_of_jobs):
             return False
         if not self.board.unfinished:
@@ -128,7 +128,7 @@ class SimCluster:
             0 if self._agenda.ends or self._agenda.landings or instant < self._wake else self._idle_wakes + 1
         )
         if self._cycles_now > MAX_CYCLES_AT_ONE_INSTANT:
-            raise SimulationError(f"the policy decides for ever at second {self.now:g} without time going on")
+            raise SimulationError(f"the policy makes decisions without end at second {self.now:g}: time does not go on")
 
     def arrive(self, job: Job, left: float | None = None) -> int:
         work = self.world.work(job)
@@ -159,7 +159,7 @@ class SimCluster:
             self._gangs.forget(job_id)
 
     def _nodes_failed(self) -> None:
-        """Nodes go down or come up; gangs with a replica on one that went down are judged."""
+        """Takes nodes down and up, and judges each gang that has a replica on a node that went down."""
         assert self._node_faults is not None
         down, up = self._node_faults.change(self.now)
         board = self.board
@@ -202,7 +202,7 @@ class SimCluster:
         self._end(row, State.FAILED)
 
     def _interrupt(self, row: int, why: str) -> None:
-        """The gang is gone; it waits, and will go on from its last checkpoint."""
+        """The gang is lost: the job waits and goes on from its last checkpoint."""
         job = self.board.job(row)
         training = self.board.state(row) in TRAINING
         cancelled = self._stop_reasons.pop(job.id, None) is Because.CANCELLED
@@ -242,7 +242,7 @@ class SimCluster:
             self.land(row)
 
     def land(self, row: int) -> None:
-        """What was begun has ended: the job is up as it was to be, stopped, or refused."""
+        """Ends a change in flight: the job is up in its new place, stopped, or refused."""
         board, job = self.board, self.board.job(row)
         flight = board.flight(row)
         assert flight is not None
@@ -259,7 +259,7 @@ class SimCluster:
         self._rates.retime(row, self.now)
 
     def _comes_up(self, row: int) -> bool:
-        """Whether no node refuses a replica of a gang that starts; else the gang waits again, or has failed."""
+        """Whether a gang that starts comes up. If a node refuses a replica, the job waits again or fails."""
         job, state = self.board.job(row), self.board.state(row)
         starts = state in (State.STARTING, State.MOVING)
         if self._gangs is None or not starts or self._gangs.start(job, self.now):
@@ -273,21 +273,21 @@ class SimCluster:
         return False
 
     def resume(self, row: int) -> None:
-        """A job that trains already, from an earlier life."""
+        """Goes on with a job that already trained before this simulation began."""
         self._rates.put(row, self.board.placement(row), self.now)
         self._rates.retime(row, self.now)
 
     def snapshot_now(self) -> None:
-        """The next snapshot is of this very moment."""
+        """The next snapshot is of the present instant."""
         self._again = True
 
     def resume_change(self, row: int, until: float) -> None:
-        """Something that was begun already; where nobody knows how long it takes, it ends at once."""
+        """Goes on with a change that was in flight already. If its duration is unknown, it ends at once."""
         lands = until if self.now <= until < math.inf else self.now
         self._agenda.expect(lands, self.board.job(row).id, self._agenda.landings)
 
     def _settle(self, row: int, state: State) -> None:
-        """The job holds nothing any more."""
+        """Puts the job into a state in which it holds no resources."""
         self.board.settle(row, state, None, self.now)
         self._rates.put(row, None, self.now)
 

@@ -1,7 +1,7 @@
-"""What goes wrong: nodes fail and are repaired, starts are refused, gangs have a slow replica.
+"""Simulated faults: nodes fail and are repaired, starts are refused, gangs have a slow replica.
 
-Chance depends on the seed and on the thing itself (the node and the number of its failure, the job and the number of
-its start), never on what was drawn before: another policy meets the same world.
+A random number depends on the seed and on its subject only: the node and the number of its failure, or the job and the
+number of its start. It never depends on earlier draws, so all policies meet the same faults.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.core.node import Nodes
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A node that is known to fail."""
+    """A planned failure of one node."""
 
     node: str
     at: float
@@ -27,18 +27,18 @@ class Outage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaExit:
-    """A replica that is known to end."""
+    """A planned end of one replica."""
 
     job: str
     role: str
     index: int = 0
     after: float
-    """Seconds after its gang has come up."""
+    """Seconds after its gang is up."""
     code: int
     """Its exit code; 128 + N for signal N."""
     out_of_memory: bool = False
     attempt: int = 0
-    """Only in this start of the gang, counted from 1; 0 means in every one."""
+    """The start of the gang, counted from 1, in which the replica ends; 0 means every start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,37 +46,37 @@ class Faults:
     outages: tuple[Outage, ...] = ()
     exits: tuple[ReplicaExit, ...] = ()
     mean_seconds_between: float = 0.0
-    """Of one node, from its repair to its next failure, exponentially distributed; 0 means never."""
+    """Mean seconds from a node's repair to its next failure, exponentially distributed; 0 means no random failures."""
     mean_repair_seconds: float = 3600.0
     refused_starts: float = 0.0
-    """Share of starts that are refused by a node after all; the gang is released whole."""
+    """Share of starts that a node refuses; the whole gang is then released."""
     stragglers: float = 0.0
-    """Share of starts in which one replica is slow, and with it the whole gang."""
+    """Share of starts in which one replica is slow and slows its whole gang down."""
     straggler_speed: float = 0.5
-    """Speed of such a gang, relative to a healthy one."""
+    """Speed of a gang with a slow replica, relative to a healthy one."""
 
 
 NO_FAULTS = Faults()
 
 
 def chance(seed: int, *what: object) -> random.Random:
-    """Random numbers of this thing alone."""
+    """Random numbers for one subject, independent of all others."""
     return random.Random(":".join(map(str, (seed, *what))))  # noqa: S311  a simulation, not a secret
 
 
 class NodeFaults:
-    """When which node goes down and comes up again."""
+    """The times at which each node goes down and comes up again."""
 
     def __init__(self, faults: Faults, nodes: Nodes, seed: int, now: float = 0.0) -> None:
         self.faults = faults
         self._seed = seed
         self._down: dict[int, int] = {}
-        """By node: how many reasons it has to be down."""
+        """By node: the number of failures that keep it down now."""
         self._changes: list[tuple[float, int, int, bool]] = []
-        """Moment, node, number of the random failure (-1 for a known one), whether it goes down."""
+        """Time, node, number of the random failure (-1 for a planned one), whether the node goes down."""
         for outage in faults.outages:
             if outage.node not in nodes.index:
-                raise UserError(f"field outages: there is no node {outage.node!r}")
+                raise UserError(f"field outages: there is no node {outage.node!r}; name a node of the cluster")
             node = nodes.index[outage.node]
             if outage.at + outage.seconds > now:
                 heapq.heappush(self._changes, (max(now, outage.at), node, -1, True))
@@ -94,7 +94,7 @@ class NodeFaults:
         return bool(self._down)
 
     def change(self, now: float) -> tuple[set[int], set[int]]:
-        """The nodes that have gone down and those that have come up, up to this moment."""
+        """Brings the nodes up to this time; returns those that went down and those that came up."""
         before = set(self._down)
         while self._changes and self._changes[0][0] <= now:
             at, node, number, down = heapq.heappop(self._changes)
@@ -119,7 +119,7 @@ class NodeFaults:
 
 
 def with_ready(nodes: Nodes, down: Iterable[int], up: Iterable[int]) -> Nodes:
-    """The same table with some nodes gone and others back."""
+    """The same table, with the nodes in `down` not ready and those in `up` ready."""
     ready = nodes.ready.copy()
     ready[list(down)] = False
     ready[list(up)] = True
@@ -132,6 +132,7 @@ def with_ready(nodes: Nodes, down: Iterable[int], up: Iterable[int]) -> Nodes:
 
 
 def refused(faults: Faults, seed: int, job: JobId, attempt: int) -> bool:
+    """Whether a node refuses this start of the gang."""
     return faults.refused_starts > 0 and chance(seed, "refuse", job, attempt).random() < faults.refused_starts
 
 

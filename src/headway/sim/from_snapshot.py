@@ -1,4 +1,4 @@
-"""A simulation that begins where a snapshot stands: what would happen from here on?"""
+"""A simulation that starts from a snapshot: what would happen from here on?"""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _COPIED = ("since", "attained", "service", "touched", "first_start", "saved", "s
 def from_snapshot(
     snapshot: Snapshot, world: World | None = None, jobs: Iterable[Job] = (), left: FloatArray | None = None
 ) -> SimCluster:
-    """Jobs that wait, run and are in flight go on; further jobs arrive as they say.
+    """A simulated cluster in which the snapshot's jobs go on, and `jobs` arrive at their submit times.
 
-    How much work is left is taken from `left` (seconds at the present size, by row) where it is given, else from the
-    snapshot's estimates, else from what users declared.
+    The work left comes from `left` (seconds at the present size, by row) if it is given. Otherwise it comes from the
+    snapshot's estimates, and where those are unknown from the seconds that users declared.
     """
     cluster = SimCluster(snapshot.nodes, jobs, world, now=snapshot.now)
     known = _left(snapshot) if left is None else left
@@ -53,7 +53,7 @@ def _left(snapshot: Snapshot) -> FloatArray:
 
 
 def _seconds(snapshot: Snapshot, world: World, row: int, known: float) -> float:
-    """Work left at the asked-for size."""
+    """Work left, in seconds at the requested size."""
     job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
     if math.isfinite(known):
         if placement is None or snapshot.jobs.state_of(row) not in TRAINING:
@@ -62,7 +62,9 @@ def _seconds(snapshot: Snapshot, world: World, row: int, known: float) -> float:
         return known * rate if rate > 0 else known
     work = world.work(job)
     if work is None:
-        raise SimulationError(f"job {job.id!r}: field seconds is needed to simulate it, or an estimate of what is left")
+        raise SimulationError(
+            f"job {job.id!r}: field seconds is needed to simulate it, or an estimate of the time left"
+        )
     work *= world.reach(job)
     attained, since = snapshot.jobs.values(row, ("attained", "since"))
     trained: float = attained + (snapshot.now - since if snapshot.jobs.state_of(row) in TRAINING else 0.0)

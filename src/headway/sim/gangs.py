@@ -1,4 +1,4 @@
-"""What happens to simulated gangs beside their work: refused starts, slow replicas, and replicas that end.
+"""Faults of simulated gangs: refused starts, slow replicas, and replicas that end.
 
 A replica that ends, or whose node fails, is judged by the same gang rule as on a real cluster.
 """
@@ -31,7 +31,7 @@ from headway.sim.faults import Faults, ReplicaExit, health, refused
 class _Gang:
     attempt: int = 0
     speed: float = 1.0
-    """Of this attempt, relative to a healthy gang."""
+    """Speed of this attempt, relative to a healthy gang."""
     refusals: int = 0
     losses: Losses = Losses()
     ended: dict[ReplicaKey, Member] | None = None
@@ -44,11 +44,11 @@ class Gangs:
         self._faults, self._seed = faults, seed
         self._gangs: dict[JobId, _Gang] = {}
         self._exits: list[tuple[float, int, JobId, int, ReplicaExit | None]] = []
-        """Moment, a number that breaks ties, job, attempt, and what ends; None where a grace time is over."""
+        """Time, a number that breaks ties, job, attempt, and the replica that ends; None at the end of a grace time."""
         self._number = 0
 
     def start(self, job: Job, now: float) -> bool:
-        """Another attempt; whether it comes up. Otherwise a node refused a replica."""
+        """Begins another attempt. Returns whether it comes up; if not, a node refused a replica."""
         gang = self._gangs.setdefault(job.id, _Gang())
         gang.attempt += 1
         gang.speed = health(self._faults, self._seed, job.id, gang.attempt)
@@ -71,11 +71,11 @@ class Gangs:
 
     @property
     def next(self) -> float:
-        """When the next replica ends, or grace time is over."""
+        """When the next replica ends, or the next grace time."""
         return self._exits[0][0] if self._exits else math.inf
 
     def due(self, now: float) -> list[JobId]:
-        """The jobs of which a replica has ended by now, or whose grace time is over."""
+        """The jobs with a replica, or a grace time, that has ended by now."""
         jobs: dict[JobId, None] = {}
         while self._exits and self._exits[0][0] <= now:
             at, _, job_id, attempt, fault = heapq.heappop(self._exits)
@@ -92,7 +92,7 @@ class Gangs:
         self, job: Job, placement: Placement, nodes: Nodes, now: float, *,
         down: AbstractSet[int] = frozenset(), starting: bool = False,
     ) -> Verdict:  # fmt: skip
-        """What the gang rule says, where these nodes have failed."""
+        """What the gang rule says of the job now that the nodes in `down` have failed."""
         gang = self._gangs.setdefault(job.id, _Gang())
         members = []
         for role, where in zip(job.roles, placement.nodes, strict=True):
@@ -108,7 +108,7 @@ class Gangs:
         return verdict
 
     def lose(self, job_id: JobId, now: float, seconds_of_work: float) -> Losses:
-        """Counts a loss; progress is measured by the work that was done when it happened."""
+        """Counts a loss of the gang. The work done so far tells whether there was progress since the last loss."""
         gang = self._gangs.setdefault(job_id, _Gang())
         gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits)
         return gang.losses

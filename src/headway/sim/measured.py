@@ -1,7 +1,7 @@
-"""Profiles from measurements, where a folder of published traces is at hand; built-in ones stand in for the rest.
+"""Model profiles read from a folder of published measurements. Built-in profiles serve for all other models.
 
-Looks for `pollux/profiles/<model>/placements.csv`, `dl2/ps_worker_speed.csv`, `elasticflow/throughputs_A100/*.csv` and
-`gavel/simulation_throughputs.json.gz` below the folder, in the form in which their authors published them.
+Reads `pollux/profiles/<model>/placements.csv`, `dl2/ps_worker_speed.csv`, `elasticflow/throughputs_A100/*.csv` and
+`gavel/simulation_throughputs.json.gz` below the folder, in the formats of their authors.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Points = dict[tuple[int, int], float]
 
 
 def load_profiles(folder: Path) -> Mapping[str, Profile]:
-    """Built-in profiles with the measured ones in their place."""
+    """The built-in profiles, replaced by measured ones where the folder has them."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder of profiles")
+        raise UserError(f"{folder}: there is no such folder; give one with measured profiles")
     profiles = dict(BUILT_IN)
     for read in (_pollux, _dl2, _elasticflow, _gavel):
         for model, (points, by_servers) in read(folder).items():
@@ -51,11 +51,11 @@ def _number(path: Path, row: Mapping[str, str], field: str) -> float:
     try:
         return float(row[field])
     except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: field {field}: a number is needed, not {row.get(field)!r}") from error
+        raise UserError(f"{path}: field {field}: must be a number, is {row.get(field)!r}") from error
 
 
 def _pollux(folder: Path) -> Found:
-    """Workers and nodes, at the batch per replica that was measured in the middle of all."""
+    """Speed by workers and nodes, at the median of the measured batch sizes per replica."""
     found: Found = {}
     for path in sorted(folder.glob("pollux/profiles/*/placements.csv")):
         rows = _rows(path)
@@ -73,6 +73,7 @@ def _pollux(folder: Path) -> Found:
 
 
 def _dl2(folder: Path) -> Found:
+    """Speed by workers and parameter servers."""
     path = folder / "dl2" / "ps_worker_speed.csv"
     found: dict[str, Points] = defaultdict(dict)
     for row in _rows(path) if path.exists() else ():
@@ -84,7 +85,7 @@ def _dl2(folder: Path) -> Found:
 
 
 def _elasticflow(folder: Path) -> Found:
-    """Iterations per second at the largest batch; eight accelerators to a node."""
+    """Iterations per second at the largest batch, with eight accelerators per node."""
     found: Found = {}
     for path in sorted(folder.glob("elasticflow/throughputs_A100/*.csv")):
         rows = _rows(path)
@@ -99,13 +100,13 @@ def _elasticflow(folder: Path) -> Found:
 
 
 _IN_POLLUX = ("bert", "deepspeech2")
-"""Measured for Pollux by placement, which tells more."""
+"""Models that Pollux measured by placement, which says more."""
 
 
 def _gavel(folder: Path) -> Found:
-    """Steps per second of whole gangs on V100, consolidated and spread out, at the first batch size that is listed.
+    """Steps per second of whole gangs on V100, consolidated and spread out, at the first listed batch size.
 
-    Under Gavel's own names in lower case, without the batch size.
+    A model's name is `gavel-` and Gavel's own name in lower case, without the batch size.
     """
     path = folder / "gavel" / "simulation_throughputs.json.gz"
     if not path.exists():
@@ -122,5 +123,5 @@ def _gavel(folder: Path) -> Found:
                     nodes = scale if spread else -(-scale // 4)
                     speeds[f"gavel-{name.group(1).lower()}"].setdefault((scale, nodes), values["null"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not a table of throughputs: {error}") from error
+        raise UserError(f"{path}: is not a table of throughputs: {error}") from error
     return {model: (points, False) for model, points in speeds.items()}

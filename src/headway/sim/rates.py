@@ -1,4 +1,4 @@
-"""How fast each simulated job goes, and therefore when it will end."""
+"""The rate at which each simulated job trains, and therefore when it ends."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Rates:
         self._tenants = Tenants(world.sharing, board) if world.sharing else None
 
     def put(self, row: int, placement: Placement | None, now: float) -> None:
-        """The job is here from now on. Neighbours whose speed that changes get a new end."""
+        """Tells where the job is from now on (None: nowhere). Neighbours whose rate that changes get a new end."""
         if self._tenants is not None:
             self._notice(self._tenants.put(row, placement), now)
 
     def retime(self, row: int, now: float) -> bool:
-        """Computes how fast the job is now. Where that changed, books its work and expects its end anew."""
+        """Computes the job's present rate. Where it changed, books the work done so far and sets a new end."""
         board, world = self._board, self._world
         job, placement = board.job(row), board.placement(row)
         assert placement is not None

@@ -1,4 +1,4 @@
-"""What running jobs tell of themselves: the step they are at and their loss, with noise that the seed decides."""
+"""Progress reports of running jobs: step and loss, with noise that depends on the seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.sim.work import Work
 from headway.sim.world import World
 
 _TRAINING = tuple(sorted(int(state) for state in TRAINING))
-"""They follow one another."""
+"""The numbers of these states are consecutive."""
 _PLAIN = Curve()
 
 
@@ -28,6 +28,7 @@ class Reporter:
         """By row: when it last reported."""
 
     def report(self, now: float) -> None:
+        """Adds a report of each training job that has a new one to the next snapshot."""
         board, work, reports = self._board, self._work, self._world.reports
         state = board.table.column("state")
         if len(self._last) < len(state):
@@ -52,7 +53,7 @@ class Reporter:
         self._last[len(rows) :] = -np.inf
 
     def _sample(self, job: Job, share: float, now: float) -> Sample:
-        """A job that stops at a target knows the most steps, not their number."""
+        """The report at this share of the work. A job that stops at a target does not know its total steps."""
         assert job.steps is not None
         if job.target is None:
             step = int(job.steps * share)

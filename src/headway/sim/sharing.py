@@ -1,8 +1,8 @@
-"""Who shares a node, and what that does to each: cpu above the requests is shared, neighbours slow each other down.
+"""Jobs that share a node: they share cpu above their requests, and they slow each other down.
 
-Requests are promised and never touched. What a node has beyond them is split among replicas whose limit lies above
-their request, in proportion to their requests, as a kernel splits it. Neighbours slow each other by what all of them
-use of the same buses and networks: a coefficient, after measured co-locations.
+Example: two replicas request 1 and 3 cores of a node with 8, with limits of 8. They get 2 and 6. Each replica has
+at least its request. The rest of the node is split in proportion to the requests, up to the limits, as a kernel does. Neighbours
+slow each other down because they use the same buses and networks: one coefficient, after measured co-locations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Sharing:
     cpu: bool = False
     """Replicas may use cpu above their request, up to their limit."""
     neighbour_loss: float = 0.0
-    """Share of speed that a job loses where other jobs hold all other accelerators of its busiest node."""
+    """Share of speed that a job loses when other jobs hold all other accelerators of its busiest node."""
 
     def __bool__(self) -> bool:
         return self.cpu or self.neighbour_loss > 0
@@ -32,7 +32,7 @@ NO_SHARING = Sharing()
 
 
 class Tenants:
-    """Which jobs are on which node. Kept only where they matter to each other."""
+    """Which jobs are on which node. Kept only if jobs share nodes."""
 
     def __init__(self, sharing: Sharing, board: Board) -> None:
         self.sharing = sharing
@@ -41,7 +41,7 @@ class Tenants:
         self._at: dict[int, frozenset[int]] = {}
 
     def put(self, row: int, placement: Placement | None) -> set[int]:
-        """The job is here from now on; returns the other jobs that may notice."""
+        """Records where the job is from now on; returns the other jobs that this may affect."""
         nodes = frozenset(placement.used_nodes()) if placement is not None else frozenset()
         before = self._at.pop(row, frozenset())
         for node in before - nodes:
@@ -53,7 +53,7 @@ class Tenants:
         return {other for node in before | nodes for other in self._on.get(node, ())} - {row}
 
     def effect(self, row: int) -> SharingEffect:
-        """What the job has of its nodes beside what it was promised."""
+        """What sharing its nodes gives the job and costs it."""
         placement = self._board.placement(row)
         if placement is None:
             return ALONE
@@ -86,7 +86,7 @@ class Tenants:
         return min(1.0, others / room) if room > 0 else 0.0
 
     def _cpu(self, row: int, placement: Placement, nodes: Nodes) -> tuple[float, ...]:
-        """Thousandths of a core that a replica of each role has on the node where it has least."""
+        """Per role: the cpu (thousandths of a core) of its replica with the least."""
         kind = nodes.kinds.index(CPU)
         job, shape = self._board.job(row), self._board.table.shapes[self._board.table.get("shape", row)]
         least = []
@@ -97,14 +97,14 @@ class Tenants:
         return tuple(least)
 
     def _one(self, asked: int, limit: int, node: int, kind: int) -> float:
-        """A replica's part of the node."""
+        """The cpu that one replica gets on the node."""
         if limit <= asked:
             return float(asked)
         reached = level(float(self._board.nodes.capacity[kind, node]), self._claims(node, kind))
         return Claim(asked, limit).part(reached)
 
     def _claims(self, node: int, kind: int) -> list[Claim]:
-        """Of every role on the node."""
+        """The claims of all replicas on the node, one per role and job."""
         board, claims = self._board, []
         for row in self._on.get(node, ()):
             placement = board.placement(row)

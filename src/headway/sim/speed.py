@@ -1,7 +1,7 @@
-"""How fast a job truly trains in a given configuration, relative to the one it asked for.
+"""The true speed of a job in a given configuration, relative to the one it requested.
 
-Replicas, cpu per replica, accelerators, ps/worker locality, crossing nodes and domains, and the effect on its nodes.
-A job whose model has a profile is as fast as that says; others follow plain forms with few coefficients.
+It depends on replicas, cpu per replica, accelerators, ps/worker locality, on crossing nodes and domains, and on
+neighbours. A job whose model has a profile is as fast as the profile says. Others follow forms with few coefficients.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from headway.estimates.models.scaling import PARALLEL, computes, plain_speed
 
 @dataclass(frozen=True, slots=True)
 class SharingEffect:
-    """What a job has of its nodes beside what it was promised."""
+    """What sharing its nodes gives a job and costs it."""
 
     cpu: tuple[float, ...] | None = None
-    """Per role: thousandths of a core that a replica has; None where that is what it holds."""
+    """Per role: thousandths of a core that a replica can use; None if that is its request."""
     neighbours: float = 0.0
     """Share of its busiest node's other accelerators that other jobs hold."""
 
 
 ALONE = SharingEffect()
+"""No other job is on its nodes."""
 SpeedOf = Callable[[Job, Placement, Nodes, SharingEffect], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
     parallel_replicas: float = PARALLEL
-    """Share of the work that more replicas divide among them."""
+    """Share of the work that replicas do in parallel."""
     parallel_cpu: float = 0.97
     """Share of a replica's work that more cpu speeds up."""
     apart_loss: float = 0.15
     """Loss of speed when roles that exchange data are all on different nodes."""
     node_loss: float = 0.0
-    """Loss of speed when a gang that would fit on one node is spread over more; only of jobs without a profile."""
+    """Loss of speed when a gang is spread over several nodes; only for jobs without a profile."""
     domain_loss: float = 0.0
-    """Loss of speed when a gang lies in more than one topology domain."""
+    """Loss of speed when a gang is in more than one topology domain."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
-    """By model. Empty: every job follows the plain forms, and a trace's durations are taken as they are."""
+    """By model. If empty, every job follows the plain forms, and a trace's durations are used as they are."""
     accelerators: Mapping[str, float] = field(default_factory=dict)
-    """Relative speeds by type, for models whose profile has none of their own. Empty: all types are alike."""
+    """Relative speeds by type, for models whose profile has none. If empty, all types are equally fast."""
     seconds_on: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict)
-    """By job: seconds by accelerator type, where several were measured. Declared seconds are those on the fastest."""
+    """By job: measured seconds by accelerator type. Declared seconds are those on the fastest type."""
     needs: Mapping[str, float] = field(default_factory=dict)
-    """By job: the share of the cpu it asks for that its replicas can use at all, the rest lies idle; else 1."""
+    """By job: the share of its requested cpu that its replicas can use; the rest is idle. Default: 1."""
     metered: bool = False
-    """Whether the cpu that jobs truly use is measured: see `usage`."""
+    """Whether the cpu that jobs really use is measured; see `usage`."""
 
     def __call__(self, job: Job, placement: Placement, nodes: Nodes, effect: SharingEffect = ALONE) -> float:
         as_asked, near = True, False
@@ -79,7 +80,7 @@ class Speed:
         return speed
 
     def at_size(self, job: Job, counts: tuple[int, ...], nodes: Nodes) -> float:
-        """With so many replicas per role in the best place of the cluster."""
+        """The speed with these replicas per role, in the best place of the cluster."""
         profile = self.profiles.get(job.model)
         if profile is None or any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
             return plain_speed(job, counts, self.parallel_replicas)
@@ -123,7 +124,7 @@ class Speed:
         return factor * (1.0 - self.domain_loss) if crosses else factor
 
     def _accelerator(self, job: Job, placement: Placement, nodes: Nodes, profile: Profile | None) -> float:
-        """The slowest replica sets the pace of the gang. A role that names its type was measured on that type."""
+        """The slowest replica sets the speed of the gang. A role that names its type was measured on that type."""
         own = profile.accelerators if profile is not None else {}
         kinds = {
             nodes.nodes[node].accelerator
@@ -134,20 +135,20 @@ class Speed:
         return min((own.get(kind) or self.accelerators.get(kind, 1.0) for kind in kinds), default=1.0)
 
     def _profiled(self, profile: Profile, job: Job, placement: Placement, nodes: Nodes) -> float:
-        """Measured against the asked-for size in the best place of this cluster."""
+        """Speed relative to the requested size in the best place of this cluster."""
         asked = profile.throughput(Layout.asked(job, _workers_per_node(job, nodes)))
         return profile.throughput(Layout.of(job, placement)) / asked if asked > 0 else 0.0
 
 
 def _measured_on(seconds: Mapping[str, float], placement: Placement, nodes: Nodes) -> float:
-    """Against the fastest type. The slowest replica sets the pace; a type that is not told of is as slow as any."""
+    """Speed relative to the fastest type. The slowest replica decides; an unknown type counts as the slowest."""
     fastest, slowest = min(seconds.values()), max(seconds.values())
     known = {kind.lower(): value for kind, value in seconds.items()} | {"": fastest}
     return fastest / max(known.get(nodes.nodes[node].accelerator.lower(), slowest) for node in placement.used_nodes())
 
 
 def _workers_per_node(job: Job, nodes: Nodes) -> int:
-    """How many workers the roomiest empty node takes; 0 where it takes all of them."""
+    """The number of workers that fit on the largest empty node; 0 if they request nothing."""
     role = next((role for role in job.roles if computes(role.name)), job.roles[0])
     takes = [_largest(nodes, kind) // amount for kind, amount in role.request if amount]
     return max(1, min(takes)) if takes else 0

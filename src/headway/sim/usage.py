@@ -1,9 +1,9 @@
-"""How much cpu a job truly uses, beside what it holds.
+"""The cpu that a job really uses, which may be less than it holds.
 
-A replica that computes uses its cpu while it computes, up to what it can use at all; while it exchanges gradients it
-waits. Parameter servers work while the others exchange. What part of a step is which, the model's profile tells; a
-model without one computes all the time. A gang below its least does nothing. Where cpu above the requests is shared, a
-job uses what it can get while it works in parallel, and what it asked for otherwise.
+A worker uses its cpu while it computes, up to what it can use at all. While it exchanges gradients it waits, and
+parameter servers work. The model's profile says which part of a step is which; a model without a profile computes all
+the time. A gang below its min replicas uses nothing. If cpu above the requests is shared, a job uses all that it gets
+in its parallel part, and its request in the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.sim.speed import SharingEffect, Speed, SpeedOf
 
 
 def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, effect: SharingEffect) -> float | None:
-    """Of all replicas together; None where it is not measured."""
+    """Cores used by all replicas together; None if usage is not measured."""
     if effect.cpu is not None:
         parallel = speed.parallel_cpu if isinstance(speed, Speed) else 1.0
         each = (_shared(role.amount(CPU), cpu, parallel) for role, cpu in zip(job.roles, effect.cpu, strict=True))
@@ -27,7 +27,7 @@ def used_cores(speed: SpeedOf, job: Job, placement: Placement, nodes: Nodes, eff
 
 
 def _shared(asked: float, cpu: float, parallel: float) -> float:
-    """In what it cannot do in parallel a replica keeps busy what it asked for and no more."""
+    """Mean cpu use of one replica. In its serial part it uses no more than its request."""
     return cpu if cpu <= asked or asked <= 0 else asked / ((1.0 - parallel) + parallel * asked / cpu)
 
 
@@ -47,7 +47,7 @@ def _metered(speed: Speed, job: Job, placement: Placement, nodes: Nodes) -> floa
 
 
 def computing(form: ProfileForm, layout: Layout) -> float:
-    """The share of a step in which workers compute."""
+    """The share of a step during which workers compute."""
     throughput = form(layout)
     if throughput <= 0:
         return 0.0

@@ -1,7 +1,7 @@
-"""The truth that policies only estimate: how much work each job has left, how fast it goes, what it has saved.
+"""The truth that policies estimate: how much work each job has left, its rate, and what it has saved.
 
-Work is counted in seconds at the asked-for size; a job's rate is its speed relative to that. Columns by the board's
-rows; what happened between two moments is booked when something changes.
+Work is counted in seconds at the requested size; a job's rate is its speed relative to that size. Columns follow the
+board's rows. The work done at one rate is booked when the rate changes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ class Work:
 
     def __init__(self, checkpoint_seconds: float = 0.0) -> None:
         self.left: FloatArray = np.zeros(64)
-        """As of `at`."""
+        """Work left at the time `at`."""
         self.rate: FloatArray = np.zeros(64)
         self.at: FloatArray = np.zeros(64)
+        """The time up to which work is booked."""
         self.total: FloatArray = np.zeros(64)
         self.saved: FloatArray = np.zeros(64)
-        """What was left at the last checkpoint."""
+        """Work left at the last checkpoint."""
         self.trained: FloatArray = np.zeros(64)
-        """Seconds trained, as of `at`; those that were lost do not count."""
+        """Seconds trained up to `at`, without lost ones."""
         self.kept: FloatArray = np.zeros(64)
         """Seconds trained at the last checkpoint."""
         self._every = checkpoint_seconds
         self.plain = True
-        """Whether whatever trained so far did so at the asked-for speed."""
+        """Whether every rate so far was 1."""
 
     def add(self, row: int, work: float, now: float, left: float | None = None) -> None:
         if row == len(self.left):
@@ -49,7 +50,7 @@ class Work:
         return max(0.0, left)
 
     def truth(self, snapshot: Snapshot) -> Beliefs:
-        """True seconds left at the present rate, or at the asked-for size while waiting."""
+        """True seconds left at the present rate; at the requested size for jobs that wait."""
         count = snapshot.jobs.count
         left, at, training = self.left[:count].copy(), self.at[:count].copy(), snapshot.jobs.training()
         if self.plain:
@@ -63,7 +64,7 @@ class Work:
         return Beliefs(left, at, burning)
 
     def set_rate(self, row: int, rate: float, now: float, *, saves: bool = True) -> float:
-        """Books the work done so far and goes on at another rate; returns what is left."""
+        """Books the work done so far and sets a new rate; returns the work left."""
         before, left = self.rate.item(row), self.left.item(row)
         if before > 0:
             seconds = now - self.at.item(row)
@@ -76,11 +77,11 @@ class Work:
         return left
 
     def save(self, row: int) -> None:
-        """A checkpoint of everything up to `at`."""
+        """Saves a checkpoint of all work up to `at`."""
         self.saved[row], self.kept[row] = self.left[row], self.trained[row]
 
     def lose(self, row: int) -> float:
-        """Everything since the last checkpoint was in vain: so many seconds of training."""
+        """Discards the work since the last checkpoint; returns the lost seconds of training."""
         seconds: float = self.trained.item(row) - self.kept.item(row)
         self.left[row], self.trained[row] = self.saved[row], self.kept[row]
         return seconds
@@ -91,7 +92,7 @@ class Work:
             column[: len(kept)] = column[kept]
 
     def _checkpoint(self, row: int, after: float) -> None:
-        """The last checkpoint by the clock that lies between the last booking and now, if any."""
+        """Books the last periodic checkpoint since the last booking, if there was one."""
         before = self.trained.item(row)
         last = after // self._every * self._every
         if last > before:

@@ -1,4 +1,4 @@
-"""How the simulated world behaves, apart from the policy. Everything that is not asked for is off and costs nothing."""
+"""Settings of the simulated world: costs, speed, reports, sharing, faults. All are off by default and cost nothing."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from headway.sim.speed import Speed, SpeedOf
 
 
 class SimulationError(UserError):
-    """The simulation cannot go on; its message is a sentence for the user."""
+    """The simulation cannot go on. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Seconds that things take. A move saves, stops and starts; a stop saves and stops."""
+    """Seconds that each step takes. A move saves, stops and starts; a stop saves and stops."""
 
     start: float = 0.0
     save: float = 0.0
     stop: float = 0.0
     scale: float = 0.0
-    """Until added replicas take part; the rest of the gang trains on meanwhile."""
+    """Until added replicas take part. The rest of the gang trains meanwhile."""
     resize: float = 0.0
 
     def of(self, decision: Decision, now: Placement | None, job: Job) -> float:
-        """What carrying out a decision takes. Giving up replicas takes no time; on another node they are new ones."""
+        """Seconds that a decision takes. Removing replicas takes no time; a replica on another node is a new one."""
         match decision:
             case Start():
                 return self.start
@@ -50,14 +50,14 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """What running jobs tell of themselves."""
+    """How often running jobs report progress, and how exactly."""
 
     seconds: float = 0.0
-    """At most one report of a job in so many seconds; 0 means at every event, which costs time for every job."""
+    """Min seconds between two reports of a job; 0 means a report at every event, which is slow."""
     growth: float = 0.0
-    """And not before the seconds that it has trained have grown by this share: a long job has little new to tell."""
+    """Min growth of the trained seconds, as a share, between two reports: long jobs report less often."""
     noise: float = 0.0
-    """Standard deviation of a reported loss, as a share of it."""
+    """Standard deviation of a reported loss, as a share of the loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +65,24 @@ class World:
     costs: Costs = Costs()
     speed: SpeedOf = Speed()
     work: Callable[[Job], float | None] = lambda job: job.seconds
-    """True seconds of training at the asked-for size."""
+    """True seconds of training at the requested size."""
     samples: bool = True
     """Whether running jobs report progress."""
     reports: Reports = Reports()
     sharing: Sharing = NO_SHARING
     faults: Faults = NO_FAULTS
     checkpoint_seconds: float = 0.0
-    """Jobs that can save do so after every so many seconds of training; 0 means only when they are told to."""
+    """Seconds of training between checkpoints of jobs that can save; 0 means that they save on request only."""
     seed: int = 0
-    """Of everything that is left to chance. Same seed, same log, byte for byte."""
+    """Seed of all random numbers. The same seed gives the same log, byte for byte."""
 
     def curve(self, job: Job) -> Curve | None:
-        """How its loss falls, where its model has a profile."""
+        """The loss curve of the job's model; None if it has no profile."""
         profile = self.speed.profiles.get(job.model) if isinstance(self.speed, Speed) else None
         return None if profile is None else profile.curve
 
     def reach(self, job: Job) -> float:
-        """The share of all its training after which it stops at its target: all of it, unless its curve says less."""
+        """The share of its training after which the job reaches its target; 1 unless its curve says less."""
         target = job.target
         if target is None or target.higher or target.metric != "loss":
             return 1.0
