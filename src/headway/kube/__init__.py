@@ -1,1 +1,1 @@
-"""Kubernetes behind the seam: TrainingJobs become gangs of pods, bound where the plan says. No client library."""
+"""The Kubernetes cluster: TrainingJobs become gangs of pods, bound to the nodes of the plan. No client library."""

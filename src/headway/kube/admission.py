@@ -1,4 +1,4 @@
-"""TrainingJobs in: each is followed from where its status says it was, or its status says what is wrong with it."""
+"""Takes in TrainingJobs. A valid one goes on from the state in its status; an invalid one gets an error status."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ class Admission:
     worker: ApiWorker
     settings: KubeSettings
     jobs: dict[str, Tracked] = field(default_factory=dict)
-    """By the TrainingJob's uid: all that are followed."""
+    """By the TrainingJob's uid: all jobs that this process follows."""
     _rejected: set[str] = field(default_factory=set)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
-    """Jobs whose name is still taken by an earlier one that is being deleted."""
+    """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
-        """All at the start, also those that are over: some of their pods may be left."""
+        """Takes in all jobs at the start, in arrival order. Jobs that are over, too: some of their pods may be left."""
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
         return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
 
     def news(self, message: Any) -> list[Admitted]:
+        """Takes in a message of the watch; returns the jobs that are new."""
         match message:
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
@@ -76,7 +77,7 @@ class Admission:
         return []
 
     def enrol(self, admitted: Admitted, now: float) -> bool:
-        """Puts it on the board, unless it is over: then only its pods are of interest."""
+        """Puts the job on the board and returns True, unless it is over: then only its pods matter."""
         tracked, kept = admitted
         on_board = kept.intent.state not in OVER
         if on_board:
@@ -88,7 +89,7 @@ class Admission:
         return on_board
 
     def forget(self, tracked: Tracked) -> list[Admitted]:
-        """It is over and written; one of the same name may come now."""
+        """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
         del self.jobs[tracked.meta.uid]
         late = self._later.pop(tracked.job.id, None)
         admitted = None if late is None else self._admit(late)
@@ -136,15 +137,17 @@ class Admission:
         try:
             return read_status(found.status, self.settings.began)
         except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
-            log.warning("TrainingJob %s: its status was not written by Headway: %s", found.metadata.name, error)
+            log.warning(
+                "TrainingJob %s: its status is ignored, Headway did not write it: %s", found.metadata.name, error
+            )
             return None
 
     def _reject(self, found: TrainingJob, why: str) -> None:
-        """Said once, in the job's own status; the others go on."""
+        """Writes the error to the job's own status, once. Other jobs are not affected."""
         meta, began = found.metadata, self.settings.began
         self._rejected.add(meta.uid)
         intent = Intent(state=State.FAILED, since=time.time() - began, reason="InvalidSpec", message=why)
-        log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
+        log.warning("TrainingJob %s/%s is invalid: %s", meta.namespace, meta.name, why)
         status = status_of(intent, {}, (), began) | {"progress": None}
         self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
         self.worker.announce(meta.namespace, event_of(meta, Intent(), intent, began))
@@ -158,18 +161,18 @@ def _in_order(objects: Iterable[TrainingJob]) -> list[TrainingJob]:
     return sorted(objects, key=lambda found: (submitted(found), found.metadata.namespace, found.metadata.name))
 
 
-# ── the first look ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the state at the start ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
 class InitialState:
-    """Everything that there is, before anything is decided."""
+    """All nodes, jobs and pods at the start, before the first decision."""
 
     nodes: Listed[NodeObject] | None = None
     jobs: Listed[TrainingJob] | None = None
     pods: Listed[Pod] | None = None
     later: list[Message] = field(default_factory=list)
-    """What came meanwhile, in order."""
+    """Other messages that came meanwhile, in order."""
 
     def take(self, message: Message) -> None:
         match message:
@@ -188,19 +191,19 @@ class InitialState:
 
 
 def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SECONDS) -> InitialState:
-    """A server that is slow or restarting is waited for; one that refuses is not."""
+    """Waits for the first list of each kind. Waits while the server is slow or restarts, but not if it refuses."""
     look, give_up = InitialState(), time.monotonic() + seconds
-    trouble = "it does not answer"
+    trouble = "no answer"
     while not look.whole:
         if not inbox.wait(give_up - time.monotonic()):
-            raise KubeError(f"the API server cannot be reached: {trouble}")
+            raise KubeError(f"the API server cannot be reached within {seconds:g} seconds: {trouble}")
         message = inbox.next()
         assert message is not None
         match message:
             case WatchFailed(error=NotFound()):
                 raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
             case WatchFailed(error=error) if error.status in (401, 403):
-                raise KubeError(f"the API server refuses: {error}")
+                raise KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
             case WatchFailed(error=error):
                 trouble = str(error)
             case _:

@@ -1,8 +1,8 @@
-"""Kubernetes behind the seam: snapshots of TrainingJobs and nodes, plans carried out by pods.
+"""The Kubernetes cluster: makes snapshots of TrainingJobs and nodes, and carries out plans with pods.
 
-One thread decides and keeps the books; another (`ApiWorker`) talks to the API server; a third hears training. They meet
-in one queue. Everything that matters is in the API server before it is acted on, so that this process may be killed
-at any moment and started again anywhere.
+One thread decides and keeps the state; `ApiWorker` is the thread that talks to the API server; a third one receives
+progress. They meet in one queue. Each change is written to the API server before it is acted on. So this process may be
+killed at any time and started again on any machine.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class KubeCluster:
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
         self._annotated: Snapshot | None = None
-        """The last snapshot with the book's estimates."""
+        """The last snapshot with estimates."""
         self._happened = self._heard = True
         self._seen_any = self._closing = False
         self._load_initial_state()
 
     def now(self) -> float:
-        """Seconds on the cluster's clock; never goes back, also not when the wall clock is set."""
+        """Seconds on the cluster's clock. It never goes back, even if the wall clock does."""
         return time.monotonic() + self._offset
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
@@ -88,16 +88,16 @@ class KubeCluster:
             explain_waiting(self._by_id, self._annotated, plan, self.now(), self.settings.progress_seconds)
 
     def show(self, snapshot: Snapshot) -> None:
-        """The snapshot with the book's estimates, once it is in the log: statuses show what the book expects."""
+        """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
         self._annotated = snapshot
 
     def stop(self) -> None:
-        """From a signal handler: the next snapshot is the last. Pods go on; the next start takes over."""
+        """Ends the loop; may be called from a signal handler. Pods go on, and the next start takes over."""
         self._closing = True
         self._worker.wake()
 
     def close(self) -> None:
-        """Waits for writes that are under way, and leaves everything as it is."""
+        """Waits for writes that are under way. Pods go on."""
         give_up = time.monotonic() + 10
         while any(job.attention.busy for job in self._jobs()) and time.monotonic() < give_up:
             self._wait(self.now(), longest=0.1)
@@ -105,13 +105,13 @@ class KubeCluster:
         self._worker.close()
         self._server.close()
 
-    # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── observing ───────────────────────────────────────────────────────────────────────────────────────
 
     def _jobs(self) -> Iterable[Tracked]:
         return self._admission.jobs.values()
 
     def _load_initial_state(self) -> None:
-        """Nodes first, then jobs, then pods: each needs the one before."""
+        """Nodes first, then jobs, then pods: each step needs the one before."""
         look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
@@ -187,10 +187,10 @@ class KubeCluster:
         if message.error is None and not any(result.error for result in message.results):
             job.attention.recovered()
 
-    # ── doing ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── acting ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _may_begin(self, action: Action) -> bool:
-        """What a job has just refused is left for later, whatever the policy decides."""
+        """Whether the job may be asked now. What it has just refused is asked again only after a pause."""
         now, job = self.now(), self._by_id[action.job]
         then = ask_again_at(action, job.memory.declined, job.intent.since, now)
         if then > now:

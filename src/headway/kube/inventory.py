@@ -1,7 +1,7 @@
-"""Nodes and what foreign pods take of them, as the watches tell it; what is left is what policies plan with.
+"""Nodes, and what foreign pods request of them, from the watches. Policies plan with what is left.
 
-A node keeps its number for as long as this process lives; one that is deleted stays, not ready. The kinds of resources
-are fixed by the first look, because placements are counted in them.
+A node keeps its number for as long as this process lives; a deleted node stays in the table, not ready. The kinds of
+resources are fixed at the start, because placements are counted in them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DOMAIN_LABELS = (f"{GROUP}/domain", "topology.kubernetes.io/zone")
 ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 _CONDITION_TAINTS = "node.kubernetes.io/"
-"""Kubernetes' own taints: not ready, unreachable, under pressure. Such a node takes nothing new."""
+"""Prefix of Kubernetes' own taints: not ready, unreachable, under pressure. Such a node takes no new pods."""
 
 
 def kind_of(name: str) -> str:
@@ -33,7 +33,10 @@ def kind_of(name: str) -> str:
 
 
 def amounts_of(quantities: Quantities, *, floor: bool = False) -> dict[str, int]:
-    """The amounts that are planned with: cpu, memory, accelerators and other extended resources."""
+    """The amounts that policies plan with: cpu, memory, accelerators and other extended resources.
+
+    `floor` rounds memory down: a node must not seem larger than it is.
+    """
     found: dict[str, int] = {}
     for name, value in quantities.items():
         if name not in (CPU, MEMORY) and "/" not in name:
@@ -42,7 +45,7 @@ def amounts_of(quantities: Quantities, *, floor: bool = False) -> dict[str, int]
         try:
             amount = parse(kind, value)
         except QuantityError:
-            log.warning("resource %s: %r cannot be read and counts as none", name, value)
+            log.warning("resource %s: the amount %r cannot be read; counting it as 0", name, value)
             continue
         whole = kind != MEMORY or str(value).endswith(("Mi", "Gi", "Ti"))
         found[kind] = found.get(kind, 0) + amount - (0 if whole or not floor or not amount else 1)
@@ -50,7 +53,7 @@ def amounts_of(quantities: Quantities, *, floor: bool = False) -> dict[str, int]
 
 
 def pod_requests(pod: Pod) -> dict[str, int]:
-    """What a pod asks for: its containers together, or its largest init container where that is more."""
+    """What a pod requests: the sum of its containers, or its largest init container if that is more."""
     running: dict[str, int] = {}
     largest: dict[str, int] = {}
     for container in [*pod.spec.containers, *_sidecars(pod)]:
@@ -70,23 +73,23 @@ def _sidecars(pod: Pod) -> list[Container]:
 
 
 def is_ready(found: NodeObject) -> bool:
-    """Whether its kubelet answers."""
+    """Whether the node's kubelet answers."""
     return any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
 
 
 @dataclass(slots=True)
 class NodeTable:
-    """Numbers nodes as they come."""
+    """Gives each node a number when it is first seen."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     gpu: str = GPU_NAMES[0]
-    """What a GPU is called on these nodes."""
+    """The resource name of a GPU on these nodes."""
 
     def nodes(
         self, found: Mapping[str, NodeObject], foreign: Mapping[str, Mapping[str, int]], also: Iterable[str] = ()
     ) -> Nodes:
-        """The table of all nodes ever seen or named by an allocation."""
+        """The table of all nodes that were ever seen or named by an allocation."""
         for name in [*sorted(found), *also]:
             self.numbers.setdefault(name, len(self.numbers))
         self.gpu = next((n for o in found.values() for n in GPU_NAMES if n in o.status.allocatable), self.gpu)
@@ -124,13 +127,13 @@ def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class ForeignPods:
-    """What pods that are not ours ask for, by node; kept by difference."""
+    """What pods of others request, as a sum per node that is updated with each pod."""
 
     pods: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
     by_node: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def put(self, pod: Pod) -> bool:
-        """Whether any node's sum changed."""
+        """Adds or updates a pod; returns whether a node's sum changed."""
         if not pod.spec.nodeName or pod.status.phase in ("Succeeded", "Failed"):
             return self.drop(pod.metadata.uid)
         entry = (pod.spec.nodeName, pod_requests(pod))
@@ -142,6 +145,7 @@ class ForeignPods:
         return any(entry[1].values())
 
     def drop(self, uid: str) -> bool:
+        """Removes a pod; returns whether a node's sum changed."""
         entry = self.pods.pop(uid, None)
         if entry is None:
             return False
@@ -159,7 +163,7 @@ class Inventory:
     began: float = 0.0
     nodes: dict[str, NodeObject] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    """Nodes that were deleted, or that an allocation names and that do not exist."""
+    """Nodes that were deleted, and nodes that an allocation names but that do not exist."""
     not_ready_since: dict[str, float] = field(default_factory=dict)
     foreign: ForeignPods = field(default_factory=ForeignPods)
     table: NodeTable = field(default_factory=NodeTable)
@@ -169,7 +173,7 @@ class Inventory:
     _dead: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def take_table(self, named: Iterable[str] = ()) -> Nodes | None:
-        """The nodes as policies see them, if anything changed. Allocations may name nodes that no longer exist."""
+        """The nodes as policies see them; None if nothing changed. Allocations may name nodes that were deleted."""
         names = list(named)
         if not self.changed and all(name in self.table.numbers for name in names):
             return None
@@ -178,13 +182,13 @@ class Inventory:
         return self.table.nodes(self.nodes, self.foreign.by_node, names)
 
     def gone(self, now: float, timeout: float) -> frozenset[str]:
-        """Nodes whose pods count as lost: not ready for too long, or deleted."""
+        """Nodes whose pods count as lost: not ready for `timeout` seconds, or deleted."""
         if not self.not_ready_since and not self.absent:
             return frozenset()
         silent = {name for name, since in self.not_ready_since.items() if now - since >= timeout}
         return frozenset(silent | self.absent)
 
-    # ── what the watches tell ───────────────────────────────────────────────────────────────────────────
+    # ── messages of the watches ─────────────────────────────────────────────────────────────────────────
 
     def see_nodes(self, news: Listed[NodeObject] | Changed[NodeObject] | Deleted[NodeObject], now: float) -> None:
         match news:
@@ -214,7 +218,7 @@ class Inventory:
             self.not_ready_since.setdefault(name, now)
 
     def see_pods(self, news: Listed[Pod] | Changed[Pod] | Deleted[Pod], jobs: Mapping[str, Tracked]) -> None:
-        """`jobs` by uid: their own pods go to them, all others take room from everybody."""
+        """`jobs` by uid. A pod of one of them goes to that job; all others count as foreign."""
         match news:
             case Listed(objects=objects):
                 there = {pod.metadata.uid for pod in objects}
@@ -228,7 +232,7 @@ class Inventory:
                 self._gone(pod.metadata.uid, jobs)
 
     def see_pod(self, pod: Pod, jobs: Mapping[str, Tracked]) -> None:
-        """From a watch or from an answer, whichever comes first; news older than what is known is dropped."""
+        """Takes in a pod from a watch or from a response, whichever comes first. Older versions are ignored."""
         uid, version = pod.metadata.uid, pod.metadata.resourceVersion
         number = int(version) if version.isdecimal() else 0
         if uid in self._dead or number < self._versions.get(uid, 0):
@@ -254,7 +258,7 @@ class Inventory:
 
 
 def _differs(old: NodeObject, new: NodeObject) -> bool:
-    """In anything that matters to a plan; a kubelet's heartbeat does not."""
+    """Whether anything changed that matters to a plan; a kubelet's heartbeat does not."""
     return (
         old.spec != new.spec or old.metadata.labels != new.metadata.labels
         or old.status.allocatable != new.status.allocatable or is_ready(old) != is_ready(new)

@@ -1,4 +1,4 @@
-"""TrainingJobs as rows of a table, for people who ask what is going on."""
+"""TrainingJobs as rows of a table, for `headway jobs`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _decoder = msgspec.json.Decoder(_Job)
 
 
 async def list_jobs(client: Client, namespace: str) -> list[ListedJob]:
-    """By age. Of one namespace, named as in it; of all where it is empty, with the namespace in front."""
+    """The jobs of a namespace, oldest first. If it is empty: those of all, with the namespace in their names."""
     inside = f"namespaces/{namespace}/" if namespace else ""
     rows = []
     async for page in client.list_pages(f"/apis/{API_VERSION}/{inside}trainingjobs"):
@@ -51,7 +51,7 @@ async def list_jobs(client: Client, namespace: str) -> list[ListedJob]:
             try:
                 rows.append(_row(_decoder.decode(raw), qualified=not namespace))
             except (msgspec.DecodeError, TypeError, AttributeError):
-                continue  # the scheduler has told its owner what is wrong with it
+                continue  # its status says what is wrong
     return sorted(rows, key=lambda row: (row.created, row.namespace, row.name))
 
 

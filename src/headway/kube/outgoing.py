@@ -1,4 +1,4 @@
-"""What is sent to the API server about one job: its status where it changed, then requests about its pods."""
+"""What is sent to the API server about a job: its status if it changed, then requests about its pods."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_EXPLAINED = 20
 
 
 def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float, began: float) -> dict[str, Any]:
-    """All that another process needs to go on, and all that a person wants to see.
+    """The job's whole status: what a restarted scheduler needs, and what users want to see.
 
-    `shown` is the last snapshot with the book's estimates: the status shows what policies see.
+    `shown` is the last snapshot with estimates: the status shows the estimate that policies see.
     """
     row = None if shown is None else shown.jobs.row_of.get(job.job.id)
     estimate = None
@@ -38,7 +38,7 @@ def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float,
 def work_for(
     job: Tracked, intent: Intent, status: dict[str, Any] | None, step: NextStep, defaults: PodDefaults
 ) -> ApiWork | None:
-    """None where there is nothing to send."""
+    """The status, then a request for each action; None if there is nothing to send."""
     bodies = [(action, body_of(action, job.job, job.meta, job.template, defaults)) for action in step.actions]
     requests = tuple(PodRequest(action, body) for action, body in bodies if body is not None)
     if status is None and not requests:

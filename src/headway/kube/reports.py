@@ -1,4 +1,4 @@
-"""What training reported of one job, and what of it is in the job's status. Pure but for its own fields."""
+"""The progress reports of one job, and which of them is in the job's status."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from headway.kube.job.status import TrainingProgress
 
 @dataclass(slots=True)
 class JobReports:
-    """What training reported in this attempt, and what of it is in the job's status."""
+    """The last report of one job, and the last one that was written to its status."""
 
     progress: TrainingProgress | None = None
     written: TrainingProgress | None = None
     written_at: float = -math.inf
     attempt: int = -1
     """The attempt that last reported."""
-    speaker: ReplicaKey | None = None
-    """The replica whose reports count for the job: the first that reported in this attempt."""
+    reporter: ReplicaKey | None = None
+    """The replica whose reports count for the job: the first one that reported in this attempt."""
     sample: Sample | None = None
-    """Not yet in a snapshot."""
+    """The last report, until it is in a snapshot."""
 
     def due(self, now: float, every: float) -> bool:
-        """Whether there is progress to write to the status; at most once in so many seconds."""
+        """Whether there is progress to write to the status; at most once per `every` seconds."""
         fresh = self.progress is not None and self.progress != self.written
         return fresh and now - self.written_at >= every
 
     def take(self, replica: ReplicaKey, attempt: int, sample: Sample, steps: int | None) -> bool:
-        """Whether it is news. One replica reports for all; a step that goes backwards within an attempt is ignored."""
-        self.speaker = self.speaker or replica
-        if self.speaker != replica:
+        """Takes a report; returns whether it counts.
+
+        Reports of one replica count. A step that goes backwards within an attempt is ignored.
+        """
+        self.reporter = self.reporter or replica
+        if self.reporter != replica:
             return False
         old = self.progress
         if old is None or self.attempt != attempt:

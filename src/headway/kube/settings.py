@@ -1,4 +1,4 @@
-"""How the scheduler runs on a cluster: settings, read once on the command line."""
+"""Settings of the scheduler on Kubernetes, read once from the command line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from headway.core.job import JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeTimeouts:
-    """Seconds after which something is given up. Each is the longest that a job can be in that kind of change."""
+    """Seconds after which a change is given up: the longest time that a job can be in such a change."""
 
     start: float = 300.0
-    """For every pod of a gang to run; pulling a large image counts."""
+    """Until every pod of a gang runs, including the time to pull a large image."""
     scale: float = 300.0
     resize: float = 60.0
     save: float = 60.0
-    """For training to acknowledge a checkpoint."""
+    """Until training acknowledges a checkpoint."""
     grace: float = GRACE_SECONDS
-    """For the other replicas to end once the job has succeeded."""
+    """Until the other replicas are ended after the job has succeeded."""
     lost_node: float = 60.0
-    """For a node to come back before its pods count as lost."""
+    """Until the pods of a silent node count as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +32,23 @@ class PodDefaults:
 
     template: Mapping[str, Any] = field(default_factory=dict)
     progress: str = ""
-    """Where training reports to, as seen from a pod: `tcp:host:port`."""
+    """The address to which training reports, as pods reach it: `tcp:host:port`."""
     checkpoints: str = ""
-    """A folder that every node sees, as mounted in pods; each job gets one of its own inside."""
+    """The folder, as mounted in pods on every node, in which each job has its own checkpoint folder."""
     gpu: str = "nvidia.com/gpu"
-    """What a GPU is called here."""
+    """The resource name of a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     began: float
-    """Seconds since 1970 at which the cluster's clock showed zero."""
+    """The Unix time at which the cluster's clock was zero."""
     pods: PodDefaults = field(default_factory=PodDefaults)
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
     progress_seconds: float = 60.0
-    """Progress is written to a job's status at most this often."""
+    """Min seconds between two writes of progress to a job's status."""
     serials: Mapping[JobId, int] = field(default_factory=dict)
-    """Arrival numbers that jobs have in the log already, so that they keep them."""
+    """The arrival numbers that jobs already have in the log; they keep them."""
     until_idle: bool = False
-    """End once there was a job, none is unfinished, and none has come for a while."""
+    """End when there was a job, all jobs are over, and no new one has come for a while."""

@@ -33,24 +33,24 @@ log = logging.getLogger("headway.kube")
 SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 15.0
 COLUMNS = ("attained", "service", "saved", "stops")
-"""Columns of the board that go into the job's status, beside `MOMENTS`."""
+"""Columns of the board that are written to the job's status, in addition to `MOMENTS`."""
 _SAVING = frozenset({State.MOVING, State.STOPPING})
 
 
 @dataclass(slots=True)
 class Attention:
-    """When this job is looked at again. Times are on the cluster's clock."""
+    """When this job is reconciled again. Times are on the cluster's clock."""
 
     dirty: bool = True
-    """Something changed that reconciliation has not seen."""
+    """Something changed since the last reconciliation."""
     busy: bool = False
-    """The worker has work for it; until that is done nothing more is asked for."""
+    """The API worker has work for this job; nothing more is sent until that is done."""
     wake: float = math.inf
     not_before: float = -math.inf
-    """The API server could not be reached; it is tried again then."""
+    """When to try again after the API server could not be reached."""
     pause: float = SHORTEST_PAUSE_SECONDS
     troubled: bool = False
-    """It was logged once; until it works again nothing more is logged."""
+    """The failure was logged; it is not logged again until a request succeeds."""
 
     def due(self, now: float) -> bool:
         return (self.dirty or now >= self.wake) and self.free(now)
@@ -59,11 +59,11 @@ class Attention:
         return not self.busy and now >= self.not_before
 
     def next(self) -> float:
-        """When to look, as far as is known now; infinite while the worker is busy with it."""
+        """When to reconcile, as far as is known now; infinite while the worker is busy with the job."""
         return math.inf if self.busy else max(-math.inf if self.dirty else self.wake, self.not_before)
 
     def put_off(self, error: ApiError, now: float) -> None:
-        """The server did not answer: look again after a pause that doubles."""
+        """The server did not answer: try again after a pause that doubles each time."""
         self.troubled, self.dirty = True, True
         self.not_before = now + max(self.pause, error.retry_after_seconds)
         self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS)
@@ -80,9 +80,9 @@ class Tracked:
     board: Board
     memory: Memory = field(default_factory=Memory)
     ended: Intent | None = None
-    """The last intent of a job that is over: the board forgets such jobs."""
+    """The last intent of a job that is over. The board forgets such jobs."""
     written: Intent | None = None
-    """As the API server has it."""
+    """The intent in the API server."""
     replicas: dict[str, PodReplica] = field(default_factory=dict)
     """By the pod's uid."""
     withdrawn: bool = False
@@ -92,9 +92,9 @@ class Tracked:
     explained_at: float = -math.inf
     """When its status last said why it waits."""
     size_changed: bool = False
-    """Since this attempt began: a replica that connects late must be told."""
+    """The size changed in this attempt: a replica that connects late must be told."""
     savers: set[ReplicaKey] = field(default_factory=set)
-    """Replicas that said in this attempt that they can save: without one of them a checkpoint is not complete."""
+    """Replicas that can save, as they said in this attempt. A checkpoint is complete when all have saved."""
     saves: SaveRound = SaveRound()
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +111,7 @@ class Tracked:
 
     @property
     def intent(self) -> Intent:
-        """State and memory as one value, read from the board."""
+        """The job's state and memory as one value, read from the board."""
         if self.ended is not None:
             return self.ended
         board, row = self.board, self.row
@@ -124,7 +124,7 @@ class Tracked:
         )
 
     def set_intent(self, new: Intent) -> None:
-        """To another intent that reconciliation found. What was refused, and who reported, belongs to the old one."""
+        """Writes an intent that reconciliation found to the board, and forgets the last refusal of the API server."""
         old = self.intent
         self._remember(new)
         if new.state in OVER:
@@ -150,14 +150,14 @@ class Tracked:
             board.note(self.job.id, new.message)
 
     def begin(self, new: Intent, placement: Placement | None) -> None:
-        """A decision was made: to the intent that carries it out."""
+        """Begins the change of a decision."""
         self.board.begin(self.row, new.state, placement, new.since, new.until)
         self._remember(new)
         self.saves = self.saves.next()
         self.attention.dirty = True
 
     def restore(self, intent: Intent, columns: Mapping[str, float]) -> None:
-        """Onto the board, where its status says it was; a job that is over stays off it."""
+        """Puts the job on the board in the state of its status. A job that is over is not put on the board."""
         self.memory = intent.memory()
         if intent.state in OVER:
             self.ended = intent
@@ -175,7 +175,7 @@ class Tracked:
                 board.table.set(MOMENTS.get(name, name), row, value)
 
     def columns(self) -> dict[str, float]:
-        """The board's columns of this job, for its status."""
+        """The job's columns of the board that its status keeps."""
         row = self.board.row(self.job.id)
         if row is None or self.ended is not None:
             return {}
@@ -187,13 +187,13 @@ class Tracked:
         return kept
 
     def explain(self, reason: str, message: str, now: float) -> None:
-        """Why it waits; the next look at it writes that to its status."""
+        """Sets why the job waits. The next reconciliation writes it to the status."""
         self.memory = replace(self.memory, reason=reason, message=message)
         self.explained_at, self.attention.dirty = now, True
 
     def _remember(self, new: Intent) -> None:
         if new.attempt != self.memory.attempt:
-            self.reports.speaker, self.size_changed, self.savers = None, False, set()
+            self.reports.reporter, self.size_changed, self.savers = None, False, set()
         self.memory, self.refusal = new.memory(), None
 
     def _named(self, placement: Placement | None) -> Allocation | None:
@@ -223,7 +223,7 @@ class Tracked:
             self.attention.dirty = True
 
     def learn(self, result: ActionResult, now: float) -> None:
-        """What came of an action, beside what the pods themselves will show."""
+        """Takes in the result of an action, as far as the pods themselves will not show it."""
         action, error = result.action, result.error
         if isinstance(action, Delete) and result.gone:
             self.lose(action.uid)
@@ -241,20 +241,20 @@ class Tracked:
             self.refusal = ApiRefusal(f"{verb} of pod {action.name} was refused: {error.message}"[:500], permanent)
 
     def trouble(self, error: ApiError, now: float) -> None:
-        """The API server did not do it, and may yet."""
+        """A request failed for now: logs that once, and tries again later."""
         if not self.attention.troubled:
-            log.warning("job %s: trying again: %s", self.job.id, error)
+            log.warning("job %s: a request failed and will be tried again: %s", self.job.id, error)
         self.attention.put_off(error, now)
 
     def settled(self) -> bool:
-        """Nothing more will ever be done about it."""
+        """Whether nothing is left to do for a job that is over."""
         done = self.withdrawn or self.written == self.intent
         return not self.attention.busy and done and all(replica.over for replica in self.replicas.values())
 
-    # ── what training says ──────────────────────────────────────────────────────────────────────────────
+    # ── messages of training ────────────────────────────────────────────────────────────────────────────
 
     def hear(self, event: Event, now: float) -> bool:
-        """Whether it is news for a policy. Messages of an earlier attempt are ignored."""
+        """Takes in a message; returns whether it is news for a policy. Messages of earlier attempts are ignored."""
         if event.attempt != self.memory.attempt or self.ended is not None:
             return False
         replica, reports = (event.role, event.index), self.reports
@@ -263,7 +263,7 @@ class Tracked:
                 sample = Sample(self.job.id, now, step, loss, total, event.metric(self.job.target))
                 return reports.take(replica, event.attempt, sample, self.job.steps)
             case Done(step=step):
-                last = reports.sample  # not yet passed on: being done must not take its loss away
+                last = reports.sample  # not in a snapshot yet: "done" must not remove its loss
                 total = None if reports.progress is None else reports.progress.total
                 sample = Sample(self.job.id, now, step, None, total)
                 sample = last if last is not None and last.step == step else sample
@@ -284,7 +284,7 @@ class Tracked:
         self.saves = answered
 
     def ask_to_save(self, connected: Iterable[Connected]) -> bool:
-        """Whether there is a replica to ask now; `saves` says which."""
+        """Chooses the replicas to ask for a checkpoint; `saves` has them. Returns whether there is one."""
         attempt = self.memory.attempt
         there = {(one.role, one.index) for one in connected if one.can_save and one.attempt == attempt}
         present = {(r.role, r.index) for r in self.replicas.values() if r.attempt == attempt and not r.over}

@@ -1,7 +1,7 @@
-"""The API server from the rest of the program's point of view: a thread that does all talking to it.
+"""The thread that talks to the API server.
 
-News and results come out of one thread-safe queue; work goes in. Nothing here decides anything: a job's status is
-written first, then its actions are taken, all at once, and each one's result is told.
+Work goes in; changes and results come out of one thread-safe queue. Nothing here decides anything. A job's status is
+written first, then its actions are taken, all at the same time, and the result of each is put into the queue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApiWork:
-    """About one job. The uid keeps it from touching another of the same name."""
+    """Requests about one job. The uid makes sure that no other job of the same name is changed."""
 
     uid: str
     namespace: str
@@ -49,14 +49,14 @@ class ApiWork:
     status: dict[str, Any] | None
     requests: tuple[PodRequest, ...] = ()
     token: object = None
-    """Comes back with the result."""
+    """Any value; it comes back with the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
     action: PodAction
     pod: Pod | None = None
-    """As the server has it now."""
+    """The pod in the API server after the action."""
     gone: bool = False
     error: ApiError | None = None
 
@@ -65,13 +65,13 @@ class ActionResult:
 class Performed:
     work: ApiWork
     error: ApiError | None
-    """Why the status could not be written; then nothing was done."""
+    """Why the status could not be written; then no action was taken."""
     results: tuple[ActionResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Somebody else has something to tell."""
+    """The reader is to wake up: the progress server has messages, or the program ends."""
 
 
 Message = News[Any] | Performed | Wake
@@ -83,15 +83,15 @@ class Inbox(Generic[T]):
         self._held: deque[T] = deque()
 
     def put(self, message: T) -> None:
-        """From any thread."""
+        """Adds a message; may be called from any thread."""
         self._queue.put(message)
 
     def put_back(self, messages: Iterable[T]) -> None:
-        """What was taken out and comes before everything that waits. By the reader only, as all below."""
+        """Returns messages to the front of the queue. Only the reader may call this and the methods below."""
         self._held.extendleft(reversed(list(messages)))
 
     def next(self) -> T | None:
-        """The next message if there is one."""
+        """The next message; None if there is none."""
         if self._held:
             return self._held.popleft()
         try:
@@ -100,7 +100,7 @@ class Inbox(Generic[T]):
             return None
 
     def wait(self, seconds: float) -> bool:
-        """Until there is a message, or for so long; whether there is one."""
+        """Waits until there is a message, at most `seconds`. Returns whether there is one."""
         if self._held:
             return True
         try:
@@ -112,7 +112,7 @@ class Inbox(Generic[T]):
 
 class ApiWorker:
     def __init__(self, access: Access, namespace: str = "") -> None:
-        """Jobs of one namespace, or of all where it is empty. Nodes and pods are always all."""
+        """Follows the jobs of a namespace, or of all if it is empty. Nodes and pods are always followed in all."""
         self.inbox: Inbox[Message] = Inbox()
         self._access = access
         self._namespace = namespace
@@ -126,23 +126,25 @@ class ApiWorker:
         self._ready.wait()
 
     def perform(self, work: ApiWork) -> None:
+        """Begins the work. The inbox gets a `Performed` when it is done."""
         self._soon(self._perform(work))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
-        """Tries once; nothing depends on it."""
+        """Records an event for users. It is tried once, because nothing depends on it."""
         self._soon(self._announce(namespace, event))
 
     def wake(self) -> None:
-        """Wakes whoever waits for the inbox; many rings are one."""
+        """Wakes the reader of the inbox. Several calls before it reads are one message."""
         if not self._woken:
             self._woken = True
             self.inbox.put(Wake())
 
     def wake_taken(self) -> None:
+        """The reader has taken the `Wake`: the next call of `wake` sends another."""
         self._woken = False
 
     def close(self) -> None:
-        """Ends once what is under way has ended, or after a while."""
+        """Waits until the requests under way have ended, at most 10 seconds, and ends the thread."""
         if self._loop is not None and self._closing is not None:
             self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(timeout=10)
@@ -213,7 +215,7 @@ class ApiWorker:
         except ApiError as error:
             return ActionResult(action, error=error)
         except msgspec.DecodeError as error:
-            return ActionResult(action, error=Unreachable(0, f"the server answered with no pod: {error}"))
+            return ActionResult(action, error=Unreachable(0, f"the server did not answer with a pod: {error}"))
         return ActionResult(action)
 
     async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:
@@ -221,7 +223,7 @@ class ApiWorker:
             return _pods.decode(await self._client.post(pods, body))
         except Conflict:
             there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
-            if owner_uid(there) == uid:  # we made it ourselves and did not hear the answer
+            if owner_uid(there) == uid:  # we created it and the answer was lost
                 return there
             raise
 
@@ -248,7 +250,7 @@ class ApiWorker:
             return ActionResult(action, gone=True)
         meta = _bare.decode(answer).metadata
         if action.grace == 0 or meta.uid != action.uid or meta.deletionTimestamp is None:
-            return ActionResult(action, gone=True)  # the answer was "done", or the pod as it was when it went
+            return ActionResult(action, gone=True)  # the answer was a status, or the last state of the pod
         return ActionResult(action, _pods.decode(answer))
 
     async def _resize(self, pods: str, action: ResizePod, body: dict[str, Any]) -> Pod:
@@ -260,4 +262,4 @@ class ApiWorker:
             async with self._slots:
                 await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
         except ApiError as error:
-            log.debug("an event was not recorded: %s", error)
+            log.debug("an event could not be recorded: %s", error)

@@ -1,8 +1,9 @@
 """Jobs that share a node: they share cpu above their requests, and they slow each other down.
 
 Example: two replicas request 1 and 3 cores of a node with 8, with limits of 8. They get 2 and 6. Each replica has
-at least its request. The rest of the node is split in proportion to the requests, up to the limits, as a kernel does. Neighbours
-slow each other down because they use the same buses and networks: one coefficient, after measured co-locations.
+at least its request. The rest of the node is split in proportion to the requests, up to the limits, as a kernel does.
+Neighbours slow each other down because they use the same buses and networks: one coefficient, after measured
+co-locations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How to reach an API server: from a kubeconfig, or from inside a pod. Reads files, opens no connection."""
+"""The address and credentials of an API server, from a kubeconfig or a pod's service account. Opens no connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Access:
     namespace: str = "default"
     token: str = ""
     token_file: Path | None = None
-    """Read again for every connection: a service account's token is renewed in place."""
+    """Read again for every request: a service account's token is renewed in place."""
 
     def authorization(self) -> str:
         token = self.token_file.read_text().strip() if self.token_file is not None else self.token
@@ -34,7 +34,7 @@ class Access:
 
 
 def load_access(kubeconfig: Path | None = None, context: str = "") -> Access:
-    """From the given file, `KUBECONFIG`, a pod's service account or `~/.kube/config`, the first that there is."""
+    """Takes the first of: the given file, `KUBECONFIG`, a pod's service account, `~/.kube/config`."""
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     if kubeconfig is None and not named and (IN_POD / "token").exists():
         return _in_pod()
@@ -45,7 +45,7 @@ def load_access(kubeconfig: Path | None = None, context: str = "") -> Access:
 def _in_pod() -> Access:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise KubeError("KUBERNETES_SERVICE_HOST is not set: give --kubeconfig")
+        raise KubeError("environment variable KUBERNETES_SERVICE_HOST is not set; give --kubeconfig")
     host = f"[{host}]" if ":" in host else host
     return Access(
         url=f"https://{host}:{port}",
@@ -61,18 +61,20 @@ def _from_file(path: Path, context: str) -> Access:
     except OSError as error:
         raise KubeError(f"{path}: the kubeconfig cannot be read: {error.strerror}; give --kubeconfig") from error
     except yaml.YAMLError as error:
-        raise KubeError(f"{path}: the kubeconfig is not valid YAML") from error
+        raise KubeError(f"{path}: is not valid YAML; a kubeconfig is needed") from error
     if not isinstance(config, dict):
-        raise KubeError(f"{path}: this is no kubeconfig")
+        raise KubeError(f"{path}: is not a kubeconfig: must be a YAML map with clusters, contexts and users")
     chosen = context or config.get("current-context", "")
     entry = _named(path, config, "contexts", "context", chosen)
     cluster = _named(path, config, "clusters", "cluster", entry.get("cluster", ""))
     user = _named(path, config, "users", "user", entry["user"]) if entry.get("user") else {}
     url = str(cluster.get("server", "")).rstrip("/")
     if not url.startswith(("http://", "https://")):
-        raise KubeError(f"{path}: cluster {entry.get('cluster')!r}: field server must be an http(s) address")
+        raise KubeError(f"{path}: cluster {entry.get('cluster')!r}: field server: must be an http(s) address")
     if user.get("exec") or user.get("auth-provider"):
-        raise KubeError(f"{path}: user {entry.get('user')!r}: field exec: only certificates and tokens are supported")
+        raise KubeError(
+            f"{path}: user {entry.get('user')!r}: field exec: is not supported; use a certificate or a token"
+        )
     token_file = user.get("tokenFile")
     return Access(
         url=url, tls=_tls(path, cluster, user) if url.startswith("https") else None,
@@ -104,7 +106,7 @@ def _tls(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLCo
                 pair.write_bytes(certificate + b"\n" + key)
                 context.load_cert_chain(str(pair))
     except (ssl.SSLError, ValueError) as error:
-        raise KubeError(f"{path}: a certificate or key in it cannot be read: {error}") from error
+        raise KubeError(f"{path}: a certificate or key cannot be read: {error}") from error
     return context
 
 
@@ -116,7 +118,7 @@ def _bytes(path: Path, entry: dict[str, Any], field: str) -> bytes:
             return base64.b64decode(msgspec.convert(inline, str))
         return _beside(path, file).read_bytes() if file else b""
     except (OSError, binascii.Error, msgspec.ValidationError) as error:
-        raise KubeError(f"{path}: field {field} cannot be read: {error}") from error
+        raise KubeError(f"{path}: field {field}: cannot be read: {error}") from error
 
 
 def _beside(path: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The API server over HTTP: requests with typed errors, lists in pages, watches. Decodes no more than it must."""
+"""The API server over HTTP: requests with typed errors, lists in pages, watches. Decodes only what it needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONNECTIONS = 32
 REQUEST_SECONDS = 30.0
 WATCH_SECONDS = 300
 SILENT_SECONDS = 330.0
-"""A watch from which nothing is heard beyond its own time is a dead connection."""
+"""A watch that is silent for longer than `WATCH_SECONDS` is a dead connection."""
 
 _list_decoder = msgspec.json.Decoder(ObjectList)
 _watch_decoder = msgspec.json.Decoder(WatchLine)
@@ -64,7 +64,7 @@ class Client:
         return await self.send("DELETE", path, body)
 
     async def send(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> bytes:
-        """The answer's bytes; an ApiError where the server refuses or cannot be reached."""
+        """The body of the answer. Raises ApiError if the server refuses or cannot be reached."""
         assert self._session is not None
         data = None if body is None else _encoder.encode(body)
         headers = self._headers() | ({} if data is None else {"Content-Type": kind})
@@ -79,7 +79,7 @@ class Client:
         return content
 
     async def list_pages(self, path: str, query: str = "") -> AsyncIterator[ObjectList]:
-        """A consistent list, page by page. Expired where it took so long that the server forgot it."""
+        """A consistent list, page by page. Raises Expired if reading it took too long."""
         token = ""
         while True:
             more = f"&continue={token}" if token else ""
@@ -87,14 +87,14 @@ class Client:
             try:
                 page = _list_decoder.decode(raw)
             except msgspec.DecodeError as error:
-                raise Unreachable(0, f"{path}: the server answered with no list: {error}") from error
+                raise Unreachable(0, f"{path}: the server did not answer with a list: {error}") from error
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
     async def watch(self, path: str, version: str) -> AsyncIterator[WatchLine]:
-        """Changes since that version, until the server ends it in good order. Expired where it is too old."""
+        """Changes since a version, until the server ends the watch. Raises Expired if the version is too old."""
         assert self._session is not None
         query = f"watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENT_SECONDS)
@@ -127,7 +127,7 @@ def _watch_line(path: str, line: bytes) -> WatchLine:
     try:
         read = _watch_decoder.decode(line)
     except msgspec.DecodeError as error:
-        raise Unreachable(0, f"{path}: the watch sent no JSON: {error}") from error
+        raise Unreachable(0, f"{path}: the watch did not send JSON: {error}") from error
     if read.type == "ERROR":
         status = _status_decoder.decode(read.object)
         raise (Expired if status.code == 410 else Unreachable)(status.code, status.message)
@@ -136,8 +136,8 @@ def _watch_line(path: str, line: bytes) -> WatchLine:
 
 def _refusal(status: int, content: bytes, retry_after: str) -> ApiError:
     try:
-        told = _status_decoder.decode(content)
-        message = told.message or told.reason
+        answer = _status_decoder.decode(content)
+        message = answer.message or answer.reason
     except msgspec.DecodeError:
         message = content[:200].decode(errors="replace")
     seconds = float(retry_after) if retry_after.isdigit() else 0.0
@@ -149,5 +149,5 @@ def _unreachable(what: str, path: str, error: Exception) -> Unreachable:
 
 
 def loads(raw: bytes) -> Any:
-    """A whole object as plain data, for the few places that need all of it."""
+    """A whole object as plain data."""
     return json.loads(raw)

@@ -1,12 +1,13 @@
-"""What an API server may answer instead of what was asked. Temporary or permanent decides whether to try again.
+"""Errors of the API server. Their class decides whether a request is tried again.
 
 ApiError
-├── Unreachable      nobody knows whether it happened: time-out, lost connection, 429, 5xx
-└── Refused          the server said no: trying the same again will not help
+├── Unreachable      temporary, and unknown whether it was done: time-out, lost connection, 429, 5xx
+└── Refused          permanent: the same request will be refused again
     ├── NotFound     404
-    ├── Conflict     409: exists already, another uid, bound already; a GET tells which
-    ├── Expired         410: the resource version is too old, list again
-    ├── Forbidden    401, 403
+    ├── Conflict     409: it exists already, has another uid or is bound already; a GET tells which
+    ├── Expired      410: the resource version is too old, list again
+    ├── Forbidden    401, 403: Headway lacks a right
+    ├── Denied       403: the cluster does not admit this object, for example because of a quota
     └── Invalid      400, 422
 """
 
@@ -16,7 +17,7 @@ from headway.core.errors import UserError
 
 
 class KubeError(UserError):
-    """The command cannot go on; its message is one sentence for the user."""
+    """The command cannot go on. The message is one sentence for the user."""
 
 
 class ApiError(Exception):

@@ -1,4 +1,4 @@
-"""The manifests that ship with the package, and how to apply them. Applying twice does no harm."""
+"""Applies the manifests that ship with the package. Applying them twice does no harm."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ESTABLISHED_SECONDS = 30.0
 
 
 def manifests() -> str:
-    """All of them, as one YAML stream."""
+    """All manifests as one YAML stream."""
     folder = resources.files("headway.kube") / "manifests"
     return "---\n".join((folder / name).read_text() for name in FILES)
 
 
 async def install(access: Access) -> list[str]:
-    """Applies everything and waits until the cluster knows TrainingJobs; returns what was applied."""
+    """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was applied."""
     applied = []
     async with Client(access) as client:
         for manifest in yaml.safe_load_all(manifests()):
@@ -49,7 +49,7 @@ async def _established(client: Client) -> None:
         if any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions", [])):
             return
         await asyncio.sleep(0.2)
-    raise KubeError("the cluster did not take up TrainingJobs within 30 seconds")
+    raise KubeError("the cluster does not accept TrainingJobs after 30 seconds; look at the conditions of the CRD")
 
 
 def _path(manifest: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Kubernetes objects, narrowed to the fields that are read here. What is not named is never decoded or kept."""
+"""Kubernetes objects with only the fields that Headway reads. Other fields are not decoded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LABEL_ROLE = f"{GROUP}/role"
 LABEL_INDEX = f"{GROUP}/index"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
 PLANNED_NODE = f"{GROUP}/node"
-"""Annotation on a pod: where the plan wants it. The pod itself tells, also after a restart."""
+"""Annotation on a pod: its node in the plan. A restarted scheduler reads it."""
 SUBMITTED = f"{GROUP}/submitted"
-"""Annotation on a TrainingJob: seconds since 1970, finer than the server's own whole seconds."""
+"""Annotation on a TrainingJob: its submit time as Unix time, more exact than the server's whole seconds."""
 
 Quantities = dict[str, str | int | float]
 
@@ -46,7 +46,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Bare(msgspec.Struct):
-    """Any object, of which only the name and version matter."""
+    """Any object, of which only the metadata is read."""
 
     metadata: Meta = Meta()
 
@@ -137,7 +137,7 @@ class NodeObject(msgspec.Struct, frozen=True):
 
 
 class TrainingJob(msgspec.Struct, frozen=True):
-    """Spec and status stay raw: what is wrong in them is told in the object's own status, by whoever reads them."""
+    """Spec and status stay raw bytes. They are decoded later, so that an error in them goes to the job's status."""
 
     metadata: Meta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -150,7 +150,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 class ObjectList(msgspec.Struct, frozen=True):
-    """A page of a list. Items are decoded one by one, so that a bad one spoils nothing."""
+    """A page of a list. Items are decoded one by one, so that a bad one does not affect the others."""
 
     metadata: _Listed = _Listed()
     items: list[msgspec.Raw] | None = None
@@ -162,7 +162,7 @@ class WatchLine(msgspec.Struct, frozen=True):
 
 
 class StatusObject(msgspec.Struct, frozen=True):
-    """What the API server answers when it refuses."""
+    """The API server's answer when it refuses a request."""
 
     kind: str = ""
     message: str = ""
@@ -172,7 +172,7 @@ class StatusObject(msgspec.Struct, frozen=True):
 
 
 def unix(timestamp: str | None) -> float:
-    """Seconds since 1970 of a Kubernetes time; 0 for none."""
+    """A Kubernetes time as Unix time; 0 if there is none or it is invalid."""
     if not timestamp:
         return 0.0
     try:
@@ -182,5 +182,6 @@ def unix(timestamp: str | None) -> float:
 
 
 def timestamp(seconds: float) -> str:
+    """A Unix time as Kubernetes writes it."""
     moment = dt.datetime.fromtimestamp(seconds, dt.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,8 +1,8 @@
-"""Keeps a copy of one kind of object up to date: list, then watch, again and again, for ever.
+"""Follows all objects of one kind: a list, then a watch, without end.
 
-A watch that ends goes on from the last version seen; one that is too old (410) starts from a new list; a server that
-cannot be reached is tried again, less and less often up to a bound. An object that cannot be read is passed over with
-one line in the log; everything else goes on.
+When a watch ends, the next one goes on from the last version. If that version is too old (410), a new list comes first.
+If the server cannot be reached, it is tried again after a pause that doubles, up to a bound. An object that cannot be
+read is skipped with one line in the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
-    """Everything that there is now; what is not in it is gone."""
+    """All objects that exist now. Objects that are not in the list are gone."""
 
     kind: type[T]
     objects: tuple[T, ...]
@@ -48,7 +48,7 @@ class Deleted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WatchFailed:
-    """Nothing can be learned at present; said once until it works again."""
+    """The list or watch fails; sent once until it works again."""
 
     error: ApiError
 
@@ -72,7 +72,7 @@ class Follower(Generic[T]):
         self._decoder = msgspec.json.Decoder(self.kind)
 
     async def follow(self) -> None:
-        """Until cancelled."""
+        """Lists and watches until the task is cancelled."""
         while True:
             try:
                 if not self._version:
@@ -90,7 +90,7 @@ class Follower(Generic[T]):
                 self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  so that many do not return at once
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  so that not all clients return at once
 
     async def _list(self) -> None:
         found: list[T] = []
@@ -127,7 +127,7 @@ class Follower(Generic[T]):
             name = _meta(raw).name
             if name not in self._noted:
                 self._noted.add(name)
-                log.warning("%s %r cannot be read and is passed over: %s", self.kind.__name__, name, error)
+                log.warning("%s %r cannot be read and is skipped: %s", self.kind.__name__, name, error)
             return None
 
 

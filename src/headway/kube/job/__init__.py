@@ -1,1 +1,1 @@
-"""One TrainingJob: its spec, what is meant for it, its status and its pods. Pure."""
+"""One TrainingJob: its spec, its intended state, its status and its pods. Pure."""

@@ -1,11 +1,10 @@
-"""What is meant for a job: its state, where it is and where it goes, and what is remembered of it. Pure.
+"""The intended state of a job: its state, its present and its next allocation, and what is remembered of it. Pure.
 
-Times are on the cluster's clock. The board keeps state, placements and times; what it has no place for is the job's
-`Memory`. Reconciliation looks at both as one `Intent`. All of it is written to the TrainingJob's status before anything
-is done, and read again after a restart.
+Times are on the cluster's clock. The board keeps state, placements and times; the rest is the job's `Memory`.
+Reconciliation sees both as one `Intent`. The intent is written to the TrainingJob's status before it is acted on, and
+read from there after a restart.
 
-A job that is taken down, for whatever reason, is STOPPING with `draining` set, and `goal` says what it will be once its
-pods are gone.
+A job whose pods are deleted is STOPPING with `draining` set. `goal` is its state once its pods are gone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from headway.kube.settings import KubeTimeouts
 
 @dataclass(frozen=True, slots=True)
 class RoleAllocation:
-    """The nodes of one role, and what each of its replicas holds."""
+    """The nodes of one role's replicas, and what each replica holds."""
 
     role: str
     nodes: tuple[str, ...]
@@ -37,34 +36,34 @@ Allocation = tuple[RoleAllocation, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is remembered of a job beside what the board keeps."""
+    """What is remembered of a job in addition to what the board keeps."""
 
     attempt: int = 0
-    """The number of times it was started and taken down before. Pods of another attempt are ignored."""
+    """How often the job was started and stopped before. Pods of another attempt do not count."""
     goal: State = State.WAITING
-    """What a stopping job will be."""
+    """The state of a stopping job once its pods are gone."""
     draining: bool = False
     """The pods of a stopping job are deleted, whatever they report."""
     saved: bool = False
-    """A moving job has saved: it no longer stays where it was."""
+    """A moving job has saved: it can no longer stay where it was."""
     losses: Losses = Losses()
     refusals: int = 0
     """Starts that were refused in a row."""
     declined: int = 0
-    """Changes that were asked of it in a row while it ran, in vain."""
+    """Changes in a row that the running job refused."""
     reason: str = ""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """State and memory of one job as one value: what reconciliation works on."""
+    """State and memory of one job as one value, for reconciliation."""
 
     state: State = State.WAITING
     allocation: Allocation | None = None
-    """Where it is."""
+    """Where the job is."""
     target: Allocation | None = None
-    """Where it will be when the change has ended."""
+    """Where the job will be when the change has ended."""
     since: float = 0.0
     until: float = math.inf
     """When the change is given up."""
@@ -91,7 +90,7 @@ def intent_of(memory: Memory, state: State, since: float) -> Intent:
 
 
 def wanted(intent: Intent) -> Allocation | None:
-    """The allocation whose pods should be there now."""
+    """The allocation whose pods should exist now."""
     if intent.state in (State.STARTING, State.SCALING, State.RESIZING) or (
         intent.state is State.MOVING and intent.saved
     ):
@@ -102,7 +101,7 @@ def wanted(intent: Intent) -> Allocation | None:
 
 
 def begun(intent: Intent, action: Action, target: Allocation | None, now: float, timeouts: KubeTimeouts) -> Intent:
-    """The intent once this action was decided; `target` is where the job will be when it has ended."""
+    """The intent after this decision; `target` is where the job will be when the change has ended."""
     fresh = replace(
         intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, message="", reason=""
     )
@@ -122,7 +121,7 @@ def begun(intent: Intent, action: Action, target: Allocation | None, now: float,
 
 
 def adopted(intent: Intent, now: float, timeouts: KubeTimeouts) -> Intent:
-    """After a restart of the scheduler: a change that was begun gets its full time again."""
+    """The intent after a restart of the scheduler: a change in flight gets its full time again."""
     waits = {
         State.STARTING: timeouts.start, State.SCALING: timeouts.scale, State.RESIZING: timeouts.resize,
         State.MOVING: timeouts.start if intent.saved else timeouts.save, State.STOPPING: timeouts.save,
@@ -136,7 +135,7 @@ def adopted(intent: Intent, now: float, timeouts: KubeTimeouts) -> Intent:
 
 
 def allocation_of(placement: Placement, job: Job, shape: Shape, nodes: Nodes) -> Allocation:
-    """Only kinds that the role asks for: a pod without a memory limit must not be given one by a resize."""
+    """A placement with node names. Only kinds that the role requests: a resize must not add a memory limit."""
     roles = []
     for number, role in enumerate(job.roles):
         vector = placement.vector(shape, number)

@@ -1,7 +1,7 @@
 """The pod of one replica, as it is sent to the API server. Pure.
 
-A pod template is Kubernetes' own format with any part left out. The cluster's comes first, the job's on top of it,
-then what Headway decides: command, environment, resources, where it goes.
+A pod template has Kubernetes' own format; any part may be left out. The cluster's template comes first, then the job's,
+then what Headway decides: command, environment, resources, node.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "
 
 
 def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
+    """The body of the pod; `own` is the job's template."""
     template = merge(defaults.template, own)
     spec = merge({"containers": [{"name": MAIN}]}, template.get("spec") or {})
     main = next(container for container in spec["containers"] if container["name"] == MAIN)
@@ -53,7 +54,7 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
 def body_of(
     action: PodAction, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults
 ) -> dict[str, Any] | None:
-    """What is sent with an action; None for one that does not go to the API server."""
+    """The body of the request for an action; None for an action that does not go to the API server."""
     match action:
         case Create():
             return pod_of(action, job, meta, own, defaults)
@@ -63,7 +64,7 @@ def body_of(
 
 
 def resources(amounts: Amounts, gpu: str) -> dict[str, Any]:
-    """Limits equal requests, so that a resize in place, which sets both, leaves the class of service as it was."""
+    """Limits equal requests. A resize in place sets both and so does not change the QoS class."""
     written = {gpu if kind == GPU else kind: write(kind, amount) for kind, amount in amounts if amount}
     return {"requests": written, "limits": dict(written)}
 
@@ -83,7 +84,7 @@ def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[s
 
 
 def _environment(create: Create, job: Job, meta: Meta, given: list[Any], defaults: PodDefaults) -> list[Any]:
-    """What the template gives, then the job's own, then ours; the job may choose its own checkpoint folder."""
+    """The template's variables, then the job's, then Headway's. The job may set its own checkpoint folder."""
     headway = {
         "HEADWAY_JOB": job.id, "HEADWAY_ROLE": create.role, "HEADWAY_INDEX": str(create.index),
         "HEADWAY_ATTEMPT": str(create.attempt), "HEADWAY_PORT": str(PORT),
@@ -102,12 +103,12 @@ def _environment(create: Create, job: Job, meta: Meta, given: list[Any], default
 
 
 def checkpoint_folder(root: str, meta: Meta) -> str:
-    """With the uid: a job that is deleted and submitted again begins anew."""
+    """The job's folder. Its name has the uid: a job that is deleted and submitted again starts from zero."""
     return f"{root.rstrip('/')}/{meta.namespace}/{meta.name}-{meta.uid[:8]}"
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Maps are merged; lists of named things by name; everything else is replaced."""
+    """Merges maps by key, and lists of named entries by name. Everything else is replaced."""
     merged = dict(under)
     for key, value in over.items():
         old = merged.get(key)

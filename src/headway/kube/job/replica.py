@@ -1,4 +1,4 @@
-"""A pod of ours as reconciliation sees it: which replica it is, how it is doing, what it holds. Pure."""
+"""One of our pods as reconciliation sees it: which replica it is, its phase, what it holds. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PodReplica:
     index: int
     attempt: int = 0
     node: str = ""
-    """Where the plan wants it."""
+    """Its node in the plan."""
     uid: str = ""
     bound: bool = True
     phase: Phase = Phase.PENDING
@@ -40,15 +40,15 @@ class PodReplica:
     finished_at: float | None = None
     """On the cluster's clock."""
     why: str = ""
-    """What became of it, in a few words."""
+    """Why it ended, in a sentence."""
     spec: Amounts = ()
-    """cpu and memory as the pod asks for them now."""
+    """cpu and memory that the pod requests now."""
     given: Amounts | None = None
-    """cpu and memory as the kubelet says it gives them; None where it does not say."""
+    """cpu and memory that the kubelet gives; None if it does not say."""
     cannot_resize: str = ""
 
     def member(self, *, gone: bool, since: float) -> Member:
-        """As the gang rule sees it; `gone` where its node is, `since` where nobody says when it ended."""
+        """The replica for the gang rule. `gone`: its node is. `since`: when it ended if the kubelet does not say."""
         if gone and not self.over:
             return Member(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
         ended_at, cause = since if self.finished_at is None else self.finished_at, OUT_OF_MEMORY in self.why
@@ -60,7 +60,7 @@ class PodReplica:
 
 
 def replica_of(pod: Pod, began: float) -> PodReplica | None:
-    """None for a pod that does not say which replica it is."""
+    """The replica of a pod; None if the pod's labels do not say which one."""
     labels, status = pod.metadata.labels, pod.status
     try:
         index, attempt = int(labels[LABEL_INDEX]), int(labels[LABEL_ATTEMPT])

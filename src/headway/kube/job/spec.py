@@ -1,7 +1,7 @@
-"""A TrainingJob's spec and our `Job`: two spellings of the same thing, and the way between them. Pure.
+"""Converts a TrainingJob's spec to a `Job` and back. Pure.
 
-The fields are those of a jobs file, in Kubernetes' camel case; durations are seconds. `template` is Kubernetes' own, a
-pod template of which any part may be left out; the container named `main` is the one that trains.
+The fields are those of a jobs file, in Kubernetes' camel case; durations are seconds. `template` is a Kubernetes pod
+template, any part of which may be left out. The container named `main` trains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}
 
 
 class SpecError(ValueError):
-    """A spec that cannot be used; its message is a sentence that names the field."""
+    """The spec is invalid. The message is a sentence that names the field."""
 
 
 class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,7 +55,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def job_id(namespace: str, name: str) -> JobId:
-    """As people say it: the bare name in the default namespace, `team/name` elsewhere."""
+    """The name alone in the default namespace, `team/name` in others."""
     return JobId(name if namespace == "default" else f"{namespace}/{name}")
 
 
@@ -70,7 +70,7 @@ def read_spec(raw: bytes) -> JobSpec:
 
 
 def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
-    """The job that a TrainingJob asks for, on a clock that showed zero at `began`."""
+    """The job of a TrainingJob, on the cluster's clock, which was zero at `began`."""
     meta = found.metadata
     if not spec.roles:
         raise SpecError("spec.roles: there must be at least one role")
@@ -98,7 +98,7 @@ def _role(name: str, fields: RoleFields) -> Role:
 
 
 def _renamed(thing: Any, names: dict[str, str]) -> Any:
-    """The same with these keys renamed: its own, and those of the maps in it."""
+    """The same map with these keys renamed, also in the maps in it."""
     if not isinstance(thing, dict):
         return thing
     return {
@@ -110,17 +110,17 @@ def _renamed(thing: Any, names: dict[str, str]) -> Any:
 
 
 def submitted(found: TrainingJob) -> float:
-    """Seconds since 1970. The server knows whole seconds; the sender's own word counts inside that second."""
+    """The submit time as Unix time. The server has whole seconds; the annotation counts if it is in the same second."""
     created = unix(found.metadata.creationTimestamp)
     try:
-        told = float(found.metadata.annotations.get(SUBMITTED, ""))
+        exact = float(found.metadata.annotations.get(SUBMITTED, ""))
     except ValueError:
         return created
-    return told if created <= told < created + 1 else created
+    return exact if created <= exact < created + 1 else created
 
 
 def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: float | None = None) -> Any:
-    """The TrainingJob that asks for this job; the inverse of `job_of`."""
+    """The TrainingJob of a job; the inverse of `job_of`."""
     spec = JobSpec(
         roles={},
         user=job.user, queue=job.queue, priority=job.priority,

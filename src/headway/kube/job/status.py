@@ -1,6 +1,6 @@
-"""A TrainingJob's status and events: written for people, and read back after a restart. Pure.
+"""A TrainingJob's status and events: written for users, and read back after a restart. Pure.
 
-Here, and where pods and submission times are read, the cluster's clock becomes Unix time; nowhere else.
+The cluster's clock is converted to Unix time here, and where pods and submit times are read, and nowhere else.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PHASES = {
 }  # fmt: skip
 STATES = {phase: state for state, phase in PHASES.items()}
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}
-"""Columns of the board that are moments: their names in a status, and on the board."""
+"""Columns of the board that are points in time: name in the status, name on the board."""
 _BAD = frozenset({"Interrupted", "Refused", "ProgramFailed", "SaveTimedOut", "SaveFailed", "InvalidSpec",
                   "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far training is, as it last reported, and what the book expects of the rest."""
+    """How far training is, by its last report."""
 
     step: int = 0
     total: int | None = None
@@ -43,7 +43,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatus:
-    """What a status says: the intent, the board's columns, how far training was and which replicas can save."""
+    """The contents of a status: intent, columns of the board, last step, and the replicas that can save."""
 
     intent: Intent
     columns: dict[str, float] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class KeptStatus:
 
 
 def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[ReplicaKey], began: float) -> dict[str, Any]:
-    """The whole status but for progress, to be sent as a merge patch.
+    """The whole status except progress, as a merge patch.
 
-    Every field is there, so that the patch clears what no longer holds.
+    Every field is there, so that the patch clears old values.
     """
     return {
         "phase": PHASES[intent.state], "attempt": intent.attempt, "allocation": _pack(intent.allocation),
@@ -76,7 +76,7 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
 
 
 def progress_status(progress: TrainingProgress | None, estimate: Estimate | None, now: float, began: float) -> Any:
-    """How far training is, and when it is expected to end by the book's estimate."""
+    """How far training is, and the estimate of its end that policies see."""
     if progress is None:
         return None
     packed: dict[str, Any] = {
@@ -105,7 +105,7 @@ def conditions(intent: Intent, began: float) -> list[dict[str, Any]]:
 
 
 def event_of(meta: Meta, old: Intent, new: Intent, began: float) -> dict[str, Any]:
-    """One event for the whole gang: what became of it and why."""
+    """One Kubernetes event for the whole gang: its change of state, and why."""
     if new.state in (State.RUNNING, State.WAITING, *OVER):
         reason = new.reason or new.state.name.capitalize()
     else:
@@ -157,7 +157,7 @@ class _Status(msgspec.Struct):
 
 
 def read_status(raw: bytes, began: float) -> KeptStatus | None:
-    """What the status says; None for a job that has none. Raises ValueError where it is not one of ours."""
+    """The contents of a status; None for a job without one. Raises ValueError if Headway did not write it."""
     fields = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     status = msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
     if not status.phase:
@@ -181,7 +181,7 @@ def _intent(status: _Status, began: float) -> Intent:
 
 
 def _usable(intent: Intent) -> Intent:
-    """An intent that lacks what its state needs cannot be acted on: it is taken down and starts anew."""
+    """An intent without an allocation that its state needs is unusable: the job is stopped and starts again."""
     needs_target = intent.state in (State.STARTING, State.SCALING, State.RESIZING, State.MOVING)
     needs_allocation = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
     if (needs_target and intent.target is None) or (needs_allocation and intent.allocation is None):

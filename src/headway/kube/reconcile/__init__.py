@@ -1,1 +1,1 @@
-"""From what is meant and what is there to what to do next. Pure."""
+"""Compares a job's intent with its pods and says what to do next. Pure."""

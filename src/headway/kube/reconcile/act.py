@@ -1,4 +1,4 @@
-"""What to do next so that the pods become what is meant. Pure; doing it twice does no harm."""
+"""The actions that bring the pods to the intent. Pure; taking them twice does no harm."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from headway.kube.reconcile.model import (
 )
 
 PORT = 2222
-"""On which every replica may listen: each pod has an address of its own."""
+"""The port on which every replica may listen: each pod has its own address."""
 AT_ONCE_SECONDS = 1
-"""The shortest that a kubelet still sees through; 0 would only forget the pod."""
+"""The shortest grace time after which a kubelet still stops the pod; 0 would only remove the object."""
 
 
 def act(view: View) -> tuple[PodAction, ...]:
@@ -46,12 +46,12 @@ def act(view: View) -> tuple[PodAction, ...]:
 
 
 def _keeps_its_log(view: View, replica: PodReplica) -> bool:
-    """What has ended holds nothing and can still be read; pods of a withdrawn job go with it."""
+    """A pod that has ended holds nothing, and its log can still be read. Pods of a cancelled job are deleted."""
     return replica.over and replica.attempt == view.intent.attempt and view.intent.state is not State.CANCELLED
 
 
 def _grace(view: View) -> int | None:
-    """What has just saved, or is done, need not be given time: whatever it does now is lost or not wanted."""
+    """A job that has saved, or is done, needs no grace time: its further work is not wanted."""
     intent = view.intent
     return AT_ONCE_SECONDS if intent.saved or (intent.draining and intent.goal is State.FINISHED) else None
 
@@ -67,7 +67,7 @@ def _force(view: View) -> Iterator[Delete]:
 
 
 def _clear(view: View, allocation: Allocation) -> Iterator[PodAction]:
-    """Pods of earlier attempts, and pods too many. While a job is scaled, the new ones come before the old go."""
+    """Deletes pods of earlier attempts and surplus pods. While a job scales, new pods are up before old ones go."""
     for replica in view.replicas:
         if replica.attempt != view.intent.attempt and not replica.deleting:
             yield _delete(replica, _grace(view))
@@ -85,7 +85,7 @@ def _clear(view: View, allocation: Allocation) -> Iterator[PodAction]:
 
 
 def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
-    """Roles in their order: one is made only when those before it are up, and told where they are."""
+    """Creates and binds missing pods. A role is created when the roles before it are up, and gets their addresses."""
     intent = view.intent
     if any(replica.attempt != intent.attempt for replica in view.alive()):
         return  # two attempts must never write one checkpoint
@@ -110,7 +110,7 @@ def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
 
 
 def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:
-    """The roles that must be up before this one, directly or through others, in the job's order."""
+    """The roles that must be up before this one, directly or indirectly, in the job's order."""
     named = {other.name: other for other in roles}
     found: set[str] = set()
     open_ = list(role.after)
@@ -123,7 +123,7 @@ def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:
 
 
 def _hosts(share: RoleAllocation, mine: list[PodReplica]) -> tuple[str, ...]:
-    """Addresses of a role that is up; empty while one has none yet."""
+    """The addresses of a role's replicas; empty while one has no address."""
     replicas = sorted(matched(share, mine)[0], key=lambda replica: replica.index)
     if not all(replica.address for replica in replicas):
         return ()
@@ -135,7 +135,7 @@ def _host(address: str) -> str:
 
 
 def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:
-    """Amounts that differ from what is meant: after a resize was decided, or given up."""
+    """Resizes pods whose amounts differ from the allocation: after a resize was decided, or given up."""
     for share in allocation:
         for replica in matched(share, view.mine())[0]:
             spec = dict(replica.spec)

@@ -1,4 +1,4 @@
-"""All that reconciliation may look at for one job, and all that it may ask for. Plain data."""
+"""The input of reconciliation for one job, and the actions that it may return. Plain data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.kube.settings import KubeTimeouts
 
 @dataclass(frozen=True, slots=True)
 class ApiRefusal:
-    """What the API server would not do."""
+    """A request that the API server refused."""
 
     why: str
     permanent: bool = False
@@ -23,15 +23,15 @@ class ApiRefusal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     name: str
-    """The TrainingJob's own."""
+    """The TrainingJob's name."""
     job: Job
     intent: Intent
     replicas: tuple[PodReplica, ...]
     now: float
     step: int = 0
-    """How far training is, as it last said."""
+    """The last step that training reported."""
     gone: frozenset[str] = frozenset()
-    """Nodes that are no more."""
+    """Nodes that were deleted, or are silent for too long."""
     saves: SaveRound = SaveRound()
     refusal: ApiRefusal | None = None
     withdrawn: bool = False
@@ -43,7 +43,7 @@ class View:
         return [replica for replica in self.replicas if replica.attempt == self.intent.attempt]
 
     def alive(self) -> list[PodReplica]:
-        """Pods of any attempt that hold something on a node, also while they go."""
+        """Pods of any attempt that hold resources of a node, also while they are deleted."""
         return [replica for replica in self.replicas if not replica.over]
 
 
@@ -56,9 +56,9 @@ class Create:
     node: str
     amounts: Amounts
     hosts: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Addresses of the roles that were up before."""
+    """Addresses of the roles before this one."""
     counts: tuple[tuple[str, int], ...] = ()
-    """Replicas of each role."""
+    """Number of replicas of each role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Delete:
     name: str
     uid: str
     grace: int | None = None
-    """Seconds to end in; None for as long as the pod says, 0 not to wait for a kubelet that will not answer."""
+    """Seconds to end in. None: as the pod's spec says. 0: do not wait for a kubelet that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class ResizePod:
 
 @dataclass(frozen=True, slots=True)
 class RequestCheckpoint:
-    """Over the progress channel, not the API server."""
+    """Asks training to save; goes through the progress server, not the API server."""
 
 
 PodAction = Create | Bind | Delete | ResizePod | RequestCheckpoint
@@ -93,7 +93,7 @@ PodAction = Create | Bind | Delete | ResizePod | RequestCheckpoint
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """First the intent is written to the job's status, then the actions are taken, then we look again."""
+    """First the intent is written to the job's status, then the actions are taken; at `wake` we reconcile again."""
 
     intent: Intent
     actions: tuple[PodAction, ...] = ()
@@ -101,7 +101,7 @@ class NextStep:
 
 
 def matched(share: RoleAllocation, replicas: list[PodReplica]) -> tuple[list[PodReplica], list[PodReplica], list[str]]:
-    """The pods of a role that stand where the share wants them, those that do not, and the nodes that lack one."""
+    """Of one role: the pods on a node of its share, the surplus pods, and the nodes that lack a pod."""
     lacking = Counter(share.nodes)
     fit, surplus = [], []
     for replica in sorted(replicas, key=lambda replica: (not sound(replica), replica.index)):
@@ -123,11 +123,12 @@ def _take(lacking: Counter[str], node: str) -> bool:
 
 
 def sound(replica: PodReplica) -> bool:
+    """Whether the pod counts towards a whole gang."""
     return not replica.deleting and replica.phase in (Phase.PENDING, Phase.UP, Phase.DONE)
 
 
 def up(share: RoleAllocation, replicas: list[PodReplica]) -> bool:
-    """Whether every replica of the share runs, or has run."""
+    """Whether every replica of the share runs or has ended well."""
     fit, _, lacking = matched(share, replicas)
     return not lacking and all(replica.phase is not Phase.PENDING for replica in fit)
 

@@ -1,6 +1,6 @@
-"""What the world says about a job: given what was meant and the pods that there are, what is it now? Pure.
+"""The next intent of a job, from its present intent and its pods. Pure.
 
-Nothing is asked for here; the answer is another intent, or the same.
+Example: a STARTING job whose pods all run becomes RUNNING. No action is chosen here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def observe(view: View) -> Intent:
 
 
 def gang_verdict(view: View) -> Verdict:
-    """What the gang rule says of the pods that there are."""
+    """What the gang rule says of the job's pods."""
     intent = view.intent
     present = [replica for replica in view.mine() if not replica.deleting]
     members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
@@ -60,7 +60,7 @@ def _judged(view: View) -> Intent | None:
 
 
 def _join_refused(view: View) -> Intent | None:
-    """A pod that was to join the gang and did not: a start is refused, a job that was scaled stays as it was."""
+    """A pod did not join the gang: a start is refused, a job that scales goes on at its old size."""
     away = (Phase.REFUSED, Phase.LOST, Phase.FAILED)
     stray = next((r for r in view.mine() if not r.deleting and r.phase in away), None)
     if stray is None:
@@ -71,12 +71,12 @@ def _join_refused(view: View) -> Intent | None:
 
 
 def _is_starting(intent: Intent) -> bool:
-    """The gang is not whole yet, and need not be."""
+    """Whether the gang starts and so need not be whole yet."""
     return intent.state is State.STARTING or (intent.state is State.MOVING and intent.saved)
 
 
 def _required(intent: Intent) -> Iterator[RoleAllocation]:
-    """The replicas without which the gang is not whole: while its size changes, the smaller of both."""
+    """The replicas that make the gang whole; while its size changes, those of the smaller size."""
     if intent.allocation is None or (intent.state is State.MOVING and intent.saved):
         yield from intent.target or ()
         return
@@ -85,7 +85,7 @@ def _required(intent: Intent) -> Iterator[RoleAllocation]:
         yield share if len(share.nodes) <= len(towards.nodes) else towards
 
 
-# ── what was begun: has it ended? ───────────────────────────────────────────────────────────────────────────
+# ── changes in flight: have they ended? ───────────────────────────────────────────────────────────────────────────
 
 
 def _change_outcome(view: View) -> Intent:
@@ -147,7 +147,7 @@ def _resized(view: View) -> Intent:
 
 
 def has(replica: PodReplica, share: RoleAllocation) -> bool:
-    """Whether the kubelet says that the replica has what the share promises. One that is over needs nothing."""
+    """Whether the kubelet gives the replica the amounts of its share. One that is over needs nothing."""
     asked = {kind: amount for kind, amount in share.amounts if kind in dict(replica.spec)}
     return replica.over or (dict(replica.spec) == asked and dict(replica.given or ()) == asked)
 
@@ -161,11 +161,11 @@ def _saving(view: View) -> Intent:
         return replace(intent, saved=True, declined=0, attempt=intent.attempt + 1, since=view.now, until=until)
     cancelled = intent.state is State.STOPPING and intent.goal is State.CANCELLED
     if saves.failed and not cancelled:
-        return _keep_running(view, "SaveFailed", f"it could not save and stays: {saves.failed}")
+        return _keep_running(view, "SaveFailed", f"the job could not save and runs on: {saves.failed}")
     if saves.failed or view.now >= intent.until:
         if cancelled:
             return replace(intent, draining=True, until=math.inf)
-        return _keep_running(view, "SaveTimedOut", "it did not save in time and stays")
+        return _keep_running(view, "SaveTimedOut", "the job did not save in time and runs on")
     return intent
 
 
@@ -179,7 +179,7 @@ def _drained(view: View) -> Intent:
 
 
 def settle(intent: Intent, state: State, now: float) -> Intent:
-    """The job is down, for now or for ever."""
+    """The intent of a job without pods: it waits, or it is over."""
     return Intent(
         state=state, attempt=intent.attempt + (state is State.WAITING), since=now,
         losses=intent.losses, refusals=intent.refusals,
@@ -189,7 +189,7 @@ def settle(intent: Intent, state: State, now: float) -> Intent:
 
 
 def take_down(view: View, goal: State, reason: str, message: str) -> Intent:
-    """Every pod goes; once they are gone the job is what `goal` says. At once where there are none."""
+    """Deletes all pods; then the job is in the state `goal`. At once if there are no pods."""
     intent = view.intent
     going = replace(
         intent, state=State.STOPPING, draining=True, goal=goal, target=None, since=view.now,
@@ -206,13 +206,13 @@ def _running(view: View, allocation: Allocation, reason: str, message: str) -> I
 
 
 def _keep_running(view: View, reason: str, message: str) -> Intent:
-    """It goes on as it was before the change was begun; that is counted, so as not to ask for it without a pause."""
+    """The job goes on as before the change. That is counted: the next request comes after a pause."""
     assert view.intent.allocation is not None
     return replace(_running(view, view.intent.allocation, reason, message), declined=view.intent.declined + 1)
 
 
 def _interrupted(view: View, why: str) -> Intent:
-    """Lost through no fault of its own: from its checkpoint again, unless that happens without end."""
+    """The gang was lost, not by its own fault: it starts again from its checkpoint, unless that happens too often."""
     intent = view.intent
     if intent.state is State.STOPPING and intent.goal is State.CANCELLED:
         return take_down(view, State.CANCELLED, "Cancelled", why)
@@ -224,13 +224,13 @@ def _interrupted(view: View, why: str) -> Intent:
 
 
 def _refused(view: View, why: str) -> Intent:
-    """A start that was refused is tried again, after a while that grows."""
+    """A refused start is tried again after a pause that grows."""
     count = view.intent.refusals + 1
     counted = replace(view, intent=replace(view.intent, refusals=count))
     if count > view.limits.refusals:
         return take_down(counted, State.FAILED, "Refused", f"refused {count} times in a row, last: {why}")
     going = take_down(counted, State.WAITING, "Refused", why)
-    if going.state is State.WAITING:  # nothing was made yet: it backs off as a job that is still going
+    if going.state is State.WAITING:  # no pod was created yet: it backs off as a stopping job
         going = replace(
             counted.intent, state=State.STOPPING, draining=True, goal=State.WAITING, target=None,
             since=view.now, saved=False, reason="Refused", message=why,

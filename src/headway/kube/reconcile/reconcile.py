@@ -1,8 +1,8 @@
-"""Intent and pods in, next intent and actions out. Pure: everything that a test needs is in the view.
+"""Reconciles one job: intent and pods in, next intent and actions out. Pure: all input is in the view.
 
-1. Observe: what do the pods say? That may change the intent.
-2. Act: what is missing, too many or not as meant?
-The caller writes the intent first, then takes the actions, and comes back when something has changed.
+1. Observe: the pods may change the intent.
+2. Act: create, bind, delete and resize pods so that they match the intent.
+The caller writes the intent first, then takes the actions, and reconciles again when something has changed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def reconcile(view: View) -> NextStep:
 
 
 def _is_settling(view: View) -> bool:
-    """A replica has ended, and the others have a moment: nothing is made or cleared away before the verdict."""
+    """A replica has ended, and the gang rule waits for the others: no action before its verdict."""
     intent = view.intent
     resting = intent.state in OVER or intent.state is State.WAITING or intent.draining
     return not resting and math.isfinite(gang_verdict(view).until)
 
 
 def _wake(view: View) -> float:
-    """When to look again though nothing happens."""
+    """When to reconcile again even if nothing changes."""
     intent = view.intent
     if intent.state in OVER or intent.state is State.WAITING:
         return math.inf
