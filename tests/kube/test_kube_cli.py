@@ -72,7 +72,7 @@ def test_missing_files_and_servers_are_told(files, monkeypatch):
         (["jobs", "--kubeconfig", files / "none"], "cannot be read"),
         (["jobs", "--kubeconfig", config], "cannot be listed"),
         (["submit", files / "none.yaml", "--kubeconfig", config], "none.yaml"),
-        (["submit", files / "jobs.yaml", files / "jobs.yaml", "--kubeconfig", config], "of this name too"),
+        (["submit", files / "jobs.yaml", files / "jobs.yaml", "--kubeconfig", config], "has a job of the same name"),
         (["submit", files / "jobs.yaml", "--kubeconfig", config], "job 'a'"),
         (["schedule", "--policy", "no-such", "--kubeconfig", config], "no-such"),
         (["schedule", "--template", files / "none.yaml", "--kubeconfig", config], "none.yaml"),

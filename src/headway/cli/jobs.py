@@ -1,4 +1,4 @@
-"""`headway jobs`: the TrainingJobs of a cluster as a table."""
+"""`headway jobs`: prints the TrainingJobs of a cluster as a table."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COLUMNS = ("job", "user", "phase", "replicas", "nodes", "progress", "loss", "eta
 def jobs(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    namespace: Annotated[str, typer.Option(help="Of this namespace, or of `all`; default: the context's.")] = "",
+    namespace: Annotated[str, typer.Option(help="List this namespace, or `all`. Default: the context's.")] = "",
     json: Json = False,
 ) -> None:
-    """List TrainingJobs: who waits, who runs where, how far each is and when it will be done."""
+    """List TrainingJobs: phase, nodes, progress, expected end, and why a job waits."""
     need_extra()
     access = access_for(kubeconfig, context)
     rows = asyncio.run(_list(access, namespace or access.namespace))

@@ -1,4 +1,4 @@
-"""What the commands that speak to a cluster share."""
+"""Options of the commands that talk to a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from headway.kube.api.access import Access
 
 Kubeconfig = Annotated[
-    Path | None, typer.Option(help="A kubeconfig; default: KUBECONFIG, a pod's own, ~/.kube/config.")
+    Path | None, typer.Option(help="Read this kubeconfig. Default: KUBECONFIG, the pod's, ~/.kube/config.")
 ]
-Context = Annotated[str, typer.Option(help="A context of the kubeconfig; default: its current one.")]
+Context = Annotated[str, typer.Option(help="Use this context of the kubeconfig. Default: the current one.")]
 
 
 def need_extra() -> None:
+    """Raises a UserError if the extra `kube` is not installed."""
     for package in ("aiohttp", "uvloop"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'headway[kube]'")

@@ -39,34 +39,41 @@ def schedule(
     estimates: Estimates = "progress",
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    namespace: Annotated[str, typer.Option(help="Look after TrainingJobs of this namespace, or of `all`.")] = "all",
+    namespace: Annotated[str, typer.Option(help="Schedule TrainingJobs of this namespace, or of `all`.")] = "all",
     log: Log = None,
     progress_listen: Annotated[
-        str, typer.Option(help="HOST:PORT on which training's progress is heard; keep it over restarts.")
+        str, typer.Option(help="Listen for progress of jobs on HOST:PORT. Keep it the same over restarts.")
     ] = "0.0.0.0:7077",
     progress_address: Annotated[
-        str, typer.Option(help="HOST:PORT at which pods reach it; default: this machine's address.")
+        str, typer.Option(help="Tell pods to report to HOST:PORT. Default: this machine's address.")
     ] = "",
     template: Annotated[
-        Path | None, typer.Option(help="A pod template (YAML) that every replica starts from: image, volumes, …")
+        Path | None, typer.Option(help="Start every replica from this pod template (YAML): image, volumes, …")
     ] = None,
     checkpoints: Annotated[
-        str, typer.Option(help="A folder, as seen in pods on every node, that holds one checkpoint folder per job.")
+        str, typer.Option(help="Keep checkpoints in this folder, one folder per job; as mounted in pods on every node.")
     ] = "",
-    save_seconds: Annotated[float, typer.Option(help="How long a job may take to save when asked.")] = 60.0,
-    start_seconds: Annotated[float, typer.Option(help="How long a gang may take until all its pods run.")] = 300.0,
+    save_seconds: Annotated[float, typer.Option(help="Wait this long for a job to save.")] = 60.0,
+    start_seconds: Annotated[float, typer.Option(help="Wait this long for all pods of a gang to run.")] = 300.0,
     lost_node_seconds: Annotated[
-        float, typer.Option(help="How long a node may be silent before its replicas are started elsewhere.")
+        float, typer.Option(help="Wait this long for a silent node before its gangs start elsewhere.")
     ] = 60.0,
-    progress_seconds: Annotated[float, typer.Option(help="Write progress to a status at most this often.")] = 60.0,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End once all jobs are done.")] = False,
+    progress_seconds: Annotated[
+        float, typer.Option(help="Write progress to a job's status at most once in this time.")
+    ] = 60.0,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all jobs are over.")] = False,
     install: Annotated[
-        bool, typer.Option("--install", help="Apply the CRD and roles to the cluster; then end.")
+        bool, typer.Option("--install", help="Apply the CRD and roles to the cluster, then end.")
     ] = False,
-    print_manifests: Annotated[bool, typer.Option("--print-manifests", help="Print them instead.")] = False,
+    print_manifests: Annotated[
+        bool, typer.Option("--print-manifests", help="Print the CRD and roles, then end.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Schedule TrainingJobs. May be killed and started again at any time: everything it needs is in the cluster."""
+    """Schedule TrainingJobs on Kubernetes.
+
+    It may be killed and started again at any time: its state is in the cluster.
+    """
     need_extra()
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
@@ -85,7 +92,7 @@ def schedule(
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, how)
-    logging.getLogger("headway").info("scheduling under %s; training reports to %s", policy, how.pods.progress)
+    logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
     head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
@@ -114,7 +121,7 @@ def _open(access: Access, namespace: str, listen: str, how: KubeSettings) -> Kub
 
 
 def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) -> None:
-    """Until it is told to end. The log first: what it tells must be on disk before a plan is carried out."""
+    """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
@@ -139,12 +146,12 @@ def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None
 
 
 def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
-    """The clock of an earlier run with the same log goes on, and its jobs keep their numbers."""
+    """The start time and the job numbers of an earlier run with the same log, which goes on."""
     began, serials = 0.0, {}
     if log is not None and log.exists():
         for line in read(log):
             if isinstance(line, Head) and line.cluster != "kube":
-                raise UserError(f"--log {log}: is the log of a {line.cluster} run; give another")
+                raise UserError(f"--log {log}: is the log of a {line.cluster} run, not of schedule; give another file")
             if isinstance(line, Head):
                 began = began or line.began
             elif isinstance(line, JobLine):
@@ -160,17 +167,17 @@ def _template(path: Path | None) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML") from error
+        raise UserError(f"{path}: is not valid YAML") from error
     if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
-        raise UserError(f"{path}: field spec: a pod template has metadata and spec")
+        raise UserError(f"{path}: field spec: must be a map; a pod template has metadata and spec")
     unknown = set(template) - {"metadata", "spec"}
     if unknown:
-        raise UserError(f"{path}: field {min(unknown)}: a pod template has metadata and spec only")
+        raise UserError(f"{path}: field {min(unknown)}: is unknown; a pod template has metadata and spec only")
     return template
 
 
 def _own_address(url: str) -> str:
-    """The address that this machine has on the way to the API server; inside a pod, the pod's own."""
+    """This machine's address on the route to the API server; in a pod, the pod's address."""
     if os.environ.get("POD_IP"):
         return os.environ["POD_IP"]
     host, port = urlsplit(url).hostname or "127.0.0.1", urlsplit(url).port or 443

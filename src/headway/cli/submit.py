@@ -1,4 +1,4 @@
-"""`headway submit`: the jobs of a file to a cluster, each at its own time."""
+"""`headway submit`: submits the jobs of a file to a cluster, each at its submit time."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ Submission = tuple[Path, Job]
 
 
 def submit(
-    files: Annotated[list[Path], typer.Argument(help="Jobs files (YAML), the same that run and simulate take.")],
+    files: Annotated[list[Path], typer.Argument(help="Jobs files (YAML), as for run and simulate.")],
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    namespace: Annotated[str, typer.Option(help="Where to; default: the context's namespace.")] = "",
+    namespace: Annotated[str, typer.Option(help="Submit to this namespace. Default: the context's.")] = "",
     directory: Annotated[
-        str, typer.Option(help="Where commands are run, in the container; `.` stands for the file's own folder.")
+        str, typer.Option(help="Run commands in this folder of the container; `.` is the file's own folder.")
     ] = "",
-    at_once: Annotated[bool, typer.Option("--at-once", help="Ignore the file's submit times.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are done; exit code 1 if one failed.")] = False,
+    at_once: Annotated[bool, typer.Option("--at-once", help="Submit all jobs now; ignore their submit times.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until all jobs are over. Exit code 1 if one did not succeed.")
+    ] = False,
 ) -> None:
-    """Submit jobs as TrainingJobs, at the moments that the file says."""
+    """Submit the jobs of a file as TrainingJobs, at the submit times in the file."""
     need_extra()
     jobs = [(path, job) for path in files for job in load(path).jobs]
     seen: dict[str, Path] = {}
     for path, job in jobs:
         if job.id in seen:
-            raise UserError(f"{path}: job {job.id!r}: field name: {seen[job.id]} has a job of this name too")
+            raise UserError(
+                f"{path}: job {job.id!r}: field name: {seen[job.id]} has a job of the same name; rename one"
+            )
         seen[job.id] = path
     if directory not in ("", ".") and not directory.startswith("/"):
         raise UserError(
-            f"--directory {directory}: must be absolute, as containers see it, or `.` for the file's own folder"
+            f"--directory {directory}: must be an absolute path in the container, or `.` for the file's own folder"
         )
     access = access_for(kubeconfig, context)
     where = namespace or access.namespace
@@ -77,15 +81,19 @@ async def _post(client: Client, namespace: str, path: Path, job: Job, directory:
     try:
         await client.post(f"/apis/{API_VERSION}/namespaces/{namespace}/trainingjobs", body)
     except Conflict as error:
-        raise UserError(f"{path}: job {job.id!r}: field name: namespace {namespace!r} has one already") from error
+        raise UserError(
+            f"{path}: job {job.id!r}: field name: namespace {namespace!r} has such a job already; rename or delete it"
+        ) from error
     except NotFound as error:
-        raise UserError(f"namespace {namespace!r} or TrainingJobs are unknown there: {error}") from error
+        raise UserError(
+            f"the cluster has no namespace {namespace!r} or no TrainingJobs: {error}; run `headway schedule --install`"
+        ) from error
     except ApiError as error:
-        raise UserError(f"{path}: job {job.id!r}: the cluster refuses it: {error}") from error
+        raise UserError(f"{path}: job {job.id!r}: the cluster refuses the job: {error}") from error
 
 
 async def _wait(client: Client, namespace: str, names: set[str], began: float) -> bool:
-    """Until all are over; tells of each as it happens. Whether one did not succeed."""
+    """Waits until all jobs are over and prints each end. Returns whether one did not succeed."""
     from headway.kube.api.errors import ApiError
     from headway.kube.listing import OVER_PHASES, list_jobs
 
@@ -97,7 +105,7 @@ async def _wait(client: Client, namespace: str, names: set[str], began: float) -
         except ApiError as error:
             silent_since = silent_since or time.time()
             if time.time() - silent_since > 60:
-                raise UserError(f"the API server does not answer: {error}") from error
+                raise UserError(f"the API server did not answer for 60 seconds: {error}") from error
             continue
         silent_since = None
         for name in sorted(names):

@@ -1,7 +1,8 @@
 """The bookkeeping that every cluster shares: the state of each job, where it is, and what is free.
 
-A cluster tells the board what it has begun and what it has seen. The board keeps capacity and gangs consistent and
-hands out snapshots, which cost what changed, not what exists. It decides nothing and carries out nothing.
+A cluster tells the board what it has begun and what it has observed. The board keeps free capacity and placements
+consistent and makes snapshots. The cost of a snapshot depends on what changed, not on what exists. The board decides
+nothing and carries out nothing.
 """
 
 from __future__ import annotations
@@ -49,15 +50,16 @@ class Board:
         self._cycle = 0
         self._on_compact = on_compact
 
-    # ── what a cluster tells ────────────────────────────────────────────────────────────────────────────
+    # ── what a cluster writes ───────────────────────────────────────────────────────────────────────────
 
     def add(self, job: Job, now: float) -> int:
+        """Adds a waiting job; returns its row."""
         row = self.table.append(job, now)
         self._changed[row] = None
         return row
 
     def begin(self, row: int, state: State, towards: Placement | None, now: float, until: float) -> None:
-        """Something was begun: the job is in flight and holds what it needs at both ends."""
+        """A change begins: the job is in flight and holds resources in its old and in its new place."""
         if self._shared:
             self._own()
         source = self._placements.get(row)
@@ -67,13 +69,13 @@ class Board:
         self.table.last_touched = max(self.table.last_touched, now)
 
     def prolong(self, row: int, since: float, until: float) -> None:
-        """What was begun goes on with another time: it has reached its next stage."""
+        """A change in flight has reached its next stage, with new times."""
         self._own()
         self._flights[row] = Flight(self._flights[row].towards, since, until)
         self._changed[row] = None
 
     def settle(self, row: int, state: State, placement: Placement | None, now: float) -> None:
-        """What was begun has ended, or the job has ended or was lost: this is its state and place now."""
+        """A change has ended, or the job has ended or was lost: sets its state and placement."""
         if self._shared:
             self._own()
         self._hold(row, () if placement is None else (placement,))
@@ -91,7 +93,7 @@ class Board:
             fields.stops += 1
 
     def restore(self, row: int, state: State, placement: Placement | None, flight: Flight | None) -> None:
-        """Puts a job where a log says it was, whatever it was before. The caller sets its other columns."""
+        """Sets the state of a job from a log or status, from any earlier state. The caller sets the other columns."""
         self._own()
         shape = self.table.shape_at(row)
         held = holds(state, placement, None if flight is None else flight.towards, shape)
@@ -107,18 +109,19 @@ class Board:
         self._changed[row] = None
 
     def touch(self, row: int) -> None:
-        """Marks the job as changed: something that no column shows is different, such as its true speed."""
+        """Marks the job as changed, for a change that no column shows, such as its true speed."""
         self._changed[row] = None
 
     def sampled(self, sample: Sample) -> None:
+        """Adds a progress report to the next snapshot."""
         self._samples.append(sample)
 
     def note(self, job_id: JobId, sentence: str) -> None:
-        """Adds a sentence for people: why the job failed, why it was not moved."""
+        """Adds a sentence for users to the next snapshot: why the job failed, why it was not moved."""
         self._notes.append((job_id, sentence))
 
     def saved(self, row: int, trained_seconds: float) -> None:
-        """The job acknowledged a checkpoint of everything that it has trained so far."""
+        """The job saved a checkpoint of this many trained seconds."""
         self.table.set("saved", row, trained_seconds)
         self._changed[row] = None
 
@@ -128,12 +131,13 @@ class Board:
         self._changed[row] = None
 
     def uses(self, row: int, cores: float) -> None:
+        """Sets the cores that the job really uses."""
         if row in self._placements:
             self._own()
             self._used_cpu[row] = cores
 
     def set_nodes(self, nodes: Nodes) -> None:
-        """Nodes came, went or changed. The cluster settles the jobs on lost nodes."""
+        """Replaces the table of nodes. The cluster itself settles the jobs on lost nodes."""
         self._own()
         self.nodes = nodes
         self.table.set_nodes(nodes)
@@ -143,7 +147,7 @@ class Board:
                 take(self._free, placement, self.table.shape_at(row))
 
     def aim(self, row: int, decision: Action) -> tuple[State, Placement | None]:
-        """The state into which a decision brings a job, and where the job will be when that has ended."""
+        """The state into which a decision brings the job, and its placement when the change has ended."""
         match decision:
             case Start():
                 return State.STARTING, decision.placement
@@ -158,7 +162,7 @@ class Board:
         shape = self.table.shape_at(row)
         return State.RESIZING, resized(old, shape, number, self.nodes.kinds, amounts)
 
-    # ── what a cluster asks ─────────────────────────────────────────────────────────────────────────────
+    # ── what a cluster reads ────────────────────────────────────────────────────────────────────────────
 
     def row(self, job_id: JobId) -> int | None:
         return self.table.row_of.get(job_id)
@@ -207,7 +211,7 @@ class Board:
         return snapshot
 
     def compact(self) -> None:
-        """Forgets finished jobs when they are more than half. A cluster calls it between cycles."""
+        """Removes the rows of finished jobs if they are more than half. A cluster calls it between cycles."""
         if self._changed:
             return
         kept = self.table.compact()
@@ -226,6 +230,7 @@ class Board:
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _own(self) -> None:
+        """Copies what the last snapshot shares with the board, before the first write after it."""
         if self._shared:
             self._free = self._free.copy()
             self._placements = self._placements.copy()
@@ -248,7 +253,7 @@ class Board:
             del self._held[row]
 
     def _enter(self, row: int, state: State, now: float) -> JobRow:
-        """Books what the job did in its old state; returns its row, of which more may be written."""
+        """Books the time in the old state and enters the new one; returns the row, open for further changes."""
         fields = self.table.write(row)
         old = fields.state
         if old != state and (old, state) not in TRANSITIONS:

@@ -1,9 +1,9 @@
-"""The life of a gang: facts about its replicas in, a verdict out. Pure; the same rule for every cluster.
+"""The gang rule: facts about the replicas of a job in, a verdict out. Pure; the same rule for every cluster.
 
 Example: a job has one `ps` and two `worker` replicas. One worker ends with exit code 0: the gang goes on. The second
-does, too: the job has succeeded, and the `ps`, which would serve for ever, is ended after the grace time. A worker
-that is killed by SIGKILL is a loss: the gang starts again from its checkpoint. One that ends with exit code 1 fails
-the job. docs/gangs.md has the table of cases; tests/gang_cases.py runs it against all three clusters.
+ends with 0, too: the job has succeeded, and the `ps`, which never ends by itself, is ended after the grace time. A
+worker that is killed by SIGKILL is a loss: the gang starts again from its checkpoint. A worker that ends with exit code
+1 fails the job. docs/gangs.md has the table of cases; tests/gang_cases.py runs it against all three clusters.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from headway.core.plan import Action, Because, Stop
 ReplicaKey = tuple[str, int]
 """Role and index: which replica of a job."""
 GRACE_SECONDS = 10.0
-"""How long the other replicas may go on once the job has succeeded."""
+"""How long the other replicas may go on after the job has succeeded."""
 SETTLE_SECONDS = 2.0
-"""How long after a replica failed its peers are looked at: if one of them was lost, that is the cause."""
+"""How long the rule waits after a replica failed: if another replica is lost meanwhile, that is the cause."""
 LONGEST_PAUSE_SECONDS = 30.0
 LONGEST_BACK_OFF_SECONDS = 60.0
 
@@ -35,12 +35,12 @@ _SIGNALLED = 128
 LOSS_SIGNALS = frozenset({
     signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
 })  # fmt: skip
-"""Signals that others send. A program that dies by another one (SEGV, ABRT, …) has itself to blame."""
+"""Signals that others send: a loss. Death by another signal (SEGV, ABRT, …) is the program's own fault."""
 
 
 class Phase(enum.Enum):
     PENDING = "pending"
-    """It is not up yet."""
+    """It does not run yet."""
     UP = "up"
     DONE = "done"
     """Its program ended well."""
@@ -82,9 +82,9 @@ class Member:
     ended_at: float = 0.0
     """On the cluster's clock; of a replica that is over."""
     why: str = ""
-    """What became of it, in a sentence."""
+    """Why it ended, in a sentence."""
     is_cause: bool = False
-    """Its end explains that of the others: it ran out of memory."""
+    """It is the cause why others ended: it ran out of memory."""
 
     @property
     def is_sound(self) -> bool:
@@ -100,9 +100,9 @@ class Life(enum.Enum):
     WHOLE = "whole"
     """All replicas are up, or have ended well."""
     WAIT = "wait"
-    """Some are not up yet; or one has ended, and `until` the others may end or show the cause."""
+    """Some replicas are not up yet. Or one has ended, and the rule waits until `until` for the others."""
     DONE = "done"
-    """The job has succeeded; what is left over is to be ended."""
+    """The job has succeeded; replicas that still run are to be ended."""
     FAILED = "failed"
     LOST = "lost"
     """The gang starts again from its checkpoint, unless that happens too often."""
@@ -113,16 +113,16 @@ class Verdict:
     life: Life
     why: str = ""
     until: float = math.inf
-    """When to ask again though nothing happens."""
+    """When to judge again even if nothing changes."""
 
 
 def judge(
     job: Job, wanted: Mapping[str, int], members: Iterable[Member], now: float, *,
     starting: bool = False, grace: float = GRACE_SECONDS,
 ) -> Verdict:  # fmt: skip
-    """What the gang is now.
+    """The verdict on a gang.
 
-    `wanted`: how many replicas of each role make it whole. While it starts, some may be missing.
+    `wanted`: the number of replicas of each role that make it whole. While it starts, some may be missing.
     """
     present = list(members)
     ended_at = succeeded_at(job, wanted, present)
@@ -142,7 +142,7 @@ def judge(
 
 
 def _blamed(cause: Member, members: list[Member], now: float) -> Verdict:
-    """A loss counts at once. A failure may be the echo of a loss that is not seen yet: it counts a moment later."""
+    """A loss counts at once. A failure may follow from a loss that is not seen yet: it counts after a pause."""
     if cause.phase is Phase.LOST:
         return Verdict(Life.LOST, cause.why)
     until = cause.ended_at + SETTLE_SECONDS
@@ -152,7 +152,7 @@ def _blamed(cause: Member, members: list[Member], now: float) -> Verdict:
 
 
 def succeeded_at(job: Job, wanted: Mapping[str, int], members: Iterable[Member]) -> float | None:
-    """When the job succeeded by its `success` rule; None where it has not."""
+    """When the job succeeded by its `success` rule; None if it has not."""
     roles, done = success_roles(job), [member for member in members if member.phase is Phase.DONE]
     ended = [member for member in done if member.role in roles]
     if job.success.any_replica:
@@ -164,7 +164,7 @@ def succeeded_at(job: Job, wanted: Mapping[str, int], members: Iterable[Member])
 
 
 def success_roles(job: Job) -> tuple[str, ...]:
-    """The roles whose end decides: as the job says, else `chief` or `master`, else those that no role comes after."""
+    """The roles that decide success: those the job names, else `chief` or `master`, else those no role comes after."""
     if job.success.roles:
         return job.success.roles
     names = tuple(role.name for role in job.roles)
@@ -184,7 +184,7 @@ def _missing(wanted: Mapping[str, int], members: list[Member]) -> str:
 
 
 def _cause(members: list[Member]) -> Member | None:
-    """The replica to blame: one out of memory, else a lost one (its peers fail for want of it), else a failed one."""
+    """The replica that is the cause: one out of memory, else a lost one (others fail without it), else a failed one."""
     failed = [member for member in members if member.phase is Phase.FAILED]
     lost = [member for member in members if member.phase is Phase.LOST]
     causes = [member for member in failed if member.is_cause]
@@ -196,7 +196,7 @@ def _cause(members: list[Member]) -> Member | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartLimits:
-    """How often a job is started again. Ten evictions over a week fail no job; four within an hour at one step do."""
+    """How often a job is started again. Ten evictions in a week do not fail a job; four in an hour at one step do."""
 
     losses: int = 3
     """More losses than this within the window, without a step of progress in between, fail the job."""
@@ -214,7 +214,7 @@ class Losses:
     """The furthest step at any loss so far."""
 
     def another(self, now: float, step: int, limits: RestartLimits) -> Losses:
-        """With a loss at this moment, when training was this far. Progress, or time, forgets the earlier ones."""
+        """The losses with one more, at this time and step. Progress or time removes the earlier ones."""
         if step > self.step:
             return Losses((now,), step)
         recent = tuple(at for at in self.times if now - limits.window_seconds < at <= now)
@@ -228,18 +228,18 @@ class Losses:
 
 
 def back_off_seconds(refusals: int) -> float:
-    """How long a job waits after so many refused starts in a row before it is started again: 1, 2, 4, … 60 s."""
+    """Seconds from the last of N refused starts in a row to the next start: 1, 2, 4, … 60."""
     return min(2.0 ** (min(refusals, 32) - 1), LONGEST_BACK_OFF_SECONDS)
 
 
 def ask_again_at(decision: Action, refused: int, last: float, now: float) -> float:
-    """When a change may be begun that the job refused N times in a row, last at `last`: each refusal doubles a pause.
+    """When a change may begin that the job refused `refused` times in a row, the last time at `last`.
 
-    Example: a job that cannot save is asked again after 1, 2, 4, … 30 seconds. A policy sees it run on and would ask
-    at once.
+    Example: a job that cannot save is asked again after 1, 2, 4, … 30 seconds. Without this pause a policy, which sees
+    the job run, would ask again at once.
     """
     cancelled = isinstance(decision, Stop) and decision.because is Because.CANCELLED
-    if not refused or cancelled or now < last:  # the last: the clock was set back
+    if not refused or cancelled or now < last:  # now < last: the clock was set back
         return now
     return max(now, last + min(2.0 ** (refused - 1), LONGEST_PAUSE_SECONDS))
 
@@ -250,9 +250,9 @@ def ask_again_at(decision: Action, refused: int, last: float, now: float) -> flo
 def to_ask(
     savers: AbstractSet[ReplicaKey], connected: AbstractSet[ReplicaKey], present: AbstractSet[ReplicaKey]
 ) -> frozenset[ReplicaKey]:
-    """The replicas to ask for a checkpoint: those connected that can save.
+    """The replicas to ask for a checkpoint: those that can save and are connected.
 
-    Nobody is asked before every replica that can save, and is still there, is connected: no part may be missing.
+    Empty until every present replica that can save is connected: no part of the checkpoint may be missing.
     """
     return frozenset(connected & present) if connected >= savers & present else frozenset()
 
@@ -268,10 +268,14 @@ class SaveRound:
     failed: str = ""
 
     def next(self) -> SaveRound:
+        """The next request, to which no replica has answered."""
         return SaveRound(self.request + 1)
 
     def answered(self, replica: ReplicaKey, request: int | None, error: str | None = None) -> SaveRound:
-        """`error` is None where it saved. A checkpoint that a script makes by itself (request None) does not count."""
+        """With the answer of a replica; `error` is None if it saved.
+
+        A checkpoint that a script makes by itself (request None) does not count.
+        """
         if request != self.request or replica not in self.asked:
             return self
         if error is not None:

@@ -1,4 +1,4 @@
-"""The states of a job and the legal ways between them: one table, with the why on each edge.
+"""The states of a job and the legal changes between them: one table, with the reason for each change.
 
              ┌────────────── refused, interrupted, suspended ──────────────┐
              ▼                                                             │
@@ -6,8 +6,8 @@
                                                   │  └───stop──► STOPPING ──► WAITING or CANCELLED
                                                   └──► FINISHED, FAILED
 
-A job is *in flight* in STARTING, SCALING, RESIZING, MOVING and STOPPING: something was begun whose end only a later
-snapshot tells. Policies leave such jobs alone.
+A job is *in flight* in STARTING, SCALING, RESIZING, MOVING and STOPPING: a change was begun, and a later snapshot shows
+its end. Policies do not touch such jobs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class State(enum.IntEnum):
 
 
 STATES = tuple(State)
-"""By number: looked up far more often than an enumeration likes to be called."""
+"""By number: indexing a tuple is faster than calling the enumeration."""
 IN_FLIGHT = frozenset({State.STARTING, State.SCALING, State.RESIZING, State.MOVING, State.STOPPING})
 TRAINING = frozenset({State.RUNNING, State.SCALING, State.RESIZING})
-"""States in which the job makes headway. A moving job saves and is down, a stopping one too."""
+"""States in which the job trains. A moving or stopping job saves and is down."""
 OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 
 TRANSITIONS: Mapping[tuple[State, State], str] = {
