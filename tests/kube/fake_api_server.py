@@ -58,3 +58,12 @@ def a_node(name: str, version: str = "1", **fields: object) -> dict:
 
 def change(kind: str, what: dict) -> dict:
     return {"type": kind, "object": what}
+
+
+def a_kubeconfig(**cluster):
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "team"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }

@@ -1,15 +1,16 @@
-"""What the watches tell, kept in order: foreign pods by node, ours by job, nothing twice and nothing from the past."""
+"""Nodes and pods from the watches: foreign pods count by node, ours go to their job, old versions are ignored."""
 
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from headway.core.board import Board
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.inventory import Inventory
+from headway.kube.inventory import Inventory, NodeTable, pod_requests
 from headway.kube.tracked import Tracked
 
 
@@ -21,9 +22,12 @@ def a_pod(uid="p", version=1, owner="", phase="Running", node="n", cpu="500m") -
     return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": phase}}, Pod)
 
 
-def a_node(name="n", ready="True") -> NodeObject:
-    status = {"allocatable": {"cpu": "2"}, "conditions": [{"type": "Ready", "status": ready}]}
-    return msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject)
+def a_node(name="n", allocatable=None, taints=(), ready="True", **more) -> NodeObject:
+    spec = {"taints": [{"key": key, "effect": effect} for key, effect in taints], **more.pop("spec", {})}
+    found = {"metadata": {"name": name, "labels": more.pop("labels", {})}, "spec": spec,
+             "status": {"allocatable": allocatable or {"cpu": "2", "memory": "4Gi"},
+                        "conditions": [{"type": "Ready", "status": ready}]}}  # fmt: skip
+    return msgspec.convert(found, NodeObject)
 
 
 def some_jobs() -> dict[str, Tracked]:
@@ -96,3 +100,51 @@ def test_a_heartbeat_is_no_news():
     assert not inventory.changed
     inventory.see_nodes(Changed(NodeObject, a_node("a", ready="False")), now=2.0)
     assert inventory.changed
+
+
+# ── the table of nodes ──
+
+
+def test_nodes_are_what_is_allocatable_less_what_foreign_pods_ask_for():
+    allocatable = {"cpu": "1930m", "memory": "2000000Ki", "nvidia.com/gpu": "4", "pods": "110", "example.com/x": "2"}
+    labels = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.product": "A100"}
+    table = NodeTable()
+    nodes = table.nodes({"n": a_node("n", allocatable, labels=labels)}, {"n": {"cpu": 430, "memory": 100}})
+    node = nodes.nodes[0]
+    assert dict(node.capacity) == {"cpu": 1500, "memory": 1853, "gpu": 4, "example.com/x": 2}
+    assert (node.domain, node.accelerator, node.ready) == ("z", "A100", True)
+    assert table.gpu == "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("node", "ready", "taints"),
+    [
+        (a_node(), True, ()),
+        (a_node(ready="Unknown"), False, ()),
+        (a_node(spec={"unschedulable": True}), False, ()),
+        (a_node(taints=[("node.kubernetes.io/disk-pressure", "NoSchedule")]), False, ()),
+        (a_node(taints=[("team", "NoSchedule"), ("soft", "PreferNoSchedule")]), True, ("team",)),
+    ],
+)
+def test_readiness_and_taints(node, ready, taints):
+    seen = NodeTable().nodes({"n": node}, {}).nodes[0]
+    assert (seen.ready, seen.taints) == (ready, taints)
+
+
+def test_a_node_keeps_its_number():
+    table = NodeTable()
+    table.nodes({"b": a_node("b"), "c": a_node("c")}, {})
+    nodes = table.nodes({"a": a_node("a"), "c": a_node("c")}, {}, also=["lost"])
+    assert [(node.name, node.ready) for node in nodes.nodes] == [
+        ("b", False), ("c", True), ("a", True), ("lost", False),
+    ]  # fmt: skip
+
+
+def test_what_a_pod_asks_for():
+    def of(cpu, **more):
+        return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **more}
+
+    spec = {"containers": [of("500m"), of(1)], "initContainers": [of("3")], "overhead": {"cpu": "10m"}}
+    assert pod_requests(msgspec.convert({"metadata": {}, "spec": spec}, Pod)) == {"cpu": 3010}
+    spec["initContainers"] = [of("1", restartPolicy="Always")]
+    assert pod_requests(msgspec.convert({"metadata": {}, "spec": spec}, Pod)) == {"cpu": 2510}

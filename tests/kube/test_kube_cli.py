@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import pytest
 import yaml
+from fake_api_server import a_kubeconfig
 from typer.testing import CliRunner
 
 from headway.core.errors import UserError
-from headway.kube.api.access import load_access
 from headway.kube.api.install import manifests
 
 JOBS = "jobs:\n  - {name: a, cpu: 1, command: [x]}\n"
-
-
-def a_kubeconfig(**cluster):
-    return {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "team"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
-        "users": [{"name": "u", "user": {"token": "secret"}}],
-    }
 
 
 @pytest.fixture
@@ -36,34 +26,6 @@ def headway(*arguments: str):
     from headway.cli.app import app_for
 
     return CliRunner().invoke(app_for([]), [str(argument) for argument in arguments])
-
-
-def test_a_kubeconfig_is_read(files):
-    access = load_access(files / "kubeconfig")
-    assert (access.url, access.namespace, access.authorization()) == ("http://127.0.0.1:1", "team", "Bearer secret")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda c: c.update({"current-context": "d"}), "'d'"),
-        (lambda c: c["contexts"][0]["context"].update(cluster="z"), "'z'"),
-        (lambda c: c["clusters"][0]["cluster"].update(server="ftp://x"), "server"),
-        (lambda c: c["users"][0]["user"].update(exec={"command": "x"}), "exec"),
-        (lambda c: c["clusters"][0]["cluster"].update(
-            {"server": "https://x", "certificate-authority-data": base64.b64encode(b"junk").decode()}), "certificate"),
-        (lambda c: c["clusters"][0]["cluster"].update(
-            {"server": "https://x", "certificate-authority": "nowhere.crt"}), "certificate-authority"),
-    ],
-)  # fmt: skip
-def test_a_bad_kubeconfig_is_one_sentence(files, change, words):
-    config = a_kubeconfig()
-    change(config)
-    (files / "kubeconfig").write_text(json.dumps(config))
-    with pytest.raises(UserError) as error:
-        load_access(files / "kubeconfig")
-    assert words in str(error.value)
-    assert str(files / "kubeconfig") in str(error.value)
 
 
 def test_missing_files_and_servers_are_told(files, monkeypatch):

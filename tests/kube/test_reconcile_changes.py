@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 
 import pytest
@@ -28,9 +27,9 @@ from intents import (
 
 from headway.core.gang import Phase, ask_again_at
 from headway.core.placement import Placement
-from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
+from headway.core.plan import Because, Move, Resize, Scale, Stop
 from headway.core.states import State
-from headway.kube.job.intent import adopted, begun
+from headway.kube.job.intent import begun
 from headway.kube.job.status import read_status, status_of
 from headway.kube.reconcile.model import ApiRefusal, RequestCheckpoint, ResizePod
 from headway.kube.reconcile.reconcile import reconcile
@@ -171,15 +170,6 @@ def test_what_is_over_stays_over():
         assert reconcile(a_view(meant(state), withdrawn=True)).intent == meant(state)
 
 
-def test_after_a_restart_a_flight_has_its_time_again():
-    patience = KubeTimeouts(start=50)
-    late = replace(STARTING, until=NOW - 500)
-    assert adopted(late, NOW, patience).until == NOW + 50
-    assert adopted(RUNNING, NOW, patience) == RUNNING
-    draining = meant(State.STOPPING, draining=True)
-    assert adopted(draining, NOW, patience).until == math.inf
-
-
 PLACE = Placement(((0, 1),))
 PREEMPT = Stop(JOB.id, Because.PREEMPTED)
 REFUSED = {
@@ -220,15 +210,3 @@ def test_a_job_that_did_as_it_was_told_has_refused_nothing():
     assert reconcile(a_view(scaled, BOTH[0])).intent.declined == 0
     for leaving in (replace(MOVING, declined=5), meant(State.STOPPING, allocation=TWO, until=NOW + 9, declined=5)):
         assert reconcile(a_view(leaving, *BOTH, saves=saves(1, 1))).intent.declined == 0
-
-
-def test_every_decision_becomes_an_intent_with_a_time_out():
-    decisions = [Start(JOB.id, PLACE), Scale(JOB.id, "worker", (0,)), Resize(JOB.id, "worker", 1, 1),
-                 Move(JOB.id, PLACE), Stop(JOB.id, Because.PREEMPTED)]  # fmt: skip
-    states = []
-    for decision in decisions:
-        intent = begun(replace(RUNNING, message="old"), decision, TWO, NOW, KubeTimeouts())
-        assert NOW < intent.until < math.inf
-        assert intent.message == ""
-        states.append(intent.state)
-    assert states == [State.STARTING, State.SCALING, State.RESIZING, State.MOVING, State.STOPPING]

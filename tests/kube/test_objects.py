@@ -1,0 +1,10 @@
+"""Times of Kubernetes objects."""
+
+from __future__ import annotations
+
+from headway.kube.api.objects import timestamp, unix
+
+
+def test_times_go_both_ways():
+    assert unix(timestamp(1234.5)) == 1234.5
+    assert unix(None) == unix("nonsense") == 0.0

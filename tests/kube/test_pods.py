@@ -1,0 +1,44 @@
+"""The body of a pod: templates, then what Headway decides."""
+
+from __future__ import annotations
+
+from headway.core.job import Job, JobId, Role
+from headway.kube.api.objects import Meta
+from headway.kube.job.pods import merge, pod_of
+from headway.kube.reconcile.model import Create
+from headway.kube.settings import PodDefaults
+
+
+def test_a_pod_is_made_from_templates_and_what_was_decided():
+    role = Role(name="worker", command=("python", "t.py"), env=(("A", "1"),), tolerates=("team",))
+    job = Job(id=JobId("team/j"), roles=(role,), directory="/code")
+    meta = Meta(name="j", namespace="team", uid="0123456789")
+    cluster = {"spec": {"containers": [{"name": "main", "image": "base", "env": [{"name": "A", "value": "0"}]}]}}
+    own = {"metadata": {"labels": {"cost": "x"}}, "spec": {"containers": [{"name": "main", "image": "mine"}]}}
+    amounts = (("cpu", 500), ("gpu", 2), ("memory", 64))
+    create = Create("j-1-worker-0", "worker", 0, 1, "n1", amounts, (("ps", ("10.0.0.1:2222",)),), (("worker", 2),))
+    defaults = PodDefaults(template=cluster, progress="tcp:h:1", checkpoints="/c", gpu="nvidia.com/gpu")
+    pod = pod_of(create, job, meta, own, defaults)
+    main = pod["spec"]["containers"][0]
+    env = {entry["name"]: entry["value"] for entry in main["env"]}
+    assert (main["image"], main["workingDir"], main["command"]) == ("mine", "/code", ["python", "t.py"])
+    assert main["resources"]["requests"] == main["resources"]["limits"]
+    assert main["resources"]["limits"] == {"cpu": "500m", "memory": "64Mi", "nvidia.com/gpu": "2"}
+    assert env == {
+        "A": "1", "HEADWAY_JOB": "team/j", "HEADWAY_ROLE": "worker", "HEADWAY_INDEX": "0", "HEADWAY_ATTEMPT": "1",
+        "HEADWAY_PORT": "2222", "HEADWAY_HOSTS": '{"ps": ["10.0.0.1:2222"]}', "HEADWAY_REPLICAS": '{"worker": 2}',
+        "HEADWAY_PROGRESS": "tcp:h:1", "HEADWAY_CHECKPOINT": "/c/team/j-01234567",
+    }  # fmt: skip
+    assert pod["spec"]["schedulerName"] == "headway"
+    assert pod["metadata"]["annotations"]["headway.dev/node"] == "n1"
+    assert pod["metadata"]["labels"]["cost"] == "x"
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == "0123456789"
+    assert cluster["spec"]["containers"][0] == {"name": "main", "image": "base", "env": [{"name": "A", "value": "0"}]}
+
+
+def test_templates_merge_lists_by_name():
+    under = {"spec": {"volumes": [{"name": "a", "emptyDir": {}}], "tolerations": [1]}}
+    over = {"spec": {"volumes": [{"name": "b"}, {"name": "a", "hostPath": {}}], "tolerations": [2]}}
+    assert merge(under, over)["spec"] == {
+        "volumes": [{"name": "a", "emptyDir": {}, "hostPath": {}}, {"name": "b"}], "tolerations": [2],
+    }  # fmt: skip

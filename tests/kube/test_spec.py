@@ -1,0 +1,87 @@
+"""A job becomes a TrainingJob and comes back unchanged; a bad spec is one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.job import Can, Job, JobId, Role, Success, Target
+from headway.kube.api.objects import TrainingJob, timestamp
+from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
+
+names = st.sampled_from(["ps", "chief", "worker"])
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "example.com/fpga"]), st.integers(0, 10**6))
+
+
+@st.composite
+def roles(draw, name):
+    least = draw(st.integers(0 if name != "chief" else 1, 3))
+    replicas = least + draw(st.integers(0, 3))
+    return Role(
+        name=name, replicas=replicas, least=least, most=replicas + draw(st.integers(0, 3)),
+        request=tuple(sorted(draw(amounts).items())), limit=draw(st.sampled_from([(), (("cpu", 10**6),)])),
+        after=draw(st.sampled_from([(), ("chief",)])) if name != "chief" else (),
+        command=tuple(draw(st.lists(st.text(max_size=5), max_size=3))),
+        env=tuple(sorted(draw(st.dictionaries(st.text(min_size=1, max_size=3), st.text(max_size=3))).items())),
+    )  # fmt: skip
+
+
+@st.composite
+def a_job(draw):
+    chosen = sorted({"chief", *draw(st.lists(names, max_size=2))})
+    return Job(
+        id=JobId("j"), roles=tuple(draw(roles(name)) for name in chosen), user=draw(st.text(max_size=3)),
+        priority=draw(st.integers(-5, 5)), submit=100.0, deadline=draw(st.sampled_from([None, 160.0])),
+        target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
+        steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
+        success=draw(st.sampled_from([Success(), Success(roles=("chief",), any_replica=True)])),
+        can=Can(draw(st.integers(0, 31))), checkpoints=draw(st.booleans()),
+    )  # fmt: skip
+
+
+def as_object(manifest: dict) -> TrainingJob:
+    """As it comes back from an API server."""
+    manifest["metadata"] |= {"uid": "u1", "creationTimestamp": timestamp(1100.0)[:19] + "Z"}
+    return msgspec.json.decode(json.dumps(manifest), type=TrainingJob)
+
+
+@given(a_job())
+def test_a_job_survives_the_way_through_the_api_server(job):
+    found = as_object(manifest_of(job, "default", submitted_at=1100.0))
+    assert job_of(found, read_spec(found.spec), began=1000.0) == job
+
+
+def test_the_finer_submit_time_counts_only_inside_its_second():
+    job = Job(id=JobId("j"), roles=(Role(name="w", request=(("cpu", 1),)),))
+    for told, meant in ((1100.25, 100.25), (1090.0, 100.0), (1200.0, 100.0)):
+        found = as_object(manifest_of(job, "team", submitted_at=told))
+        read = job_of(found, read_spec(found.spec), began=1000.0)
+        assert (read.id, read.submit) == ("team/j", meant)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, "roles"),
+        ({"roles": {}}, "spec.roles"),
+        ({"roles": {"w": {"cpu": "lots"}}}, "spec.roles.w.cpu: cpu cannot be 'lots'"),
+        ({"roles": {"w": {"replicas": 1, "least": 2}}}, "spec.roles.w.replicas"),
+        ({"roles": {"w": {"after": ["v"]}}}, "'v'"),
+        ({"roles": {"w": {"near": ["v"]}}}, "spec.roles.w.near: there is no role 'v'"),
+        ({"roles": {"w": {"cpu": 2, "limit": {"cpu": 1}}}}, "spec.roles.w.limit.cpu"),
+        ([], "spec"),
+        ({"roles": {"w": {}}, "can": ["fly"]}, "'fly'"),
+        ({"roles": {"w": {"colour": "red"}}}, "colour"),
+        ({"roles": {"w": {}}, "target": {"metric": "loss"}}, "spec.target"),
+        ({"roles": {"w": {}}, "target": {"atLeast": 1, "atMost": 2}}, "spec.target"),
+    ],
+)
+def test_a_bad_spec_is_one_sentence_that_names_the_field(spec, words):
+    found = as_object({"metadata": {"name": "j"}, "spec": spec})
+    with pytest.raises(SpecError) as error:
+        job_of(found, read_spec(found.spec), 0.0)
+    assert words in str(error.value)

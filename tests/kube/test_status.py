@@ -1,0 +1,63 @@
+"""A status holds the whole intent and comes back unchanged; it shows the estimate that policies see."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.estimates import Basis, Estimate
+from headway.core.gang import Losses
+from headway.core.states import State
+from headway.kube.api.objects import unix
+from headway.kube.job.intent import Intent, RoleAllocation
+from headway.kube.job.status import TrainingProgress, progress_status, read_status, status_of
+
+names = st.sampled_from(["ps", "chief", "worker"])
+shares = st.builds(
+    RoleAllocation, names, st.tuples() | st.tuples(st.just("n1")) | st.tuples(st.just("n1"), st.just("n2")),
+    st.just((("cpu", 500),)),
+)  # fmt: skip
+losses = st.builds(Losses, st.lists(st.floats(1, 9), min_size=1).map(tuple), st.integers(-1, 99))
+intents = st.builds(
+    Intent, state=st.sampled_from(State), attempt=st.integers(0, 9), allocation=st.tuples(shares),
+    target=st.tuples(shares), since=st.floats(1, 1e10), until=st.sampled_from([float("inf"), 5.5]),
+    draining=st.booleans(), saved=st.booleans(), losses=losses, refusals=st.integers(0, 9),
+    reason=st.text(max_size=5),
+)  # fmt: skip
+
+
+@given(intents)
+def test_an_intent_is_read_back_as_it_was_written(intent):
+    columns = {"stops": 2.0, "touched": 5.0}
+    status = status_of(intent, columns, {("w", 1)}, began=1000.0)
+    status["progress"] = progress_status(TrainingProgress(7), None, 5.0, 1000.0)
+    text = json.dumps({key: value for key, value in status.items() if value is not None})
+    read = read_status(text.encode(), began=1000.0)
+    assert (read.columns, read.step, read.savers) == (columns, 7, {("w", 1)})
+    for moment in ("since", "until"):
+        assert getattr(read.intent, moment) == pytest.approx(getattr(intent, moment))
+    assert read.intent.losses.times == pytest.approx(intent.losses.times)
+    assert replace(read.intent, since=intent.since, until=intent.until, losses=intent.losses) == intent
+    assert status["since"] == intent.since + 1000.0, "people and other programs read Unix time"
+
+
+def test_an_intent_that_lacks_what_it_needs_is_taken_down():
+    broken = status_of(Intent(state=State.STARTING, since=1.0), {}, (), 0.0)
+    assert read_status(json.dumps(broken).encode(), 0.0).intent.draining
+    assert read_status(b"", 0.0) is None
+
+
+def test_status_shows_the_estimate_of_the_book():
+    progress = TrainingProgress(50, 100, 0.5, 40.0)
+    estimate = Estimate(50.0, 0.1, Basis.STEPS, "steps left at the speed it shows")
+    shown = progress_status(progress, estimate, now=40.0, began=1000.0)
+    assert unix(shown["eta"]) == 1090.0
+    assert (shown["text"], shown["left"], shown["spread"]) == ("50/100", 50.0, 0.1)
+    assert "speed" in shown["basis"]
+    unknown = progress_status(progress, Estimate(math.nan, math.nan, Basis.NOTHING, "unknown"), 40.0, 1000.0)
+    assert (unknown["eta"], unknown["left"], unknown["basis"]) == (None, None, "unknown")
