@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import msgspec
 
@@ -27,9 +26,7 @@ Quantities = dict[str, str | int | float]
 
 class Owner(msgspec.Struct, frozen=True):
     kind: str = ""
-    name: str = ""
     uid: str = ""
-    apiVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
     controller: bool = False
 
 
@@ -37,7 +34,7 @@ class Meta(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    resourceVersion: str = ""  # noqa: N815
+    resourceVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
     creationTimestamp: str = ""  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
     labels: dict[str, str] = {}
@@ -64,7 +61,6 @@ class Container(msgspec.Struct, frozen=True):
 
 class PodSpec(msgspec.Struct, frozen=True):
     nodeName: str = ""  # noqa: N815
-    schedulerName: str = ""  # noqa: N815
     containers: list[Container] = []
     initContainers: list[Container] = []  # noqa: N815
     overhead: Quantities = {}
@@ -164,11 +160,9 @@ class WatchLine(msgspec.Struct, frozen=True):
 class StatusObject(msgspec.Struct, frozen=True):
     """The API server's answer when it refuses a request."""
 
-    kind: str = ""
     message: str = ""
     reason: str = ""
     code: int = 0
-    metadata: Any = None
 
 
 def unix(timestamp: str | None) -> float:
