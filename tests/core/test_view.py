@@ -1,4 +1,4 @@
-"""A snapshot never changes, whatever the table does afterwards and whoever looked at which of its columns when."""
+"""A snapshot never changes, whatever happens to the table later and whichever columns were read before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of reconciliation are made of: one job, its pods, and what is meant for it."""
+"""Builders for the tests of reconciliation: one job, its pods and its intent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def a_view(intent: Intent, *pods: PodReplica, **fields: object) -> View:
 
 
 def saves(asked: int, saved: int, failed: str = "") -> SaveRound:
-    """A request to so many replicas that so many have answered."""
+    """A request to `asked` replicas, of which `saved` have answered."""
     replicas = [("worker", index) for index in range(asked)]
     return SaveRound(1, frozenset(replicas), frozenset(replicas[:saved]), failed)
 

@@ -57,7 +57,7 @@ def test_our_own_pods_go_to_their_job_and_are_not_counted():
     assert set(jobs["ours"].replicas) == {"a"}
     assert not inventory.foreign.by_node
     inventory.see_pods(Changed(Pod, a_pod("b", 1, owner="another job, long over")), jobs)
-    assert inventory.foreign.by_node == {"n": {"cpu": 500}}, "whoever it belongs to, it takes room"
+    assert inventory.foreign.by_node == {"n": {"cpu": 500}}, "a pod of any owner takes room"
 
 
 def test_news_from_the_past_and_of_the_dead_is_dropped():

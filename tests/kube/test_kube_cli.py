@@ -1,4 +1,4 @@
-"""A user's mistakes at the commands that speak to a cluster: one sentence, exit code 2."""
+"""Mistakes in the commands that talk to a cluster: one sentence, exit code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reconciliation by tables, how jobs start and end: intent and pods in, next intent and actions out."""
+"""Reconciliation when jobs start and end: intent and pods in, next intent and actions out."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_losses_without_progress_are_counted():
     assert (step.goal, len(step.losses.times)) == (State.FAILED, 4)
 
 
-def test_pods_that_nobody_means_are_deleted():
+def test_pods_that_are_not_in_the_intent_are_deleted():
     """A half gang with no intent never trains; nor do leftovers of a job that is over."""
     assert reconcile(a_view(meant(State.WAITING), BOTH[0])).actions == (delete(BOTH[0]),)
     assert reconcile(a_view(meant(State.FINISHED), BOTH[0])).actions == (delete(BOTH[0]),)

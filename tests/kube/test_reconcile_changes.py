@@ -1,4 +1,4 @@
-"""Reconciliation by tables, what changes while a job runs: scaled, resized, moved, stopped, and what it refuses."""
+"""Reconciliation of a running job that is scaled, resized, moved or stopped, or that refuses."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_only_what_a_pod_has_is_resized():
 def test_a_move_saves_first():
     step = reconcile(a_view(MOVING, *BOTH))
     assert (step.intent, step.actions) == (MOVING, (RequestCheckpoint(),))
-    assert step.wake == NOW + 1, "nobody was asked: ask again soon"
+    assert step.wake == NOW + 1, "no replica was asked: ask again soon"
     assert reconcile(a_view(MOVING, *BOTH, saves=saves(2, 1))).actions == ()
 
 
@@ -204,7 +204,7 @@ def test_what_was_refused_is_asked_again_after_a_pause_that_grows(case):
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_a_job_that_did_as_it_was_told_has_refused_nothing():
+def test_a_change_that_succeeds_resets_the_count_of_refusals():
     refused = replace(RUNNING, declined=5, since=NOW)
     scaled = begun(refused, Scale(JOB.id, "worker", (0,)), (on("n1"),), NOW, KubeTimeouts())
     assert reconcile(a_view(scaled, BOTH[0])).intent.declined == 0

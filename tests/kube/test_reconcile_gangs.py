@@ -1,4 +1,4 @@
-"""The gang rule on Kubernetes, by the table of cases: pods as a kubelet writes them, reconciliation as it is."""
+"""The gang rule on Kubernetes, by the table of cases: pods as a kubelet writes them, real reconciliation."""
 
 from __future__ import annotations
 

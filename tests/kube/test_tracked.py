@@ -1,4 +1,4 @@
-"""What goes on a job's tracked: progress of this attempt only, who must have saved, what the API server answered."""
+"""One followed job: reports of this attempt only, which replicas must save, results of the API server, its state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def heard(tracked: Tracked, *events, now: float = 10.0) -> list[bool]:
     return [tracked.hear(event, now) for event in events]
 
 
-def test_one_replica_speaks_for_the_job():
+def test_the_reports_of_one_replica_count():
     tracked = a_job()
     told = heard(tracked, Reported(J, "ps", 0, 1, 5, 0.5, None), Reported(J, "ps", 1, 1, 50, 0.1, None))
     assert told == [True, False]
@@ -79,7 +79,7 @@ def test_being_done_does_not_take_the_last_report_away():
     assert (tracked.reports.sample.loss, tracked.reports.sample.metric) == (0.5, 0.91)
 
 
-def test_nobody_is_asked_to_save_before_all_that_can_are_there():
+def test_no_replica_is_asked_to_save_before_all_that_can_are_connected():
     tracked = a_job(state=State.MOVING)
     shards = [Connected(J, "ps", index, 1, True, None) for index in range(2)]
     deaf = Connected(J, "worker", 0, 1, False, None)

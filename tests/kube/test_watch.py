@@ -1,4 +1,4 @@
-"""Lists and watches against a server that pages, forgets versions, breaks off and sends nonsense."""
+"""Lists and watches against a server that pages, forgets versions, breaks off and sends invalid JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.kube.api.watch import Changed, Deleted, Follower, Listed, WatchFail
 
 
 async def follow(client, wanted: int) -> list:
-    """The first so many news."""
+    """The first messages, as many as wanted."""
     heard: list = []
     enough = asyncio.Event()
 
@@ -28,7 +28,7 @@ async def follow(client, wanted: int) -> list:
     return heard[:wanted]
 
 
-def told(news: list) -> list:
+def summary(news: list) -> list:
     names = []
     for item in news:
         match item:
@@ -39,7 +39,7 @@ def told(news: list) -> list:
             case Deleted(object=found):
                 names.append(["deleted", found.metadata.name])
             case WatchFailed(error=error):
-                names.append(["unwatched", error.status])
+                names.append(["watch failed", error.status])
     return names
 
 
@@ -62,7 +62,7 @@ def test_lists_come_in_pages_and_watches_go_on_from_the_last_version():
             return await follow(client, 3)
 
     news = asyncio.run(main())
-    assert told(news) == [["list", "a", "b"], ["changed", "c"], ["deleted", "a"]]
+    assert summary(news) == [["list", "a", "b"], ["changed", "c"], ["deleted", "a"]]
     assert watched == ["10", "20"]
 
 
@@ -84,7 +84,7 @@ def test_a_version_that_is_too_old_is_listed_anew(how):
         async with serving(handler) as client:
             return await follow(client, 3)
 
-    assert told(asyncio.run(main())) == [["list", "n1"], ["list", "n2"], ["changed", "n2"]]
+    assert summary(asyncio.run(main())) == [["list", "n1"], ["list", "n2"], ["changed", "n2"]]
 
 
 def test_a_lost_server_is_tried_again_and_said_once(caplog):
@@ -106,7 +106,7 @@ def test_a_lost_server_is_tried_again_and_said_once(caplog):
 
     with caplog.at_level(logging.INFO, "headway.kube"):
         news = asyncio.run(main())
-    assert told(news) == [["list", "a"], ["changed", "b"], ["unwatched", 0], ["changed", "c"]]
+    assert summary(news) == [["list", "a"], ["changed", "b"], ["watch failed", 0], ["changed", "c"]]
     assert requests == ["list", "10", "11", "11", "11"], "it goes on where it was"
     assert len([record for record in caplog.records if "trying again" in record.message]) == 1
 
@@ -123,11 +123,11 @@ def test_what_cannot_be_read_is_passed_over_with_one_line(caplog):
         async with serving(handler) as client:
             return await follow(client, 2)
 
-    assert told(asyncio.run(main())) == [["list", "good"], ["changed", "good"]]
+    assert summary(asyncio.run(main())) == [["list", "good"], ["changed", "good"]]
     assert len([record for record in caplog.records if "'bad'" in record.message]) == 1
 
 
-def test_a_watch_that_talks_nonsense_is_left():
+def test_a_watch_that_sends_invalid_json_is_closed():
     tries = []
 
     async def handler(request):
@@ -142,7 +142,7 @@ def test_a_watch_that_talks_nonsense_is_left():
         async with serving(handler) as client:
             return await follow(client, 3)
 
-    assert told(asyncio.run(main())) == [["list"], ["unwatched", 0], ["changed", "a"]]
+    assert summary(asyncio.run(main())) == [["list"], ["watch failed", 0], ["changed", "a"]]
 
 
 def test_very_long_lines_are_read():
@@ -158,4 +158,4 @@ def test_very_long_lines_are_read():
         async with serving(handler) as client:
             return await follow(client, 2)
 
-    assert told(asyncio.run(main())) == [["list"], ["changed", "long"]]
+    assert summary(asyncio.run(main())) == [["list"], ["changed", "long"]]

@@ -1,4 +1,4 @@
-"""What is done at the API server for one job: status first, then actions; every answer means something."""
+"""Requests about one job: the status first, then the actions; what each answer means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates of simulated jobs: when a job ends, and who gets a new end when a neighbour comes."""
+"""Rates of simulated jobs: when a job ends, and which jobs get a new end when a neighbour comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edges of virtual time, each with a defined result: nothing, too much, no time at all, everything at once."""
+"""Edge cases of the simulator, each with a defined result: no jobs, too large, zero duration, all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator under arbitrary decisions in arbitrary worlds: what must hold after every step, whatever is decided."""
+"""The simulator with random decisions in random worlds: what must hold after every step."""
 
 from __future__ import annotations
 

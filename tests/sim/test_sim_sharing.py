@@ -34,7 +34,7 @@ def test_neighbours_slow_each_other_down() -> None:
     assert ends["a"] == pytest.approx(5.0 + 5.0 / 0.8)
 
 
-def test_without_sharing_nobody_is_looked_at_again() -> None:
+def test_without_sharing_no_other_job_is_touched() -> None:
     touched = []
     sim = SimCluster(some_nodes(1, gpus=4), [a_job(f"j{i}", 1, seconds=9.0, submit=float(i)) for i in range(4)])
     sim.board.touch = touched.append

@@ -1,4 +1,4 @@
-"""The truth about speed: replicas, cpu, accelerators, locality, domains and neighbours."""
+"""The true speed of jobs: replicas, cpu, accelerators, locality, domains and neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs truly use of their cpu: while they compute, up to what they can use, and nothing as half gangs."""
+"""The cpu that jobs really use: while they compute, up to what they can use; a gang below its min uses nothing."""
 
 from __future__ import annotations
 
