@@ -8,13 +8,13 @@ import pytest
 
 from gang_cases import CASES, GRACE, MEMORY, NODE, Case
 from headway.core.gang import (
-    Life,
+    GangState,
+    GangVerdict,
     Losses,
-    Member,
     Phase,
+    ReplicaFact,
     RestartLimits,
     SaveRound,
-    Verdict,
     back_off_seconds,
     exit_sentence,
     judge,
@@ -28,7 +28,7 @@ LIMITS = RestartLimits(losses=3, window_seconds=3600)
 HOUR = 3600.0
 
 
-def _at(case: Case, now: float) -> list[Member]:
+def _at(case: Case, now: float) -> list[ReplicaFact]:
     ended = {(exit_.role, exit_.index): exit_ for exit_ in case.exits if exit_.after <= now}
     members = []
     for role in case.roles:
@@ -39,18 +39,18 @@ def _at(case: Case, now: float) -> list[Member]:
                 lost = exit_.code == NODE
                 code = exit_.code if isinstance(exit_.code, int) else 1
                 phase = Phase.LOST if lost else phase_of_exit(code, out_of_memory=exit_.code == MEMORY)
-            members.append(Member(role.name, index, phase, 0.0 if exit_ is None else exit_.after, "why"))
+            members.append(ReplicaFact(role.name, index, phase, 0.0 if exit_ is None else exit_.after, "why"))
     return members
 
 
-def _run(case: Case) -> tuple[Verdict, float]:
+def _run(case: Case) -> tuple[GangVerdict, float]:
     """Looks at every moment at which something happens until the gang is over."""
     wanted = {role.name: role.replicas for role in case.roles}
     moments = sorted({exit_.after for exit_ in case.exits})
     while moments:
         now = moments.pop(0)
         verdict = judge(case.job, wanted, _at(case, now), now, grace=GRACE)
-        if verdict.life not in (Life.WHOLE, Life.WAIT):
+        if verdict.state not in (GangState.WHOLE, GangState.WAIT):
             return verdict, now
         if verdict.until < float("inf"):
             moments = sorted({*moments, verdict.until})
@@ -68,7 +68,7 @@ def test_the_table_of_cases(case):
             losses = losses.another(float(attempt), -1, LIMITS)
         assert losses.too_many(LIMITS)
     else:
-        assert verdict.life.value == {"finished": "done", "restarted": "lost"}.get(case.outcome, case.outcome)
+        assert verdict.state.value == {"finished": "done", "restarted": "lost"}.get(case.outcome, case.outcome)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -93,38 +93,41 @@ JOB = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, least=2, most=4)
 TWO = {"worker": 2}
 
 
-def _workers(*phases: Phase) -> list[Member]:
-    return [Member("worker", index, phase, why=phase.value) for index, phase in enumerate(phases)]
+def _workers(*phases: Phase) -> list[ReplicaFact]:
+    return [ReplicaFact("worker", index, phase, why=phase.value) for index, phase in enumerate(phases)]
 
 
 def test_a_gang_that_starts_may_be_incomplete_and_is_whole_when_all_are_up():
-    assert judge(JOB, TWO, _workers(Phase.UP), 0.0, starting=True).life is Life.WAIT
-    assert judge(JOB, TWO, _workers(Phase.UP, Phase.PENDING), 0.0, starting=True).life is Life.WAIT
-    assert judge(JOB, TWO, _workers(Phase.UP, Phase.UP), 0.0, starting=True).life is Life.WHOLE
-    assert judge(JOB, TWO, _workers(Phase.UP), 0.0).life is Life.LOST, "once it runs, a missing replica is a loss"
+    assert judge(JOB, TWO, _workers(Phase.UP), 0.0, starting=True).state is GangState.WAIT
+    assert judge(JOB, TWO, _workers(Phase.UP, Phase.PENDING), 0.0, starting=True).state is GangState.WAIT
+    assert judge(JOB, TWO, _workers(Phase.UP, Phase.UP), 0.0, starting=True).state is GangState.WHOLE
+    assert judge(JOB, TWO, _workers(Phase.UP), 0.0).state is GangState.LOST, "once it runs, a missing replica is a loss"
 
 
 def test_a_replica_that_only_joins_takes_nobody_down():
     """While a job grows, the new replica is not needed yet: that it fails is no harm to the gang."""
     for phase in (Phase.FAILED, Phase.LOST, Phase.REFUSED):
-        assert judge(JOB, TWO, _workers(Phase.UP, Phase.UP, phase), 0.0).life is Life.WHOLE
+        assert judge(JOB, TWO, _workers(Phase.UP, Phase.UP, phase), 0.0).state is GangState.WHOLE
 
 
 def test_a_failure_waits_a_moment_for_a_loss_that_explains_it():
-    failed, up = Member("worker", 0, Phase.FAILED, 10.0, "code 1"), Member("worker", 1, Phase.UP)
-    assert judge(JOB, TWO, [failed, up], 10.5) == Verdict(Life.WAIT, until=12.0)
-    assert judge(JOB, TWO, [failed, up], 12.0) == Verdict(Life.FAILED, "code 1")
-    lost = Member("worker", 1, Phase.LOST, 11.0, "killed")
-    assert judge(JOB, TWO, [failed, lost], 11.0) == Verdict(Life.LOST, "killed")
-    also = Member("worker", 1, Phase.FAILED, 11.0, "code 1")
-    assert judge(JOB, TWO, [failed, also], 11.0) == Verdict(Life.FAILED, "code 1"), (
+    failed, up = ReplicaFact("worker", 0, Phase.FAILED, 10.0, "code 1"), ReplicaFact("worker", 1, Phase.UP)
+    assert judge(JOB, TWO, [failed, up], 10.5) == GangVerdict(GangState.WAIT, until=12.0)
+    assert judge(JOB, TWO, [failed, up], 12.0) == GangVerdict(GangState.FAILED, "code 1")
+    lost = ReplicaFact("worker", 1, Phase.LOST, 11.0, "killed")
+    assert judge(JOB, TWO, [failed, lost], 11.0) == GangVerdict(GangState.LOST, "killed")
+    also = ReplicaFact("worker", 1, Phase.FAILED, 11.0, "code 1")
+    assert judge(JOB, TWO, [failed, also], 11.0) == GangVerdict(GangState.FAILED, "code 1"), (
         "all have ended: nobody is left to tell"
     )
 
 
 def test_out_of_memory_is_the_cause_whoever_else_failed():
-    members = [Member("worker", 0, Phase.LOST, why="killed"), Member("worker", 1, Phase.FAILED, 0.0, "memory", True)]
-    assert judge(JOB, TWO, members, 0.0) == Verdict(Life.FAILED, "memory")
+    members = [
+        ReplicaFact("worker", 0, Phase.LOST, why="killed"),
+        ReplicaFact("worker", 1, Phase.FAILED, 0.0, "memory", True),
+    ]
+    assert judge(JOB, TWO, members, 0.0) == GangVerdict(GangState.FAILED, "memory")
 
 
 def test_ten_evictions_over_a_week_fail_no_job_that_never_reports():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from headway.core.gang import Life
+from headway.core.gang import GangState
 from headway.core.placement import Placement
 from headway.sim.faults import Faults, ReplicaExit
 from headway.sim.gangs import Gangs
@@ -22,7 +22,8 @@ def _exit(code: int, **fields) -> Faults:
 
 
 @pytest.mark.parametrize(
-    ("code", "life"), [(0, Life.WHOLE), (1, Life.WAIT), (137, Life.LOST), (139, Life.WAIT), (143, Life.LOST)]
+    ("code", "life"),
+    [(0, GangState.WHOLE), (1, GangState.WAIT), (137, GangState.LOST), (139, GangState.WAIT), (143, GangState.LOST)],
 )
 def test_a_replica_that_ends_is_judged_by_the_gang_rule(code, life):
     gangs = Gangs(_exit(code), seed=0)
@@ -31,7 +32,7 @@ def test_a_replica_that_ends_is_judged_by_the_gang_rule(code, life):
     assert gangs.due(14.9) == []
     assert gangs.due(15.0) == ["a"]
     verdict = gangs.verdict(JOB, PLACE, NODES, 15.0)
-    assert verdict.life is life
+    assert verdict.state is life
     assert gangs.next == verdict.until, "the end of a pause is an event, too"
 
 
@@ -57,8 +58,8 @@ def test_a_failed_node_is_a_loss_that_names_it():
     gangs = Gangs(Faults(), seed=0)
     gangs.start(JOB, 0.0)
     verdict = gangs.verdict(JOB, PLACE, NODES, 1.0, down={1})
-    assert (verdict.life, verdict.why) == (Life.LOST, "node n1 failed")
-    assert gangs.verdict(JOB, PLACE, NODES, 1.0, down={7}).life is Life.WHOLE
+    assert (verdict.state, verdict.why) == (GangState.LOST, "node n1 failed")
+    assert gangs.verdict(JOB, PLACE, NODES, 1.0, down={7}).state is GangState.WHOLE
 
 
 def test_refusals_in_a_row_are_counted():

@@ -73,7 +73,7 @@ def exit_sentence(name: str, code: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaFact:
     """One replica as its cluster sees it now."""
 
     role: str
@@ -96,7 +96,7 @@ class Member:
         return self.phase not in (Phase.PENDING, Phase.UP)
 
 
-class Life(enum.Enum):
+class GangState(enum.Enum):
     WHOLE = "whole"
     """All replicas are up, or have ended well."""
     WAIT = "wait"
@@ -109,17 +109,17 @@ class Life(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    life: Life
+class GangVerdict:
+    state: GangState
     why: str = ""
     until: float = math.inf
     """When to judge again even if nothing changes."""
 
 
 def judge(
-    job: Job, wanted: Mapping[str, int], members: Iterable[Member], now: float, *,
+    job: Job, wanted: Mapping[str, int], members: Iterable[ReplicaFact], now: float, *,
     starting: bool = False, grace: float = GRACE_SECONDS,
-) -> Verdict:  # fmt: skip
+) -> GangVerdict:  # fmt: skip
     """The verdict on a gang.
 
     `wanted`: the number of replicas of each role that make it whole. While it starts, some may be missing.
@@ -128,30 +128,30 @@ def judge(
     ended_at = succeeded_at(job, wanted, present)
     if ended_at is not None:
         if all(member.is_over for member in present) or now >= ended_at + grace:
-            return Verdict(Life.DONE)
-        return Verdict(Life.WAIT, until=ended_at + grace)
+            return GangVerdict(GangState.DONE)
+        return GangVerdict(GangState.WAIT, until=ended_at + grace)
     missing = "" if starting else _missing(wanted, present)
     if missing or starting:
         cause = _cause(present)
         if cause is not None:
             return _blamed(cause, present, now)
     if missing:
-        return Verdict(Life.LOST, missing)
+        return GangVerdict(GangState.LOST, missing)
     whole = not _missing(wanted, present) and all(member.phase is not Phase.PENDING for member in present)
-    return Verdict(Life.WHOLE if whole else Life.WAIT)
+    return GangVerdict(GangState.WHOLE if whole else GangState.WAIT)
 
 
-def _blamed(cause: Member, members: list[Member], now: float) -> Verdict:
+def _blamed(cause: ReplicaFact, members: list[ReplicaFact], now: float) -> GangVerdict:
     """A loss counts at once. A failure may follow from a loss that is not seen yet: it counts after a pause."""
     if cause.phase is Phase.LOST:
-        return Verdict(Life.LOST, cause.why)
+        return GangVerdict(GangState.LOST, cause.why)
     until = cause.ended_at + SETTLE_SECONDS
     if cause.is_cause or now >= until or all(member.is_over for member in members):
-        return Verdict(Life.FAILED, cause.why)
-    return Verdict(Life.WAIT, until=until)
+        return GangVerdict(GangState.FAILED, cause.why)
+    return GangVerdict(GangState.WAIT, until=until)
 
 
-def succeeded_at(job: Job, wanted: Mapping[str, int], members: Iterable[Member]) -> float | None:
+def succeeded_at(job: Job, wanted: Mapping[str, int], members: Iterable[ReplicaFact]) -> float | None:
     """When the job succeeded by its `success` rule; None if it has not."""
     roles, done = success_roles(job), [member for member in members if member.phase is Phase.DONE]
     ended = [member for member in done if member.role in roles]
@@ -175,7 +175,7 @@ def success_roles(job: Job) -> tuple[str, ...]:
     return tuple(name for name in names if name not in followed)
 
 
-def _missing(wanted: Mapping[str, int], members: list[Member]) -> str:
+def _missing(wanted: Mapping[str, int], members: list[ReplicaFact]) -> str:
     for role, count in wanted.items():
         there = sum(member.is_sound and member.role == role for member in members)
         if there < count:
@@ -183,7 +183,7 @@ def _missing(wanted: Mapping[str, int], members: list[Member]) -> str:
     return ""
 
 
-def _cause(members: list[Member]) -> Member | None:
+def _cause(members: list[ReplicaFact]) -> ReplicaFact | None:
     """The replica that is the cause: one out of memory, else a lost one (others fail without it), else a failed one."""
     failed = [member for member in members if member.phase is Phase.FAILED]
     lost = [member for member in members if member.phase is Phase.LOST]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headway.core.board import Board
-from headway.core.gang import Life, ask_again_at
+from headway.core.gang import GangState, ask_again_at
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Move, Plan, Reserve, Resize, Scale, Start, Stop
@@ -172,11 +172,11 @@ class LocalCluster:
     def _judge(self, row: int, gang: Gang) -> None:
         """End the job, or take it down, if its processes are done, failed or lost."""
         verdict = gang.verdict(self.now(), self._pilot.timeouts.grace)
-        if verdict.life is Life.DONE and not gang.alive():
+        if verdict.state is GangState.DONE and not gang.alive():
             self._land(row, gang, Landing(State.FINISHED, None))
-        elif verdict.life is Life.DONE:
+        elif verdict.state is GangState.DONE:
             self._bring_down(row, gang, Landing(State.FINISHED, None))
-        elif verdict.life in (Life.FAILED, Life.LOST):
+        elif verdict.state in (GangState.FAILED, GangState.LOST):
             self._bring_down(row, gang, self._pilot.after_break(gang, verdict))
 
     def _bring_down(self, row: int, gang: Gang, landing: Landing) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from headway.core.gang import Life, ReplicaKey, RestartLimits, Verdict, back_off_seconds, to_ask
+from headway.core.gang import GangState, GangVerdict, ReplicaKey, RestartLimits, back_off_seconds, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import State
@@ -116,9 +116,9 @@ class Pilot:
 
     # ── what becomes of a gang that broke ───────────────────────────────────────────────────────────────
 
-    def after_break(self, gang: Gang, verdict: Verdict) -> Landing:
+    def after_break(self, gang: Gang, verdict: GangVerdict) -> Landing:
         """A failed gang fails the job. A lost one starts again, unless that happens too often."""
-        if verdict.life is Life.FAILED:
+        if verdict.state is GangState.FAILED:
             return Landing(State.FAILED, None, verdict.why)
         gang.losses = gang.losses.another(self.clock(), gang.furthest, self.restart_limits)
         if gang.losses.too_many(self.restart_limits):
@@ -149,7 +149,7 @@ class Pilot:
         give_up = self.clock() + self.timeouts.start
         while not gang.up(fresh, self.clock()):
             verdict = gang.verdict(self.clock(), self.timeouts.grace, starting=True)
-            if verdict.life in (Life.FAILED, Life.LOST):
+            if verdict.state in (GangState.FAILED, GangState.LOST):
                 gang.broken = verdict
                 return verdict.why
             if self.clock() > give_up:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.gang import (
+    GangVerdict,
     Losses,
-    Member,
     Phase,
+    ReplicaFact,
     ReplicaKey,
     SaveRound,
-    Verdict,
     exit_sentence,
     judge,
     phase_of_exit,
@@ -66,7 +66,7 @@ class Gang:
     declined: int = 0
     """The number of changes in a row that the job refused while it ran."""
     declined_at: float = 0.0
-    broken: Verdict | None = None
+    broken: GangVerdict | None = None
     """The verdict on a gang that did not come up because a replica ended."""
 
     @property
@@ -124,21 +124,21 @@ class Gang:
         named = dict(self.job.roles[role].request)
         return ReplicaLimits(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
 
-    def verdict(self, now: float, grace: float, *, starting: bool = False) -> Verdict:
+    def verdict(self, now: float, grace: float, *, starting: bool = False) -> GangVerdict:
         """The verdict of the gang rule on its processes."""
         members = [self._member(replica, now) for replica in self.replicas if not replica.leaving]
         return judge(self.job, self.counts(), members, now, starting=starting, grace=grace)
 
-    def _member(self, replica: LocalReplica, now: float) -> Member:
+    def _member(self, replica: LocalReplica, now: float) -> ReplicaFact:
         role, code = self.job.roles[replica.role].name, replica.poll()
         if code is None:
-            return Member(role, replica.index, Phase.UP if replica.up else Phase.PENDING)
+            return ReplicaFact(role, replica.index, Phase.UP if replica.up else Phase.PENDING)
         replica.ended_at = replica.ended_at or now
         if replica.over_memory:
             why = f"{self.name(replica)} was killed: it used more than its {replica.limits.memory} MiB"
-            return Member(role, replica.index, Phase.FAILED, replica.ended_at, why, is_cause=True)
+            return ReplicaFact(role, replica.index, Phase.FAILED, replica.ended_at, why, is_cause=True)
         why = f"{exit_sentence(self.name(replica), code)}; its output is in {self.output(role, replica.index)}"
-        return Member(role, replica.index, phase_of_exit(code), replica.ended_at, why)
+        return ReplicaFact(role, replica.index, phase_of_exit(code), replica.ended_at, why)
 
     def accept_step(self, step: int) -> bool:
         """Take over a reported step. False, and ignored, if it goes backwards within the attempt."""

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs
-from headway.core.gang import Life
+from headway.core.gang import GangState
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
@@ -183,12 +183,12 @@ class SimCluster:
         board = self.board
         job, starting = board.job(row), board.state(row) not in TRAINING
         verdict = self._gangs.verdict(job, placement, board.nodes, self.now, down=down, starting=starting)
-        match verdict.life:
-            case Life.DONE:
+        match verdict.state:
+            case GangState.DONE:
                 self._happen(job.id, landing=False)
-            case Life.FAILED:
+            case GangState.FAILED:
                 self._fail(row, verdict.why)
-            case Life.LOST:
+            case GangState.LOST:
                 done = float(self.work.total[row]) - self.work.left_at(row, self.now)
                 losses = self._gangs.lose(job.id, self.now, done)
                 if losses.too_many(self._gangs.limits):

@@ -11,12 +11,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from headway.core.gang import (
+    GangVerdict,
     Losses,
-    Member,
     Phase,
+    ReplicaFact,
     ReplicaKey,
     RestartLimits,
-    Verdict,
     exit_sentence,
     judge,
     phase_of_exit,
@@ -28,13 +28,13 @@ from headway.sim.faults import Faults, ReplicaExit, health, refused
 
 
 @dataclass(slots=True)
-class _Gang:
+class _SimulatedGang:
     attempt: int = 0
     speed: float = 1.0
     """Speed of this attempt, relative to a healthy gang."""
     refusals: int = 0
     losses: Losses = Losses()
-    ended: dict[ReplicaKey, Member] | None = None
+    ended: dict[ReplicaKey, ReplicaFact] | None = None
     """Replicas that ended in this attempt."""
 
 
@@ -42,14 +42,14 @@ class Gangs:
     def __init__(self, faults: Faults, seed: int) -> None:
         self.limits = RestartLimits()
         self._faults, self._seed = faults, seed
-        self._gangs: dict[JobId, _Gang] = {}
+        self._gangs: dict[JobId, _SimulatedGang] = {}
         self._exits: list[tuple[float, int, JobId, int, ReplicaExit | None]] = []
         """Time, a number that breaks ties, job, attempt, and the replica that ends; None at the end of a grace time."""
         self._number = 0
 
     def start(self, job: Job, now: float) -> bool:
         """Begins another attempt. Returns whether it comes up; if not, a node refused a replica."""
-        gang = self._gangs.setdefault(job.id, _Gang())
+        gang = self._gangs.setdefault(job.id, _SimulatedGang())
         gang.attempt += 1
         gang.speed = health(self._faults, self._seed, job.id, gang.attempt)
         gang.ended = None
@@ -91,15 +91,15 @@ class Gangs:
     def verdict(
         self, job: Job, placement: Placement, nodes: Nodes, now: float, *,
         down: AbstractSet[int] = frozenset(), starting: bool = False,
-    ) -> Verdict:  # fmt: skip
+    ) -> GangVerdict:  # fmt: skip
         """What the gang rule says of the job now that the nodes in `down` have failed."""
-        gang = self._gangs.setdefault(job.id, _Gang())
+        gang = self._gangs.setdefault(job.id, _SimulatedGang())
         members = []
         for role, where in zip(job.roles, placement.nodes, strict=True):
             for index, node in enumerate(where):
-                member = (gang.ended or {}).get((role.name, index), Member(role.name, index, Phase.UP))
+                member = (gang.ended or {}).get((role.name, index), ReplicaFact(role.name, index, Phase.UP))
                 if node in down and not member.is_over:
-                    member = Member(role.name, index, Phase.LOST, why=f"node {nodes.nodes[node].name} failed")
+                    member = ReplicaFact(role.name, index, Phase.LOST, why=f"node {nodes.nodes[node].name} failed")
                 members.append(member)
         wanted = {role.name: len(where) for role, where in zip(job.roles, placement.nodes, strict=True)}
         verdict = judge(job, wanted, members, now, starting=starting)
@@ -109,7 +109,7 @@ class Gangs:
 
     def lose(self, job_id: JobId, now: float, seconds_of_work: float) -> Losses:
         """Counts a loss of the gang. The work done so far tells whether there was progress since the last loss."""
-        gang = self._gangs.setdefault(job_id, _Gang())
+        gang = self._gangs.setdefault(job_id, _SimulatedGang())
         gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits)
         return gang.losses
 
@@ -121,8 +121,8 @@ class Gangs:
         heapq.heappush(self._exits, (at, self._number, job_id, attempt, fault))
 
 
-def _member(fault: ReplicaExit, at: float) -> Member:
+def _member(fault: ReplicaExit, at: float) -> ReplicaFact:
     name = f"{fault.role}-{fault.index}"
     phase = phase_of_exit(fault.code, out_of_memory=fault.out_of_memory)
     why = f"{name} ran out of memory" if fault.out_of_memory else exit_sentence(name, fault.code)
-    return Member(fault.role, fault.index, phase, at, why, fault.out_of_memory)
+    return ReplicaFact(fault.role, fault.index, phase, at, why, fault.out_of_memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.core.gang import Member, Phase, exit_sentence, phase_of_exit
+from headway.core.gang import Phase, ReplicaFact, exit_sentence, phase_of_exit
 from headway.core.job import Amounts
 from headway.core.quantity import CPU, MEMORY, QuantityError, parse
 from headway.kube.api.objects import (
@@ -47,12 +47,12 @@ class PodReplica:
     """cpu and memory that the kubelet gives; None if it does not say."""
     cannot_resize: str = ""
 
-    def member(self, *, gone: bool, since: float) -> Member:
+    def member(self, *, gone: bool, since: float) -> ReplicaFact:
         """The replica for the gang rule. `gone`: its node is. `since`: when it ended if the kubelet does not say."""
         if gone and not self.over:
-            return Member(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
+            return ReplicaFact(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
         ended_at, cause = since if self.finished_at is None else self.finished_at, OUT_OF_MEMORY in self.why
-        return Member(self.role, self.index, self.phase, ended_at, self.why or self.phase.value, cause)
+        return ReplicaFact(self.role, self.index, self.phase, ended_at, self.why or self.phase.value, cause)
 
     @property
     def over(self) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headway.core.gang import Life, Phase, Verdict, back_off_seconds, judge
+from headway.core.gang import GangState, GangVerdict, Phase, back_off_seconds, judge
 from headway.core.states import OVER, State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
@@ -34,7 +34,7 @@ def observe(view: View) -> Intent:
 # ── the gang: whole, done, failed or lost? ──────────────────────────────────────────────────────────────────
 
 
-def gang_verdict(view: View) -> Verdict:
+def gang_verdict(view: View) -> GangVerdict:
     """What the gang rule says of the job's pods."""
     intent = view.intent
     present = [replica for replica in view.mine() if not replica.deleting]
@@ -45,16 +45,16 @@ def gang_verdict(view: View) -> Verdict:
 
 def _judged(view: View) -> Intent | None:
     verdict = gang_verdict(view)
-    match verdict.life:
-        case Life.DONE if any(not replica.over for replica in view.mine() if not replica.deleting):
+    match verdict.state:
+        case GangState.DONE if any(not replica.over for replica in view.mine() if not replica.deleting):
             return take_down(view, State.FINISHED, "Succeeded", "")
-        case Life.DONE:
+        case GangState.DONE:
             return settle(view.intent, State.FINISHED, view.now)
-        case Life.FAILED:
+        case GangState.FAILED:
             return take_down(view, State.FAILED, "ProgramFailed", verdict.why)
-        case Life.LOST:
+        case GangState.LOST:
             return _interrupted(view, verdict.why)
-        case Life.WAIT if math.isfinite(verdict.until):
+        case GangState.WAIT if math.isfinite(verdict.until):
             return view.intent
     return _join_refused(view)
 
