@@ -127,6 +127,11 @@ SentenceSource = Callable[[int, Basis, float], str]
 """Row, basis and the moment to a sentence for people."""
 
 
+def says_basis(_row: int, basis: Basis, _now: float) -> str:
+    """The basis and no more."""
+    return BASES[basis]
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What the book believes of one job, to show to people."""
@@ -149,7 +154,7 @@ class Estimates:
         self,
         source: Callable[[], Beliefs] | None = None,
         speed: SpeedSource | None = None,
-        sentence: SentenceSource = lambda _row, basis, _now: BASES[basis],
+        sentence: SentenceSource = says_basis,
     ) -> None:
         self._source = source
         self._speed = speed

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
+from headway.core.estimates import Basis, Beliefs, Counts, Estimates, SentenceSource, says_basis
 from headway.core.job import Job, JobId
 from headway.core.snapshot import Sample, Snapshot
 from headway.estimates.models.scaling import plain_speed
 
 WINDOW_SECONDS = 30.0
 """`LinearBook` measures speed over this much of a job's recent past."""
-AT_RECENT_SPEED = "steps left at the speed of its last 30 seconds; before that, as the user declared"
 MOST_SAMPLES = 32
 """More samples than this inside the window are thinned."""
 Truth = Callable[[Snapshot], Beliefs]
@@ -57,7 +56,7 @@ class OracleBook:
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, "the truth, as the simulator knows it")
+        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class LinearBook:
         return LinearBook(tracks)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self._beliefs(snapshot), because=AT_RECENT_SPEED)
+        return annotated(snapshot, lambda: self._beliefs(snapshot), sentence=_says_recent_speed)
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         declared = declared_beliefs(snapshot)
@@ -127,17 +126,21 @@ def annotated(
     snapshot: Snapshot,
     source: Callable[[], Beliefs],
     speed: Callable[[Job, Counts], float] = plain_speed,
-    because: str = BASES[Basis.DECLARED],
+    sentence: SentenceSource = says_basis,
 ) -> Snapshot:
-    """The snapshot with estimates that are computed when first asked for. `because`: what they rest on, for people."""
+    """The snapshot with estimates that are computed when first asked for."""
     jobs = snapshot.jobs
-    return snapshot.with_estimates(
-        Estimates(
-            source,
-            lambda row, counts: speed(jobs.job(row), counts),
-            lambda _row, basis, _now: because if basis is Basis.DECLARED else BASES[basis],
-        )
-    )
+    return snapshot.with_estimates(Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence))
+
+
+def _says_truth(row: int, basis: Basis, now: float) -> str:
+    return "the truth, as the simulator knows it" if basis is Basis.DECLARED else says_basis(row, basis, now)
+
+
+def _says_recent_speed(row: int, basis: Basis, now: float) -> str:
+    if basis is Basis.DECLARED:
+        return "steps left at the speed of its last 30 seconds; before there is one, as the user declared"
+    return says_basis(row, basis, now)
 
 
 def declared_beliefs(snapshot: Snapshot) -> Beliefs:

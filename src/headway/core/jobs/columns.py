@@ -201,15 +201,14 @@ class Version:
 
     __slots__ = ("columns", "count", "kept", "newer", "whole")
 
-    def __init__(self, columns: JobColumns) -> None:
-        self.columns = columns
-        """The table's own. When the table renumbers its rows it takes others and leaves these as they are."""
-        self.count = len(columns.jobs)
-        self.kept: dict[int, JobRow] = {}
-        """By number: the row as it was, where the table has written it since."""
-        self.newer: Version | None = None
-        self.whole: dict[str, Column] = {}
-        """Columns that were asked for, by name."""
+    columns: JobColumns
+    """The table's own. When the table renumbers its rows it takes others and leaves these as they are."""
+    count: int
+    kept: dict[int, JobRow]
+    """By number: the row as it was, where the table has written it since."""
+    newer: Version | None
+    whole: dict[str, Column]
+    """Columns that were asked for, by name."""
 
     def column(self, name: str) -> Column:
         column = self.whole.get(name)

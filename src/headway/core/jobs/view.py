@@ -28,8 +28,10 @@ class Jobs(Version):
     __slots__ = ("all_can_stop", "any_elastic", "jobs", "last_touched", "queues", "row_of", "shapes", "users")
 
     def __init__(self, table: Table) -> None:
-        super().__init__(table.columns)
-        self.jobs = table.columns.jobs
+        columns = self.columns = table.columns
+        self.kept, self.newer, self.whole = {}, None, {}
+        self.count = table.count
+        self.jobs = columns.jobs
         self.row_of = table.row_of
         self.shapes = table.shapes
         self.users = table.users
