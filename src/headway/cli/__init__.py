@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train", "sklearn": "predict"}
+EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train"}
 """Third-party package to the extra that installs it."""
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
-from headway.cli.options import Json
+from headway.cli.options import Context, Json, Kubeconfig, access_for, need_extra
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:

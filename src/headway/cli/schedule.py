@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import typer
 import yaml
 
-from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
-from headway.cli.options import Estimates, Json, Log, PolicyName, Set
+from headway.cli.options import Context, Estimates, Json, Kubeconfig, Log, PolicyName, Set, access_for, need_extra
 from headway.cli.show import show_result
 from headway.cli.wiring import after, make_book, make_policy
 from headway.core.errors import UserError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.kubeoptions import Context, Kubeconfig, access_for, need_extra
+from headway.cli.options import Context, Kubeconfig, access_for, need_extra
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.workload.jobsfile import load
