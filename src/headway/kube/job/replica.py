@@ -48,7 +48,7 @@ class PodReplica:
     cannot_resize: str = ""
 
     def member(self, *, gone: bool, since: float) -> ReplicaFact:
-        """The replica for the gang rule. `gone`: its node is. `since`: when it ended if the kubelet does not say."""
+        """The replica for the gang rule. `gone`: its node is lost. `since`: its end if the kubelet does not say."""
         if gone and not self.over:
             return ReplicaFact(self.role, self.index, Phase.LOST, why=f"node {self.node} is gone")
         ended_at, cause = since if self.finished_at is None else self.finished_at, OUT_OF_MEMORY in self.why
