@@ -92,14 +92,32 @@ def test_a_killed_part_is_seen_and_restarted_with_its_data(control_plane):
         assert not status.healthy
         assert [one.name for one in status.parts if not one.alive] == [part]
         control_plane.restart(part)
-        assert control_plane.status().healthy
-        assert control_plane.api.get(f"/api/v1/namespaces/{name}")["metadata"]["name"] == name
+        assert _answer(control_plane, f"/api/v1/namespaces/{name}")["metadata"]["name"] == name
+        assert _soon_healthy(control_plane)
+
+
+def _answer(lab, path, seconds=120):
+    """On a loaded machine the API server may need longer than one request's time to find its etcd again."""
+    give_up = time.monotonic() + seconds
+    while True:
+        try:
+            return lab.api.get(path)
+        except OSError:
+            if time.monotonic() > give_up:
+                raise
+
+
+def _soon_healthy(lab, seconds=120):
+    give_up = time.monotonic() + seconds
+    while not lab.status().healthy and time.monotonic() < give_up:
+        time.sleep(0.2)
+    return lab.status().healthy
 
 
 def test_a_second_lab_of_the_same_name_is_refused(control_plane):
     with pytest.raises(LabError, match=r"is already up at https://127\.0\.0\.1:"):
         Lab.up(control_plane.name)
-    assert control_plane.status().healthy
+    assert _soon_healthy(control_plane)
 
 
 def test_a_taken_port_is_told_and_nothing_is_left(own_state):
