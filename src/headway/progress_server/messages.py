@@ -2,7 +2,8 @@
 
 Example: `{"step": 3, "loss": 0.5}` becomes Reported. A step that is NaN, negative or larger than 10**15 makes the
 message invalid, and it is ignored. A loss of NaN makes a report without a loss. Steps that go backwards are accepted
-here: the cluster, which knows the attempt, ignores them.
+here: the cluster, which knows the attempt, ignores them. Texts lose control characters and lone surrogates here,
+and are cut to a bounded length.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.job import JobId, Target
+from headway.core.text import clean, is_clean
 
 LARGEST_STEP = 10**15
 MOST_VALUES = 64
+LONGEST_NAME = 100
+"""Of a metric."""
+LONGEST_JOB_NAME = 400
+"""Of a job with its namespace, or of a role."""
+LONGEST_TEXT = 500
 
 Sender = tuple[JobId, str, int, int]
 """Job, role, index and attempt."""
@@ -40,6 +47,10 @@ class ReplicaEvent:
 class Connected(ReplicaEvent):
     can_save: bool
     total_steps: int | None
+    rank: int = 0
+    """Which process of the replica this is, where a launcher such as torchrun starts several."""
+    tracker: str = ""
+    """Names the tracker in the script: the same after a reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +104,7 @@ class MessageError(Exception):
 def parse(line: bytes) -> dict[str, Any]:
     try:
         message = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise MessageError("not JSON") from error
     if not isinstance(message, dict):
         raise MessageError("not an object")
@@ -102,11 +113,12 @@ def parse(line: bytes) -> dict[str, Any]:
 
 def hello_event(message: dict[str, Any]) -> Connected:
     """The first line of a connection: it says which replica this is."""
-    job, role = message.get("job"), message.get("role")
-    if "hello" not in message or not isinstance(job, str) or not isinstance(role, str):
+    if "hello" not in message:
         raise MessageError("the first message must have the fields hello, job and role")
-    index, attempt = _whole(message.get("index", 0)), _whole(message.get("attempt", 0))
-    return Connected(JobId(job), role, index, attempt, bool(message.get("can_save")), _steps(message))
+    job, role = _name(message.get("job")), _name(message.get("role"))
+    index, attempt, rank = (_whole(message.get(name, 0)) for name in ("index", "attempt", "rank"))
+    tracker = clean(str(message.get("tracker", "")), LONGEST_NAME)
+    return Connected(JobId(job), role, index, attempt, bool(message.get("can_save")), _steps(message), rank, tracker)
 
 
 def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
@@ -116,7 +128,7 @@ def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
         request = message["saved"]
         return Saved(*sender, None if request is None else _whole(request), _whole(message.get("step", 0)))
     if "save_failed" in message:
-        return SaveFailed(*sender, _whole(message["save_failed"]), str(message.get("why", ""))[:500])
+        return SaveFailed(*sender, _whole(message["save_failed"]), clean(str(message.get("why", "")), LONGEST_TEXT))
     if message.get("done"):
         return Done(*sender, _whole(message.get("step", 0)))
     if "step" in message:
@@ -125,11 +137,18 @@ def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
     return None
 
 
+def _name(value: Any) -> str:
+    """The name of a job or a role. One that no job can have is invalid, not cleaned: it would name another job."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_JOB_NAME or not is_clean(value):
+        raise MessageError("not the name of a job or a role")
+    return value
+
+
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise MessageError(f"{value!r} is not a finite number")
-    if not 0 <= value <= LARGEST_STEP:
-        raise MessageError(f"{value!r} is not between 0 and {LARGEST_STEP}")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MessageError("not a number")
+    if not 0 <= value <= LARGEST_STEP:  # NaN is not, either
+        raise MessageError(f"not between 0 and {LARGEST_STEP}")
     return int(value)
 
 
@@ -148,7 +167,7 @@ def _values(sent: Any) -> dict[str, float]:
     if not isinstance(sent, dict):
         return {}
     found = ((name, _finite(value)) for name, value in list(sent.items())[:MOST_VALUES])
-    return {name: value for name, value in found if value is not None}
+    return {clean(name, LONGEST_NAME): value for name, value in found if value is not None}
 
 
 def _steps(message: dict[str, Any]) -> int | None:

@@ -2,81 +2,49 @@
 
 Every side is bounded. A line longer than 64 KiB ends the connection. At most 100 messages a second are read from a
 connection; a replica that sends more fills its own socket, and the others are not slowed. Of several reports that wait
-to be polled, only the newest of each replica is kept.
+to be polled, only the newest of each replica is kept. A connection that does not say which replica it is within
+10 seconds is ended. An error in one connection ends that connection only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headway.core.errors import UserError
 from headway.core.job import JobId
+from headway.progress_server.address import ListenError, actual, keep_alive, listen, most_connections
+from headway.progress_server.connection import Connection, EventQueue, SaveAnswers, savers
 from headway.progress_server.messages import (
     Connected,
     Disconnected,
     Event,
     MessageError,
-    Reported,
-    Sender,
+    Saved,
+    SaveFailed,
     event_of,
     hello_event,
     parse,
 )
 
+log = logging.getLogger("headway.progress_server")
 LONGEST_LINE = 64 * 1024
+LONGEST_OUTGOING = 1024 * 1024
 MESSAGES_PER_SECOND = 100
-MOST_CONNECTIONS = 10_000
-
-
-class ListenError(UserError):
-    """The server cannot listen at this address."""
-
-
-@dataclass(slots=True, eq=False)
-class _Connection:
-    sock: socket.socket
-    replica: Connected | None = None
-    """Its first message; None until that has come."""
-    received: bytes = b""
-    """What was read and is not yet a whole line, or waits because too many messages came."""
-    outgoing: bytes = b""
-    second: float = 0.0
-    """When the current second began, in which `messages` are counted."""
-    messages: int = 0
-    paused: bool = False
-    """Nothing is read until the current second is over."""
-
-
-@dataclass(slots=True)
-class _EventQueue:
-    """Events that wait to be polled."""
-
-    events: list[Event] = field(default_factory=list)
-    reports: dict[Sender, Reported] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def put(self, event: Event) -> None:
-        with self.lock:
-            if isinstance(event, Reported):
-                self.reports[event.sender] = event
-            else:  # after the report that the replica sent before it
-                waiting = self.reports.pop(event.sender, None)
-                self.events.extend([event] if waiting is None else [waiting, event])
-
-    def drain(self) -> list[Event]:
-        with self.lock:
-            events = [*self.events, *self.reports.values()]
-            self.events, self.reports = [], {}
-            return events
+HELLO_SECONDS = 10.0
+CONNECTIONS_PER_REPLICA = 64
+ACCEPT_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class ProgressServer:
@@ -86,23 +54,30 @@ class ProgressServer:
     """
 
     def __init__(self, address: str, wake: Callable[[], None] = lambda: None) -> None:
-        self._server = _listen(address)
-        self.address = _actual(address, self._server)
+        self._server = listen(address)
+        self.address = actual(address, self._server)
         self._wake = wake
-        self._events = _EventQueue()
-        self._connections: dict[int, _Connection] = {}
+        self._events = EventQueue()
+        self._connections: dict[int, Connection] = {}
+        self._most = most_connections()
+        self._answers = SaveAnswers()
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
         self._selector.register(self._server, selectors.EVENT_READ, "server")
         self._selector.register(self._wake_reader, selectors.EVENT_READ, "wake")
+        self._accept_at: float | None = None
+        """When to accept again, while there are no descriptors left."""
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="headway-listen", daemon=True)
         self._thread.start()
 
     def poll(self) -> list[Event]:
         """The events since the last poll; of each replica's reports only the newest."""
+        if not self._thread.is_alive() and not self._closing:
+            raise ListenError(f"headway no longer receives progress at {self.address}: its listener has ended")
         return self._events.drain()
 
     def connected(self, job: JobId) -> list[Connected]:
@@ -112,32 +87,42 @@ class ProgressServer:
         return [replica for replica in replicas if replica is not None and replica.job == job]
 
     def save(self, job: JobId, request: int) -> None:
-        """Ask every connected replica of the job that can save to do so."""
-        self._send(job, {"save": request}, lambda replica: replica.can_save)
+        """Ask every connected replica of the job that can save to do so: its trackers of the lowest rank."""
+        with self._lock:
+            asked = savers(one for one in self._connections.values() if one.replica and one.replica.job == job)
+            for connection in asked:
+                connection.asked = request
+            self._send(job, {"save": request}, asked.__contains__)
+        self._wake_thread()
 
     def resize(self, job: JobId, replicas: Mapping[str, int], cpu: Mapping[str, float]) -> None:
         """Tell every connected replica of the job its new size; `cpu` is in cores by role."""
         for role in {replica.role for replica in self.connected(job)}:
             size = {"resize": {"replicas": dict(replicas), "cpu": cpu.get(role)}}
-            self._send(job, size, lambda replica, role=role: replica.role == role)  # type: ignore[misc]
+            with self._lock:
+                self._send(job, size, lambda one, role=role: one.replica.role == role)  # type: ignore[misc]
+        self._wake_thread()
 
     def close(self) -> None:
         self._closing = True
         self._wake_thread()
         self._thread.join(timeout=5)
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        for end in (self._server, self._wake_reader, self._wake_writer):
+            end.close()
+        self._selector.close()
         if self.address.startswith("unix:"):
             Path(self.address.removeprefix("unix:")).unlink(missing_ok=True)
 
     # ── sending ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _send(self, job: JobId, message: dict[str, Any], wanted: Callable[[Connected], bool]) -> None:
+    def _send(self, job: JobId, message: dict[str, Any], wanted: Callable[[Connection], bool]) -> None:
         line = json.dumps(message).encode() + b"\n"
-        with self._lock:
-            for connection in self._connections.values():
-                replica = connection.replica
-                if replica is not None and replica.job == job and wanted(replica):
-                    connection.outgoing += line
-        self._wake_thread()
+        for connection in self._connections.values():
+            replica = connection.replica
+            if replica is not None and replica.job == job and wanted(connection):
+                connection.outgoing += line
 
     def _wake_thread(self) -> None:
         with contextlib.suppress(OSError):
@@ -146,55 +131,82 @@ class ProgressServer:
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
 
     def _serve(self) -> None:
+        pause = 0.05
         while not self._closing:
-            for key, events in self._selector.select(timeout=0.5):
-                if key.data == "server":
-                    self._accept()
-                elif key.data == "wake":
-                    with contextlib.suppress(OSError):
-                        self._wake_reader.recv(4096)
-                else:
-                    self._transfer(key.data, events)
-            self._update_watches()
+            try:
+                self._turn()
+                pause = 0.05
+            except Exception:
+                log.exception("an error while progress was received; it goes on after %g s", pause)
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(timeout=0.5):
+            if key.data == "server":
+                self._accept()
+            elif key.data == "wake":
+                with contextlib.suppress(OSError):
+                    self._wake_reader.recv(4096)
+            elif key.data.sock.fileno() >= 0:  # not dropped in this turn
+                self._guarded(key.data, partial(self._transfer, events))
+        if self._accept_at is not None and time.monotonic() >= self._accept_at:
+            self._accept_at = None
+            self._selector.register(self._server, selectors.EVENT_READ, "server")
         for connection in list(self._connections.values()):
-            self._drop(connection)
-        for end in (self._server, self._wake_reader, self._wake_writer):
-            end.close()
-        self._selector.close()
+            self._guarded(connection, self._update_watch)
 
-    def _accept(self) -> None:
+    def _guarded(self, connection: Connection, work: Callable[[Connection], None]) -> None:
+        """An error in one connection's handling ends that connection only."""
         try:
-            sock, _ = self._server.accept()
-        except OSError:
-            return
-        if len(self._connections) >= MOST_CONNECTIONS:
-            sock.close()
-            return
-        sock.setblocking(False)
-        connection = _Connection(sock)
-        with self._lock:
-            self._connections[sock.fileno()] = connection
-        self._selector.register(sock, selectors.EVENT_READ, connection)
-
-    def _transfer(self, connection: _Connection, events: int) -> None:
-        try:
-            if events & selectors.EVENT_WRITE and connection.outgoing:
-                with self._lock:
-                    sent = connection.sock.send(connection.outgoing)
-                    connection.outgoing = connection.outgoing[sent:]
-            if events & selectors.EVENT_READ:
-                data = connection.sock.recv(LONGEST_LINE)
-                if not data:
-                    self._drop(connection)
-                    return
-                connection.received += data
-                self._read_lines(connection)
+            work(connection)
         except BlockingIOError:
             return
         except OSError:
             self._drop(connection)
+        except Exception:
+            log.exception("an error in a connection; it is ended")
+            self._drop(connection)
 
-    def _read_lines(self, connection: _Connection) -> None:
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._server.accept()
+        except OSError as error:
+            if error.errno in _NO_ROOM:  # the listening socket stays ready: without a pause this would spin
+                self._selector.unregister(self._server)
+                self._accept_at = time.monotonic() + ACCEPT_PAUSE_SECONDS
+            return
+        if len(self._connections) >= self._most and not self._drop_silent():
+            sock.close()
+            return
+        sock.setblocking(False)
+        keep_alive(sock)
+        connection = Connection(sock, time.monotonic())
+        with self._lock:
+            self._connections[sock.fileno()] = connection
+        self._selector.register(sock, selectors.EVENT_READ, connection)
+
+    def _drop_silent(self) -> bool:
+        """Makes room: ends the oldest connection that has not said who it is. False if there is none."""
+        silent = next((one for one in self._connections.values() if one.replica is None), None)
+        if silent is not None:
+            self._drop(silent)
+        return silent is not None
+
+    def _transfer(self, events: int, connection: Connection) -> None:
+        if events & selectors.EVENT_WRITE and connection.outgoing:
+            with self._lock:
+                sent = connection.sock.send(connection.outgoing)
+                connection.outgoing = connection.outgoing[sent:]
+        if events & selectors.EVENT_READ:
+            data = connection.sock.recv(LONGEST_LINE)
+            if not data:
+                self._drop(connection)
+                return
+            connection.received += data
+            self._read_lines(connection)
+
+    def _read_lines(self, connection: Connection) -> None:
         now = time.monotonic()
         if now - connection.second >= 1.0:
             connection.second, connection.messages = now, 0
@@ -202,39 +214,61 @@ class ProgressServer:
             line, connection.received = connection.received.split(b"\n", 1)
             connection.messages += 1
             self._handle(connection, line)
+            if connection.sock.fileno() < 0:
+                return
         if b"\n" not in connection.received and len(connection.received) > LONGEST_LINE:
             self._drop(connection)
         connection.paused = connection.messages >= MESSAGES_PER_SECOND
 
-    def _handle(self, connection: _Connection, line: bytes) -> None:
+    def _handle(self, connection: Connection, line: bytes) -> None:
         try:
             message = parse(line)
             if connection.replica is None:
-                connection.replica = hello_event(message)
-                event: Event | None = connection.replica
-            else:
-                event = event_of(message, connection.replica)
+                self._greet(connection, hello_event(message))
+                return
+            event = event_of(message, connection.replica)
         except MessageError:
             return
+        if isinstance(event, Saved | SaveFailed):
+            with self._lock:
+                event = self._answers.take(connection, event, self._connections.values())
         if event is not None:
-            self._events.put(event)
+            self._put(event)
+
+    def _greet(self, connection: Connection, hello: Connected) -> None:
+        """A tracker that connects again replaces its old connection, which may be half open."""
+        same = [one for one in self._connections.values() if one.replica and one.replica.sender == hello.sender]
+        for old in same if hello.tracker else ():
+            if old.replica is not None and old.replica.tracker == hello.tracker:
+                self._drop(old)
+        if sum(one.sock.fileno() >= 0 for one in same) >= CONNECTIONS_PER_REPLICA:
+            self._drop(connection)
+            return
+        connection.replica = hello
+        self._put(hello)
+
+    def _put(self, event: Event) -> None:
+        self._events.put(event)
+        try:
             self._wake()
+        except Exception:
+            log.exception("the cluster could not be woken")
 
-    def _update_watches(self) -> None:
-        """Read again from connections whose pause is over; watch those for writing that have something to send."""
+    def _update_watch(self, connection: Connection) -> None:
+        """Read again when its pause is over; watch it for writing while it has something to send."""
         now = time.monotonic()
-        for connection in list(self._connections.values()):
-            if connection.paused and now - connection.second >= 1.0:
-                connection.paused = False
-                self._read_lines(connection)
-            if connection.sock.fileno() < 0:
-                continue
-            wanted = selectors.EVENT_READ if not connection.paused else 0
-            if connection.outgoing:
-                wanted |= selectors.EVENT_WRITE
-            self._watch(connection, wanted)
-
-    def _watch(self, connection: _Connection, wanted: int) -> None:
+        if connection.paused and now - connection.second >= 1.0:
+            connection.paused = False
+            self._read_lines(connection)
+        if connection.sock.fileno() < 0:
+            return
+        silent = connection.replica is None and now - connection.accepted >= HELLO_SECONDS
+        if silent or len(connection.outgoing) > LONGEST_OUTGOING:
+            self._drop(connection)
+            return
+        wanted = (0 if connection.paused else selectors.EVENT_READ) | (
+            selectors.EVENT_WRITE * bool(connection.outgoing)
+        )
         key = self._selector.get_map().get(connection.sock.fileno())
         if key is None:
             if wanted:
@@ -244,7 +278,7 @@ class ProgressServer:
         elif key.events != wanted:
             self._selector.modify(connection.sock, wanted, connection)
 
-    def _drop(self, connection: _Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         number = connection.sock.fileno()
         if number < 0:
             return
@@ -252,39 +286,9 @@ class ProgressServer:
             self._selector.unregister(connection.sock)
         with self._lock:
             self._connections.pop(number, None)
+            held = self._answers.without(connection, self._connections.values())
         connection.sock.close()
+        if held is not None:
+            self._put(held)
         if connection.replica is not None:
-            self._events.put(Disconnected(*connection.replica.sender))
-            self._wake()
-
-
-def _listen(address: str) -> socket.socket:
-    try:
-        server = _bound(address)
-        server.listen(512)
-        server.setblocking(False)
-    except (OSError, ValueError) as error:
-        raise ListenError(f"cannot listen for progress at {address}: {error}") from error
-    return server
-
-
-def _bound(address: str) -> socket.socket:
-    if not address.startswith("unix:"):
-        host, _, port = address.removeprefix("tcp:").rpartition(":")
-        return socket.create_server((host, int(port)))
-    path = address.removeprefix("unix:")
-    Path(path).unlink(missing_ok=True)
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        server.bind(path)
-    except OSError:
-        server.close()
-        raise
-    return server
-
-
-def _actual(address: str, server: socket.socket) -> str:
-    if address.startswith("unix:"):
-        return address
-    host, port = server.getsockname()[:2]
-    return f"tcp:{host}:{port}"
+            self._put(Disconnected(*connection.replica.sender))
