@@ -22,7 +22,9 @@ def test_hello_reports_and_farewell(headway):
         for step in (1, 2, 3):
             p.report(step, loss=1 / step, accuracy=0.5)
     headway.wait(lambda heard: heard and "done" in heard[-1])
-    assert headway.heard[0] == {
+    hello = headway.heard[0]
+    assert hello.pop("tracker").startswith(f"{os.getpid()}-")
+    assert hello == {
         "hello": 1,
         "job": "night-run",
         "role": "worker",
@@ -30,6 +32,7 @@ def test_hello_reports_and_farewell(headway):
         "attempt": 1,
         "total_steps": 3,
         "can_save": True,
+        "rank": 0,
     }
     last = headway.reports()[-1]
     assert (last["step"], last["loss"], last["values"]) == (3, 1 / 3, {"accuracy": 0.5})

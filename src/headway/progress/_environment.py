@@ -28,6 +28,11 @@ def identity() -> Identity:
     )
 
 
+def local_rank() -> int:
+    """Which process of the replica this is; torchrun starts several and sets this."""
+    return _whole("LOCAL_RANK") or 0
+
+
 def checkpoint_dir() -> Path | None:
     """The folder for checkpoints, which the next start of this job finds on any node. None without Headway."""
     directory = os.environ.get("HEADWAY_CHECKPOINT")

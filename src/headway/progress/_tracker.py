@@ -122,6 +122,7 @@ class Tracker:
         total = None if self._total_steps is None else int(self._total_steps)
         hello: dict[str, object] = {"hello": 1, "job": me.job, "role": me.role, "index": me.index}
         hello |= {"attempt": me.attempt, "total_steps": total, "can_save": self._save is not None}
+        hello |= {"rank": _environment.local_rank(), "tracker": f"{os.getpid()}-{id(self):x}"}
         link = Link(address, self._mailbox, hello, self._interval_seconds)
         link.start()
         return link
