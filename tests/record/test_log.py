@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,9 @@ from headway.estimates.plain_books import DeclaredBook, NoEstimates, OracleBook
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.record.lines import (
+    CycleLine,
     Head,
+    JobLine,
     pack_decision,
     pack_job,
     pack_sample,
@@ -201,3 +204,28 @@ def test_compressed_logs_are_read_alike(tmp_path):
             tally(line)
         results.append(tally.result())
     assert results[0] == results[1]
+
+
+NASTY = "cannot write [/x] \x1b \ud800 \udc80"
+
+
+def test_any_text_can_be_written(tmp_path):
+    """A lone surrogate is no character that a file can hold; it is replaced, and the rest of the line is kept."""
+    job = a_job("a", user=NASTY, seconds=5.0, directory=f"/{NASTY}")
+    sim = SimCluster(some_nodes(1), [job], World())
+    writer = LogWriter(tmp_path / "log", Head("sim", "fifo", "declared"), fresh=True, durable=True)
+
+    def observe(decided: Decided) -> None:
+        noted = replace(decided.snapshot, notes=((job.id, NASTY),))
+        writer.cycle(noted, decided.plan, decided.refusals)
+
+    run(sim, POLICIES["fifo"](), DeclaredBook(), observe)
+    writer.end(sim.now, sim.board.unfinished)
+    lines = list(read(tmp_path / "log"))
+    told = NASTY.replace("\ud800", "?").replace("\udc80", "?")
+    assert next(line for line in lines if isinstance(line, JobLine)).job["user"] == told
+    assert [["a", told]] in [line.notes for line in lines if isinstance(line, CycleLine)]
+    cluster = ReplayCluster(tmp_path / "log")
+    run(cluster, POLICIES["fifo"](), NoEstimates())
+    assert cluster.complete
+    assert not cluster.differences

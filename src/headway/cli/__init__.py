@@ -12,11 +12,12 @@ def main() -> None:
     """Runs a command. A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
     from headway.cli.app import app_for
     from headway.core.errors import UserError
+    from headway.core.text import clean
 
     try:
         app_for(sys.argv[1:])()
     except UserError as error:
-        print(f"headway: {error}", file=sys.stderr)
+        print(f"headway: {clean(str(error))}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
         extra = EXTRA_OF.get(error.name or "")

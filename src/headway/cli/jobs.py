@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
+from rich.table import Table
 
 from headway.cli.options import Context, Json, Kubeconfig, access_for, need_extra
+from headway.cli.show import plain
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,18 +35,21 @@ def jobs(
         print(json_.dumps({"jobs": [msgspec.to_builtins(row) for row in rows]}))
         return
     from rich.console import Console
-    from rich.table import Table
 
+    Console().print(table_of(rows))
+
+
+def table_of(rows: list[ListedJob]) -> Table:
     table = Table()
     for name in COLUMNS:
         table.add_column(name, justify="right" if name in ("replicas", "progress", "loss", "attempt") else "left")
     for row in rows:
         loss = "" if row.loss is None else f"{row.loss:.4f}"
-        table.add_row(
+        table.add_row(*map(plain, (
             row.name, row.user, row.phase, str(row.replicas), " ".join(row.nodes), row.progress, loss,
             row.eta, str(row.attempt), row.message,
-        )  # fmt: skip
-    Console().print(table)
+        )))  # fmt: skip
+    return table
 
 
 async def _list(access: Access, namespace: str) -> list[ListedJob]:

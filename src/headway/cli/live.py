@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.live import Live as RichLive
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from headway.cli.show import plain
 from headway.core.job import JobId
 from headway.core.plan import Move, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
@@ -28,7 +30,7 @@ class Bars:
         console = Console(stderr=True)
         self._shown = console.is_terminal and not quiet
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True, disable=not self._shown,
         )  # fmt: skip
         self._ids = [self._progress.add_task(name, total=1.0, start=False, visible=number == 0)
@@ -83,7 +85,7 @@ class Live:
         if self._on_terminal:
             self._table.update(self._jobs(snapshot))
         for line in self._events(decided):
-            self._console.print(f"[dim]{snapshot.now:7.1f}[/dim]  {line}", highlight=False)
+            self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
 
     def _events(self, decided: Decided) -> list[str]:
         snapshot, lines = decided.snapshot, []
@@ -120,7 +122,7 @@ class Live:
             loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
             step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
             state = snapshot.jobs.state_of(row)
-            table.add_row(job.id, job.user, state.name.lower(), _where(snapshot, row), step, loss,
+            table.add_row(job.id, plain(job.user), state.name.lower(), plain(_where(snapshot, row)), step, loss,
                           seconds if state < State.FINISHED else "")  # fmt: skip
         return table
 

@@ -9,10 +9,17 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headway.compare.table import Compared
 from headway.core.states import State
+from headway.core.text import clean
 from headway.record.metrics import Course, Tally
+
+
+def plain(text: str) -> Text:
+    """A text of a user, a script or a cluster, shown as it is: neither Rich nor the terminal obeys it."""
+    return Text(clean(text))
 
 
 def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
@@ -25,8 +32,8 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
         console.print(job_table(list(tally.courses.values())))
     for course in tally.courses.values():
         if course.note and course.state is State.FAILED:
-            console.print(f"{course.job.id} failed: {course.note}", highlight=False)
-    console.print(summary(result), highlight=False)
+            console.print(plain(f"{course.job.id} failed: {course.note}"), highlight=False)
+    console.print(summary(result), highlight=False, markup=False)
 
 
 def show_comparison(found: Compared) -> None:
@@ -34,7 +41,7 @@ def show_comparison(found: Compared) -> None:
     for table in (times_table(found, wide=console.width >= 100), ratios_table(found)):
         console.print(table)
     for line in bound_lines(found):
-        console.print(line, highlight=False)
+        console.print(plain(line), highlight=False)
 
 
 def times_table(found: Compared, *, wide: bool) -> Table:
@@ -45,7 +52,7 @@ def times_table(found: Compared, *, wide: bool) -> Table:
     for row in found.rows:
         jct, met = row["jct"], row["deadlines"]
         table.add_row(
-            row["policy"], _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide,
+            plain(row["policy"]), _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide,
             _second(jct["p50"]), _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
             _held(row), *[f"{met['met']:g} of {met['total']:g}"] * deadlines,
         )  # fmt: skip
@@ -60,7 +67,7 @@ def ratios_table(found: Compared) -> Table:
     for row in found.rows:
         ratio = row["ratio"]
         table.add_row(
-            row["policy"], _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
+            plain(row["policy"]), _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
             _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
             *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
         )  # fmt: skip
@@ -74,9 +81,9 @@ def _held(row: dict[str, Any]) -> str:
 
 def plain_table(title: str, columns: Sequence[str], *, wrap: bool = True) -> Table:
     """The first column is text; numbers follow."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=plain(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left", no_wrap=not wrap)
+        table.add_column(plain(name), justify="right" if number else "left", no_wrap=not wrap)
     return table
 
 
@@ -109,7 +116,7 @@ def job_table(courses: list[Course]) -> Table:
     for course in courses:
         job = course.job
         table.add_row(
-            job.id, job.user, _second(job.submit), _second(course.started), _second(course.ended),
+            plain(job.id), plain(job.user), _second(job.submit), _second(course.started), _second(course.ended),
             _second(course.trained), str(course.stops), _deadline(course), course.state.name.lower(),
         )  # fmt: skip
     return table
@@ -120,7 +127,7 @@ def summary(result: dict[str, Any]) -> str:
     used = ", ".join(f"{kind} {share:.0%}" for kind, share in result["utilisation"].items())
     met = result["deadlines"]
     lines = [
-        f"{result['policy']}: {result['finished']} of {result['jobs']} jobs finished"
+        f"{clean(result['policy'])}: {result['finished']} of {result['jobs']} jobs finished"
         + (f", {result['failed']} failed" if result["failed"] else ""),
         f"  completion  mean {_second(jct['mean'])}  "
         + "  ".join(f"{name} {_second(jct[name])}" for name in ("p50", "p95", "p99")),

@@ -12,6 +12,7 @@ import typer
 from headway.cli.options import Context, Kubeconfig, access_for, need_extra
 from headway.core.errors import UserError
 from headway.core.job import Job
+from headway.core.text import clean
 from headway.workload.jobsfile import load
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ async def _wait(client: Client, namespace: str, names: set[str], began: float) -
             if row is None or row.phase in OVER_PHASES:
                 phase = "Deleted" if row is None else row.phase
                 why = f": {row.message}" if row is not None and row.message else ""
-                print(f"{time.time() - began:7.1f} s  {phase.lower()} {name}{why}", flush=True)
+                print(f"{time.time() - began:7.1f} s  {phase.lower()} {name}{clean(why)}", flush=True)
                 bad |= phase != "Succeeded"
                 names.discard(name)
     return bad

@@ -17,6 +17,7 @@ from headway.core.job import JobId
 from headway.core.policy import Policy, explain_with
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
+from headway.core.text import clean
 from headway.estimates.models.scaling import plain_speed
 from headway.record.replay import ReplayCluster
 
@@ -37,13 +38,13 @@ def why(
     if json:
         print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, **told}))
         return
-    print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {reason.sentence}")
+    print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {clean(reason.sentence)}")
     if reason.blocked_by:
-        print(f"  held by   {', '.join(reason.blocked_by)}")
+        print(f"  held by   {clean(', '.join(reason.blocked_by))}")
     if reason.remedy:
-        print(f"  helps     {reason.remedy}")
+        print(f"  helps     {clean(reason.remedy)}")
     for line in lines(told):
-        print(line)
+        print(clean(line))
 
 
 def lines(told: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from headway.core.errors import UserError
 from headway.core.job import Amounts
 from headway.core.policy import Policy
 from headway.core.quantity import QuantityError, parse
+from headway.core.text import clean
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.progress import ProgressBook
@@ -188,7 +189,7 @@ def _queue(path: Path, field: QueueFields) -> Queue:
     if not field.weight > 0:
         raise UserError(f"{path}: queue {field.name!r}: field weight: must be above zero, is {field.weight:g}")
     return Queue(
-        name=field.name, weight=field.weight,
+        name=clean(field.name), weight=field.weight,
         **{name: _amounts(path, field, name) for name in ("quota", "borrow", "lend")},
     )  # fmt: skip
 

@@ -159,7 +159,25 @@ class LogWriter:
         if self._written:
             self._written -= 1
         elif not self._discard:
-            self._file.write(self._encoder.encode(line) + b"\n")
+            self._file.write(self._encoded(line) + b"\n")
+
+    def _encoded(self, line: Line) -> bytes:
+        try:
+            return self._encoder.encode(line)
+        except UnicodeEncodeError:  # a lone surrogate in a text, which no file can hold
+            return self._encoder.encode(_writable(msgspec.to_builtins(line)))
+
+
+def _writable(value: Any) -> Any:
+    """The same value, with lone surrogates in its texts replaced."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_writable(key): _writable(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_writable(inner) for inner in value]
+    return value
 
 
 def _change(snapshot: Snapshot, row: int) -> Change:

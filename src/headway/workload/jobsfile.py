@@ -19,6 +19,7 @@ import yaml
 from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
+from headway.core.text import clean
 from headway.jobspec import NAME, Number, RoleFields, SuccessFields, TargetFields, Wrong, seconds
 from headway.workload.errors import WorkloadError
 from headway.workload.simulate_fields import SimulateFields
@@ -177,10 +178,10 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
         success = jobspec.success_of(fields.success, roles)
     return Job(
-        id=JobId(fields.name), roles=roles, user=fields.user, queue=fields.queue, priority=fields.priority,
-        submit=submit, deadline=deadline, steps=fields.steps, target=target,
+        id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue),
+        priority=fields.priority, submit=submit, deadline=deadline, steps=fields.steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, success=success, checkpoints=fields.checkpoints, model=fields.model,
+        can=can, success=success, checkpoints=fields.checkpoints, model=clean(fields.model),
         directory=directory,
     )  # fmt: skip
 
@@ -209,7 +210,7 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
         capacity = jobspec.amounts(jobspec.amounts_of(fields))
     if not capacity:
         raise WorkloadError(f"{where}: field cpu: a node must have some resource")
-    base = fields.name or f"node{number}"
+    base = clean(fields.name) or f"node{number}"
     names = [base] if fields.count == 1 else [f"{base}-{i}" for i in range(fields.count)]
     return [
         Node(

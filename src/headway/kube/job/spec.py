@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from headway.core.job import Job, JobId, Role
+from headway.core.text import clean
 from headway.jobspec import (
     RoleFields,
     SuccessFields,
@@ -82,11 +83,11 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
     except Wrong as wrong:
         raise SpecError(f"spec.{wrong}") from wrong
     return Job(
-        id=job_id(meta.namespace, meta.name), roles=roles, user=spec.user, queue=spec.queue,
+        id=job_id(meta.namespace, meta.name), roles=roles, user=clean(spec.user), queue=clean(spec.queue),
         priority=spec.priority, submit=submit,
         deadline=None if spec.deadline is None else submit + spec.deadline,
         steps=spec.steps, target=target, seconds=spec.seconds, can=can, success=success,
-        checkpoints=spec.checkpoints, model=spec.model, directory=spec.directory,
+        checkpoints=spec.checkpoints, model=clean(spec.model), directory=spec.directory,
     )  # fmt: skip
 
 
