@@ -189,7 +189,8 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
         "import ctypes, json, os, subprocess, sys, threading, time\n"
         "threading.Thread(target=lambda: (time.sleep(200), os._exit(0))).start()\n"
         "spec = json.loads(sys.argv[1]) | {'parent': os.getpid(), 'env': dict(os.environ)}\n"
-        "subprocess.Popen([sys.executable, '-m', 'headway.local.shim', json.dumps(spec)])\n"
+        "shim = subprocess.Popen([sys.executable, '-m', 'headway.local.shim'], stdin=subprocess.PIPE)\n"
+        "shim.stdin.write(json.dumps(spec).encode()); shim.stdin.close()\n"
         "while not os.path.exists('go'): time.sleep(0.02)\n"
         "ctypes.CDLL(None).syscall(ctypes.c_long(60 if os.uname().machine == 'x86_64' else 93), 0)\n"
     )
@@ -197,7 +198,7 @@ def test_when_the_main_thread_of_headway_ends_before_its_others_all_is_cleared_a
     ready = scripts / "ready"
     spec = {
         "command": [sys.executable, str(scripts / "deaf.py"), str(ready)], "directory": str(scripts), "grace": 200,
-        "output": str(scripts / "out"), "join": groups.group("a", ReplicaLimits(500)).join,
+        "join": groups.group("a", ReplicaLimits(500)).join,
     }  # fmt: skip
     half = subprocess.Popen([sys.executable, str(scripts / "half.py"), json.dumps(spec)], cwd=scripts)
     deadline = time.monotonic() + 100

@@ -14,7 +14,7 @@ from headway.core.gang import GangState, GangVerdict, ReplicaKey, RestartLimits,
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import State
-from headway.local.gang import Gang
+from headway.local.gang import Gang, LaunchError
 from headway.local.replica import LocalReplica
 from headway.local.settings import LocalTimeouts
 from headway.progress_server import ProgressServer
@@ -63,10 +63,10 @@ class Pilot:
             more = tuple((Counter(nodes) - here).elements())
             if not more:
                 continue
-            fresh = gang.launch(role, more, gang.limits_of(target, role), self._counts(gang, target), self.clock())
-            why = yield from self._wait_up(gang, fresh)
+            before = set(gang.replicas)
+            why = yield from self._launch(gang, role, more, target)
             if why:
-                yield from self._dismiss(fresh)
+                yield from self._dismiss([replica for replica in gang.replicas if replica not in before])
                 gang.broken = None  # only the new replicas failed; the next cycle judges the old ones
                 return Landing(State.RUNNING, old, f"it was not scaled: {why}")
         self._tell_size(gang, target)
@@ -83,7 +83,10 @@ class Pilot:
                     State.RUNNING, old, f"it was not resized: {name} holds {held} MiB, not below {memory} MiB"
                 )
         for replica in gang.alive():
-            replica.set_limits(limits[replica.role])
+            try:
+                replica.set_limits(limits[replica.role])
+            except OSError as error:
+                return Landing(State.RUNNING, old, f"it was not resized: {gang.name(replica)}: {error.strerror}")
         self._tell_size(gang, target)
         return Landing(State.RUNNING, target)
 
@@ -137,13 +140,21 @@ class Pilot:
 
     def _bring_up(self, gang: Gang, placement: Placement) -> PartialSteps:
         """Start one role after the other; the next one starts when the earlier ones are up."""
-        counts = self._counts(gang, placement)
         for role in gang.shape.order:
-            fresh = gang.launch(role, placement.nodes[role], gang.limits_of(placement, role), counts, self.clock())
-            why = yield from self._wait_up(gang, fresh)
+            why = yield from self._launch(gang, role, placement.nodes[role], placement)
             if why:
                 return why
         return ""
+
+    def _launch(self, gang: Gang, role: int, nodes: tuple[int, ...], placement: Placement) -> PartialSteps:
+        """Launch replicas of one role and wait until they are up. What cannot be launched for now is tried again."""
+        limits, counts = gang.limits_of(placement, role), self._counts(gang, placement)
+        try:
+            fresh = gang.launch(role, nodes, limits, counts, self.clock())
+        except LaunchError as error:
+            gang.broken = None if error.for_now else GangVerdict(GangState.FAILED, str(error))
+            return str(error)
+        return (yield from self._wait_up(gang, fresh))
 
     def _wait_up(self, gang: Gang, fresh: list[LocalReplica]) -> PartialSteps:
         give_up = self.clock() + self.timeouts.start

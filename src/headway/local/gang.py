@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +29,21 @@ from headway.progress_server import Connected
 
 UP_SECONDS = 3.0
 """A replica that does not connect counts as up after this time."""
+
+
+FOR_NOW = frozenset({
+    errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR,
+})  # fmt: skip
+"""Errors of the machine that pass: too few descriptors, processes, memory, room on the disk."""
+
+
+class LaunchError(Exception):
+    """A replica could not be launched; those launched before it are in the gang."""
+
+    def __init__(self, replica: str, error: OSError) -> None:
+        where = f"{os.fspath(error.filename)}: " if error.filename else ""
+        super().__init__(f"{replica} cannot be launched: {where}{error.strerror or error}")
+        self.for_now = error.errno in FOR_NOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +99,42 @@ class Gang:
     def launch(
         self, role: int, nodes: tuple[int, ...], limits: ReplicaLimits, counts: dict[str, int], now: float
     ) -> list[LocalReplica]:
-        """Start replicas of one role. They are told the addresses of the replicas that were started before."""
+        """Start replicas of one role. They are told the addresses of the replicas that were started before.
+
+        Raises LaunchError.
+        """
         name = self.job.roles[role].name
         taken = {replica.index for replica in self.of(role)}
         started = []
         for node in nodes:
             index = next(number for number in range(len(taken) + 1) if number not in taken)
             taken.add(index)
-            group = self.context.control_groups.group(f"{self.job.id}.{name}.{index}.{self.attempt}", limits)
-            cores = self.context.cores[node]
-            if not self.context.control_groups.by_cgroup:
-                cores = cores_for(limits.cpu, cores)
-            spec = LaunchSpec(
-                role=role, index=index, node=node, attempt=self.attempt, limits=limits,
-                cores=cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
-                checkpoint=self.checkpoint, progress=self.context.progress,
-            )  # fmt: skip
-            started.append(launch(self.job, spec, now))
+            try:
+                started.append(self._launch_one(role, index, node, limits, counts, now))
+            except OSError as error:
+                self.replicas += started
+                raise LaunchError(f"{name}-{index}", error) from error
         self.replicas += started
         return started
+
+    def _launch_one(
+        self, role: int, index: int, node: int, limits: ReplicaLimits, counts: dict[str, int], now: float
+    ) -> LocalReplica:  # fmt: skip
+        name = self.job.roles[role].name
+        group = self.context.control_groups.group(f"{self.job.id}.{name}.{index}.{self.attempt}", limits)
+        cores = self.context.cores[node]
+        if not self.context.control_groups.by_cgroup:
+            cores = cores_for(limits.cpu, cores)
+        spec = LaunchSpec(
+            role=role, index=index, node=node, attempt=self.attempt, limits=limits,
+            cores=cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
+            checkpoint=self.checkpoint, progress=self.context.progress,
+        )  # fmt: skip
+        try:
+            return launch(self.job, spec, now)
+        except OSError:
+            group.remove()
+            raise
 
     def of(self, role: int) -> list[LocalReplica]:
         return [replica for replica in self.replicas if replica.role == role and not replica.leaving]

@@ -12,12 +12,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from headway.core.job import Job, Role
 from headway.local.limits import ControlGroup, ReplicaLimits
 
 TERMINATION_GRACE_SECONDS = 10.0
 """How long a replica may take to end after SIGTERM, before it is killed; documented in docs/local.md."""
+SHIM = Path(__file__).with_name("shim.py")
+"""Run as a file: it is the shim of this Headway, wherever the environment looks for packages."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,20 +82,32 @@ class LaunchSpec:
 
 
 def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
+    """Starts the shim of a replica. An OSError tells why that is not possible, for now or for ever."""
     role = job.roles[spec.role]
     port = free_port()
+    directory = job.directory or str(Path.cwd())
+    os.stat(directory)  # noqa: PTH116  a folder that is gone is told here, by its name
     spec.output.parent.mkdir(parents=True, exist_ok=True)
     spec.checkpoint.mkdir(parents=True, exist_ok=True)
     for_shim = {
-        "parent": os.getpid(), "command": resolve(role.command), "directory": job.directory or str(Path.cwd()),
-        "env": environment(job, role, spec, port), "output": str(spec.output), "join": spec.group.join,
+        "parent": os.getpid(), "command": resolve(role.command), "directory": directory,
+        "env": environment(job, role, spec, port), "join": spec.group.join,
         "cores": list(spec.cores), "grace": TERMINATION_GRACE_SECONDS,
     }  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-E", "-s", "-m", "headway.local.shim", json.dumps(for_shim)],
-        stdin=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    with _as_file(json.dumps(for_shim)) as stdin, spec.output.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-I", str(SHIM)],
+            stdin=stdin, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
     return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, port, now)
+
+
+def _as_file(text: str) -> IO[bytes]:
+    """A file in memory that no other user can read. A command line is seen by all, and has 128 KiB at most."""
+    file = os.fdopen(os.memfd_create("headway"), "w+b")
+    file.write(text.encode())
+    file.seek(0)
+    return file
 
 
 def environment(job: Job, role: Role, spec: LaunchSpec, port: int) -> dict[str, str]:

@@ -3,7 +3,8 @@
 It adopts every descendant that loses its parent. When the replica ends, it ends all descendants that are left. When
 Headway dies, even by kill -9, it kills them all at once. Standard library only, so that it starts in milliseconds.
 
-    python -m headway.local.shim '{"command": [...], "directory": ..., "env": {...}, "output": ..., "join": [...]}'
+It reads what to run from its stdin: {"command": [...], "directory": ..., "env": {...}, "join": [...], ...}. Every user
+may read the command line of a process, so nothing of that is there. Its stdout and stderr are those of the replica.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LEAVE_SECONDS = 2.0
 
 
 def main() -> None:
-    spec = json.loads(sys.argv[1])
+    spec = json.loads(sys.stdin.buffer.read())
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     headway = spec["parent"]
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -52,16 +54,16 @@ class Shim:
 
     def start(self, spec: dict[str, Any], prctl: Any) -> None:
         self.grace = float(spec.get("grace", 10.0))
-        self.child = os.fork()
-        if self.child:
-            return
         try:
+            self.child = os.fork()
+            if self.child:
+                return
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             _become(spec)
-        except OSError as error:
-            print(f"headway: cannot run {spec['command'][0]}: {error.strerror}", file=sys.stderr, flush=True)
+        except (OSError, ValueError) as error:
+            print(f"headway: cannot run {spec['command'][0]}: {error}", file=sys.stderr, flush=True)
             os._exit(127)
 
     def asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
@@ -130,11 +132,6 @@ def _become(spec: dict[str, Any]) -> None:
     if spec.get("cores"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, spec["cores"])
-    output = os.open(spec["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
     os.chdir(spec["directory"])
     os.execvpe(spec["command"][0], spec["command"], spec["env"])  # noqa: S606  the user's own program
 
