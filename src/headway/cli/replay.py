@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.options import Json, Set
-from headway.cli.wiring import make_policy
+from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.cycle.loop import run
 from headway.estimates.models.scaling import plain_speed
@@ -32,7 +32,7 @@ def replay(
     name = policy or head.policy
     chosen = make_policy(name, list(settings) or ([] if policy else head.settings.get("set", [])))
     cluster = ReplayCluster(log, plain_speed)
-    run(cluster, chosen, NoEstimates())
+    run(cluster, chosen, NoEstimates(), safe=safe_policy)
     differences = cluster.differences
     if json:
         print(json_.dumps({

@@ -16,7 +16,7 @@ import typer
 from headway.cli.live import Live
 from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
-from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting
+from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy
 from headway.core.errors import UserError
 from headway.core.node import Node, Nodes
 from headway.cycle.loop import Decided, Observer
@@ -69,7 +69,7 @@ def run(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Live(quiet=json) as live:
-            run_loop(here, chosen, book, observing(writer, live))
+            run_loop(here, chosen, book, observing(writer, live), safe_policy)
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
         writer.close()

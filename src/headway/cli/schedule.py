@@ -17,7 +17,7 @@ import yaml
 
 from headway.cli.options import Context, Estimates, Json, Kubeconfig, Log, PolicyName, Set, access_for, need_extra
 from headway.cli.show import show_result
-from headway.cli.wiring import after, make_book, make_policy
+from headway.cli.wiring import after, make_book, make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
@@ -129,7 +129,7 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
     try:
-        run(cluster, policy, book, observe)
+        run(cluster, policy, book, observe, safe_policy)
     finally:
         cluster.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headway.cli.own_policy import load_own
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
 from headway.core.job import Amounts
@@ -20,6 +20,7 @@ from headway.core.text import clean
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.progress import ProgressBook
+from headway.policies.baselines.fifo import first_fit as safe_policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
 from headway.policies.wrappers.quota import Queue
@@ -38,6 +39,7 @@ __all__ = [
     "parse_cluster",
     "queue_setting",
     "read_queues",
+    "safe_policy",
     "seeds_of",
     "writable",
 ]
@@ -67,7 +69,7 @@ def queue_setting(file: Path | None) -> list[str]:
 
 def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
     if ".py:" in name:
-        return _own_policy(name, settings)
+        return load_own(name, lambda known: _settings(name, settings, known))
     if name not in POLICIES:
         raise UserError(
             f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
@@ -100,26 +102,6 @@ def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
     if not all(equals for _, equals, _ in pairs):
         raise UserError(f"{value}: give pairs such as ann=8,bob=2, or a YAML file of names and numbers")
     return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
-
-
-def _own_policy(name: str, settings: Sequence[str]) -> Policy:
-    path, _, attribute = name.rpartition(":")
-    spec = importlib.util.spec_from_file_location("own_policy", path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise UserError(f"--policy {name}: there is no file {path}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the user sees in one sentence what their file raises
-        raise UserError(f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    policy = getattr(module, attribute, None)
-    if not callable(policy):
-        raise UserError(f"--policy {name}: {path} has no function {attribute!r}")
-    fields = getattr(policy, "__dataclass_fields__", {})
-    known = {key: field.default for key, field in fields.items()} if isinstance(policy, type) else {}
-    values = _settings(name, settings, known)
-    chosen: Policy = policy(**values) if isinstance(policy, type) else policy
-    return chosen
 
 
 def after(book: Book, log: Path | None) -> Book:

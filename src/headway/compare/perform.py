@@ -18,11 +18,13 @@ from headway.core.estimates import Counts
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.policy import Policy
-from headway.cycle.loop import Book, run
+from headway.cycle.loop import Book, Decided, run
 from headway.cycle.resume import resume
+from headway.cycle.sound import PolicyError, stalls
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, Truth
 from headway.estimates.progress import ProgressBook
+from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
@@ -74,9 +76,31 @@ def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
     book = make_book(head.estimates, cluster.truth, cluster.speed_at)
     policy = resume(task.make(), before.plans)
-    run(cluster, policy, book, lambda d: writer.cycle(d.snapshot, d.plan, d.refusals))
+    last: list[Decided] = []
+
+    def observe(decided: Decided) -> None:
+        last[:] = [decided]
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+
+    run(cluster, policy, book, observe)
     writer.end(cluster.now, cluster.board.unfinished)
+    if last and not tally.over and ".py:" in task.policy:
+        _check_started(task.policy, last[0])
     return tally
+
+
+def _check_started(policy: str, last: Decided) -> None:
+    """A user's own policy under which no job ended: if it starts nothing, figures would say nothing."""
+    why = stalls(last.snapshot, last.plan, first_fit)
+    if why:
+        raise PolicyError(policy, f"{why}{_first_refusal(last)}")
+
+
+def _first_refusal(last: Decided) -> str:
+    if not last.refusals:
+        return ""
+    refusal = last.refusals[0]
+    return f"; {type(refusal.decision).__name__} of {refusal.decision.job!r} was refused: {refusal.why}"
 
 
 def make_cluster(scenario: Scenario, task: Task) -> SimCluster:

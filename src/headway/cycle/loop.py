@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from headway.core.check import Refusal, check
+from headway.core.job import JobId
 from headway.core.plan import Plan
 from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
+from headway.cycle.sound import PolicyError, name_of, raised, stalls, unsound
 
 
 class Cluster(Protocol):
@@ -43,9 +45,19 @@ Observer = Callable[[Decided], None]
 
 
 def decide(policy: Policy, snapshot: Snapshot) -> Decided:
-    """Calls the policy, then checks the plan. Decisions that break a rule are taken out; the others stay."""
-    plan = policy(snapshot)
-    refusals = check(snapshot, plan, gangless=is_gangless(policy))
+    """Calls the policy, then checks the plan. Decisions that break a rule are taken out; the others stay.
+
+    Raises PolicyError where the policy raises or returns nonsense.
+    """
+    plan: Plan | None = None
+    try:
+        plan = policy(snapshot)
+        refusals = check(snapshot, plan, gangless=is_gangless(policy))
+    except PolicyError:
+        raise
+    except Exception as error:
+        why = "" if plan is None else unsound(plan)
+        raise (PolicyError(name_of(policy), why) if why else raised(name_of(policy), error)) from error
     if refusals:
         refused = {id(refusal.decision) for refusal in refusals}
         kept = tuple(decision for decision in plan.decisions if id(decision) not in refused)
@@ -53,10 +65,52 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decided:
     return Decided(snapshot, plan, refusals)
 
 
-def run(cluster: Cluster, policy: Policy, book: Book, observe: Observer = lambda _: None) -> None:
-    """Runs cycles until the cluster has nothing left to decide. `observe` is called before a plan is applied."""
+def run(
+    cluster: Cluster, policy: Policy, book: Book, observe: Observer = lambda _: None, safe: Policy | None = None
+) -> None:
+    """Runs cycles until the cluster has nothing left to decide. `observe` is called before a plan is applied.
+
+    With a `safe` policy, that one decides the cycles in which the policy fails; a note says so. Without, PolicyError.
+    """
+    cycle = decide if safe is None else Guard(safe).decide
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot)
-        decided = decide(policy, book.annotate(snapshot))
+        decided = cycle(policy, book.annotate(snapshot))
         observe(decided)
         cluster.apply(decided.plan)
+
+
+ABOUT_THE_POLICY = JobId("--policy")
+"""Notes under this name, which no job can have, are about the policy."""
+
+
+class Guard:
+    """Decides as `decide` does, and by a safe policy in the cycles in which the policy fails.
+
+    What it remembers is only what it has told: a log of such a run is decided again alike.
+    """
+
+    def __init__(self, safe: Policy) -> None:
+        self._safe = safe
+        self._told: set[str] = set()
+
+    def decide(self, policy: Policy, snapshot: Snapshot) -> Decided:
+        try:
+            decided = decide(policy, snapshot)
+        except PolicyError as error:
+            return self._tell(
+                decide(self._safe, snapshot), f"{error.policy}: {error.why}; first-fit decides", error.place
+            )
+        if not decided.plan.decisions and not snapshot.placements:
+            why = stalls(snapshot, decided.plan, self._safe)
+            return self._tell(decided, why, "stalls") if why else decided
+        return decided
+
+    def _tell(self, decided: Decided, sentence: str, place: str) -> Decided:
+        """Adds the sentence to the notes, once for each place."""
+        if place in self._told:
+            return decided
+        self._told.add(place)
+        snapshot = decided.snapshot
+        notes = (*snapshot.notes, (ABOUT_THE_POLICY, sentence))
+        return decided._replace(snapshot=Snapshot.of({**snapshot.__dict__, "notes": notes}))
