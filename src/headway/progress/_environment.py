@@ -3,6 +3,7 @@
 It knows neither sockets nor training: it only turns strings into values.
 """
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -34,9 +35,16 @@ def local_rank() -> int:
 
 
 def checkpoint_dir() -> Path | None:
-    """The folder for checkpoints, which the next start of this job finds on any node. None without Headway."""
+    """The folder for checkpoints, which the next start of this job finds on any node. None without Headway.
+
+    It is made if it is not there. Where that is not possible, the script's own write says why.
+    """
     directory = os.environ.get("HEADWAY_CHECKPOINT")
-    return Path(directory) if directory else None
+    if not directory:
+        return None
+    with contextlib.suppress(OSError):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    return Path(directory)
 
 
 def port() -> int | None:
