@@ -6,17 +6,24 @@ It has the fields of roles and targets, and converts them to `Role` and `Target`
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from headway.core.job import Amounts, Can, Role, Success, Target, start_order
-from headway.core.quantity import CPU, GPU, MEMORY, parse, write
+from headway.core.quantity import CPU, GPU, LARGEST, MEMORY, parse, write
 
 Number = int | float | str
+Word = str | int | float
+"""A part of a command, or a value of an environment. A number is written out as text."""
+MOST_REPLICAS = 1_000_000
+MOST_STEPS = 10**15
+LONGEST = 1e12
+"""No duration and no time is longer, in seconds. Sums of some of them stay exact enough."""
 KINDS = (CPU, MEMORY, GPU)
 
 
@@ -42,8 +49,8 @@ class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
     after: list[str] = []
     near: list[str] = []
     apart: list[str] = []
-    command: list[str] | None = None
-    env: dict[str, str] = {}
+    command: list[Word] | None = None
+    env: dict[str, Word] = {}
 
 
 class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,6 +76,16 @@ def amounts_of(fields: Any) -> dict[str, Number]:
     return {**fields.resources, **named}
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: which known one was probably meant, else all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.7)
+    close = close or [known for known in names if len(name) > 2 and known.startswith(name.lower())]
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there are {', '.join(names)}" if names else ""
+
+
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 _CAN = {flag.name.lower(): flag for flag in Can if flag.name}
 
@@ -81,7 +98,7 @@ class Wrong(ValueError):  # noqa: N818  it names what a field is
         self.field, self.why = field, why
 
 
-def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Role:
+def role_of(name: str, fields: RoleFields, command: Sequence[Word] = (), env: Mapping[str, Word] | None = None) -> Role:
     """Makes a role. It takes command and environment of the job where it has none of its own."""
     if not NAME.fullmatch(name):
         raise Wrong("name", "a role's name may have a-z, 0-9 and - only")
@@ -89,6 +106,9 @@ def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Map
     most = fields.replicas if fields.most is None else fields.most
     if not 0 <= least <= fields.replicas <= most:
         raise Wrong("replicas", f"least ({least}) <= replicas ({fields.replicas}) <= most ({most}) must hold")
+    if most > MOST_REPLICAS:
+        field = "most" if fields.replicas <= MOST_REPLICAS else "replicas"
+        raise Wrong(field, f"must be {MOST_REPLICAS} or less, not {getattr(fields, field)}")
     request = amounts(amounts_of(fields))
     own = fields.command if fields.command is not None else command
     return Role(
@@ -96,8 +116,22 @@ def role_of(name: str, fields: RoleFields, command: Sequence[str] = (), env: Map
         limit=_limit(fields.limit, request), selector=tuple(sorted(fields.selector.items())),
         tolerates=tuple(fields.tolerates), accelerator=fields.accelerator, after=tuple(fields.after),
         near=tuple(fields.near), apart=tuple(fields.apart),
-        command=tuple(own), env=tuple(sorted({**(env or {}), **fields.env}.items())),
+        command=_words("command", own), env=_environment({**(env or {}), **fields.env}),
     )  # fmt: skip
+
+
+def _words(field: str, given: Iterable[Word]) -> tuple[str, ...]:
+    words = tuple(str(word) for word in given)
+    if any("\0" in word for word in words):
+        raise Wrong(field, "has a NUL character, which no program can be given")
+    return words
+
+
+def _environment(given: Mapping[str, Word]) -> tuple[tuple[str, str], ...]:
+    for name in given:
+        if not name or "=" in name or "\0" in name:
+            raise Wrong("env", f"{name[:40]!r} is not a name of a variable")
+    return tuple(sorted(zip(given, _words("env", given.values()), strict=True)))
 
 
 def check_roles(roles: Sequence[Role]) -> None:
@@ -114,6 +148,20 @@ def check_roles(roles: Sequence[Role]) -> None:
         raise Wrong("roles", str(error)) from error
     if sum(role.least for role in roles) < 1:
         raise Wrong("least", "a gang needs at least one replica")
+    if sum(role.most for role in roles) > MOST_REPLICAS:
+        raise Wrong("roles", f"the roles have more than {MOST_REPLICAS} replicas together")
+
+
+def priority_of(value: int) -> int:
+    if not -LARGEST <= value <= LARGEST:
+        raise Wrong("priority", f"must be between {-LARGEST} and {LARGEST}, not {value}")
+    return value
+
+
+def steps_of(value: int | None) -> int | None:
+    if value is not None and not 1 <= value <= MOST_STEPS:
+        raise Wrong("steps", f"must be at least 1, not {value}" if value < 1 else f"must be {MOST_STEPS} or less")
+    return value
 
 
 def amounts(given: Mapping[str, Number]) -> Amounts:
@@ -166,9 +214,11 @@ def seconds(value: Number) -> float:
     try:
         result = float(number) * unit
     except ValueError as error:
-        raise ValueError(f"{value!r} is not a duration: write for example 90s, 5m or 2h") from error
+        raise ValueError(f"{text[:40]!r} is not a duration: write for example 90s, 5m or 2h") from error
     if not math.isfinite(result) or result < 0:
-        raise ValueError(f"{value!r} is not a duration: it must be finite and 0 or more")
+        raise ValueError(f"{text[:40]!r} is not a duration: it must be finite and 0 or more")
+    if result > LONGEST:
+        raise ValueError(f"{text[:40]!r} is too long: durations are {LONGEST:g} seconds at most")
     return result
 
 

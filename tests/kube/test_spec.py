@@ -17,6 +17,10 @@ names = st.sampled_from(["ps", "chief", "worker"])
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "example.com/fpga"]), st.integers(0, 10**6))
 
 
+words = st.characters(exclude_characters="\0=", exclude_categories=["Cs"])
+"""What a program can be given, and a variable can be called."""
+
+
 @st.composite
 def roles(draw, name):
     least = draw(st.integers(0 if name != "chief" else 1, 3))
@@ -25,8 +29,8 @@ def roles(draw, name):
         name=name, replicas=replicas, least=least, most=replicas + draw(st.integers(0, 3)),
         request=tuple(sorted(draw(amounts).items())), limit=draw(st.sampled_from([(), (("cpu", 10**6),)])),
         after=draw(st.sampled_from([(), ("chief",)])) if name != "chief" else (),
-        command=tuple(draw(st.lists(st.text(max_size=5), max_size=3))),
-        env=tuple(sorted(draw(st.dictionaries(st.text(min_size=1, max_size=3), st.text(max_size=3))).items())),
+        command=tuple(draw(st.lists(st.text(words, max_size=5), max_size=3))),
+        env=tuple(sorted(draw(st.dictionaries(st.text(words, min_size=1), st.text(words))).items())),
     )  # fmt: skip
 
 
@@ -75,6 +79,9 @@ def test_the_finer_submit_time_counts_only_inside_its_second():
         ({"roles": {"w": {"cpu": 2, "limit": {"cpu": 1}}}}, "spec.roles.w.limit.cpu"),
         ([], "spec"),
         ({"roles": {"w": {}}, "can": ["fly"]}, "'fly'"),
+        ({"roles": {"w": {}}, "priority": 3 * 10**9}, "spec.priority: must be between"),
+        ({"roles": {"w": {}}, "steps": 0}, "spec.steps: must be at least 1"),
+        ({"roles": {"w": {"replicas": 3 * 10**9}}}, "spec.roles.w.replicas: must be 1000000 or less"),
         ({"roles": {"w": {"colour": "red"}}}, "colour"),
         ({"roles": {"w": {}}, "target": {"metric": "loss"}}, "spec.target"),
         ({"roles": {"w": {}}, "target": {"atLeast": 1, "atMost": 2}}, "spec.target"),

@@ -27,7 +27,7 @@ from headway.policies.wrappers.quota import Queue
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
-from headway.workload.jobsfile import decode
+from headway.workload.decode import decode
 
 __all__ = [
     "ESTIMATES",

@@ -21,7 +21,8 @@ from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
-from headway.workload.jobsfile import JobFields, NodeFields, decode
+from headway.workload.decode import decode
+from headway.workload.jobsfile import JobFields, NodeFields
 from headway.workload.models import assign_models
 from headway.workload.open import open_workload
 from headway.workload.simulate_fields import ExitFields, FaultFields, SimulateFields

@@ -28,7 +28,7 @@ def parse(kind: str, value: str | float) -> int:
     """Reads an amount as people and Kubernetes write it: `500m`, `1.5`, `2Gi`, `4`."""
     amount = _parse(kind, value)
     if not 0 <= amount <= LARGEST:
-        raise QuantityError(f"{kind} must be between 0 and {show(kind, LARGEST)}, not {value!r}")
+        raise QuantityError(f"{kind} must be between 0 and {show(kind, LARGEST)}, not {str(value)[:40]!r}")
     return amount
 
 
@@ -43,7 +43,7 @@ def _parse(kind: str, value: str | float) -> int:
             return -(-int(text[:-1]) // 1000)
         return -(-_bytes(text) // 1)
     except (ValueError, OverflowError) as error:
-        raise QuantityError(f"{kind} cannot be {value!r}: write for example {_example(kind)}") from error
+        raise QuantityError(f"{kind} cannot be {str(value)[:40]!r}: write for example {_example(kind)}") from error
 
 
 def _bytes(text: str) -> int:

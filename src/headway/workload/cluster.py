@@ -13,16 +13,17 @@ import msgspec
 from headway.core.errors import UserError
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
+from headway.workload.decode import decode
 from headway.workload.errors import WorkloadError
 from headway.workload.formats.helios import vc_nodes
 from headway.workload.formats.openb import NEEDS_NODES, openb_nodes
-from headway.workload.jobsfile import JobFields, NodeFields, decode, nodes_of
+from headway.workload.jobsfile import MOST_NODES, JobFields, NodeFields, nodes_of
 from headway.workload.rows import Rows, bare_name, first_line
 from headway.workload.simulate_fields import SimulateFields
+from headway.workload.yaml_values import shortened
 
 TIRESIAS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
 SPOT = ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name")
-MOST_NODES = 1_000_000
 
 
 class ClusterFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +37,7 @@ class ClusterFields(msgspec.Struct, forbid_unknown_fields=True):
 def open_cluster(source: str | Path) -> list[Node]:
     """Returns the nodes of a text such as `32x4`, or of a file: YAML or a list published with a trace."""
     path = Path(source)
-    if isinstance(source, str) and not path.is_file():
+    if isinstance(source, str) and not _is_file(path):
         return parse_cluster(source)
     if bare_name(path).endswith((".yaml", ".yml")):
         nodes = list(nodes_of(path, decode(path, ClusterFields).nodes))
@@ -48,6 +49,14 @@ def open_cluster(source: str | Path) -> list[Node]:
     if twice:
         raise WorkloadError(f"{path}: two nodes are called {twice[0]!r}")
     return nodes
+
+
+def _is_file(path: Path) -> bool:
+    """False also for a text that no file can be called."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _reader(path: Path) -> Callable[[Path], list[Node]]:
@@ -64,7 +73,8 @@ def _reader(path: Path) -> Callable[[Path], list[Node]]:
 
 def parse_cluster(text: str) -> list[Node]:
     """`32x4`: nodes x GPUs. `2x1cpu`, `4x8cpu,32Gi,2gpu`: nodes x anything."""
-    found = re.fullmatch(r"(\d+)x(.+)", text.strip())
+    found = re.fullmatch(r"([0-9]{1,9})x(.+)", text.strip())
+    text = shortened(text)
     if not found or not 0 < int(found.group(1)) <= MOST_NODES:
         raise UserError(
             f"--cluster {text}: write nodes x GPUs such as 32x4, or 2x4cpu,16Gi,1gpu, or name an existing file"
@@ -73,7 +83,9 @@ def parse_cluster(text: str) -> list[Node]:
     for part in found.group(2).split(","):
         kind = GPU if part.isdigit() else next((k for k in (CPU, GPU) if part.endswith(k)), MEMORY)
         if not _PART.fullmatch(part):
-            raise UserError(f"--cluster {text}: {part!r} is not an amount: write 4, 4gpu, 8cpu, 500mcpu or 16Gi")
+            raise UserError(
+                f"--cluster {text}: {shortened(part)!r} is not an amount: write 4, 4gpu, 8cpu, 500mcpu or 16Gi"
+            )
         try:
             capacity[kind] = parse(kind, part.removesuffix(kind))
         except QuantityError as error:
@@ -83,7 +95,7 @@ def parse_cluster(text: str) -> list[Node]:
     return [Node(name=f"n{i}", capacity=tuple(sorted(capacity.items()))) for i in range(int(found.group(1)))]
 
 
-_PART = re.compile(r"\d+|\d+(\.\d+)?m?cpu|\d+gpu|\d+(\.\d+)?[KMGTP]i?")
+_PART = re.compile(r"(?a)\d+|\d+(\.\d+)?m?cpu|\d+gpu|\d+(\.\d+)?[KMGTP]i?")
 
 
 def _tiresias_nodes(path: Path) -> list[Node]:

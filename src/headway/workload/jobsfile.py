@@ -5,7 +5,6 @@ First its fields, as users write them; then how they become jobs and nodes. An u
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import yaml
 
 from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.text import clean
 from headway.jobspec import NAME, Number, RoleFields, SuccessFields, TargetFields, Wrong, seconds
+from headway.workload.decode import at_line, decode
 from headway.workload.errors import WorkloadError
 from headway.workload.simulate_fields import SimulateFields
+from headway.workload.yaml_values import shortened
 
 
 class JobFields(RoleFields, forbid_unknown_fields=True):
@@ -64,6 +64,7 @@ class FileFields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 T = TypeVar("T")
+MOST_NODES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ def load(path: Path) -> JobsFile:
     seen: dict[str, int] = {}
     for number, job in enumerate(jobs):
         if job.id in seen:
+            where = at_line(path, ("jobs", number, "name"))
             raise WorkloadError(
-                f"{path}: jobs[{number}].name: two jobs are called {job.id!r} (the other is jobs[{seen[job.id]}])"
+                f"{where}: jobs[{number}].name: two jobs are called {job.id!r} (the other is jobs[{seen[job.id]}])"
             )
         seen[job.id] = number
     jobs.sort(key=lambda job: job.submit)
@@ -94,7 +96,14 @@ def load(path: Path) -> JobsFile:
 
 def nodes_of(path: Path, entries: list[NodeFields]) -> tuple[Node, ...]:
     """The nodes of a jobs file or a cluster file."""
-    nodes = [node for number, entry in enumerate(entries) for node in _nodes(path, number, entry)]
+    count = 0
+    for number, entry in enumerate(entries):
+        count += max(0, entry.count)
+        if count > MOST_NODES:
+            where = at_line(path, ("nodes", number, "count"))
+            raise WorkloadError(f"{where}: nodes[{number}]: field count: more than {MOST_NODES} nodes are too many")
+    with _with_line(path):
+        nodes = [node for number, entry in enumerate(entries) for node in _nodes(path, number, entry)]
     twice = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
     if twice:
         raise WorkloadError(f"{path}: field nodes: two nodes are called {min(twice)!r}")
@@ -115,55 +124,18 @@ def load_all(paths: Sequence[Path]) -> JobsFile:
     return JobsFile(files[0].path, tuple(jobs), nodes, files[0].simulate)
 
 
-def decode(path: Path, kind: type[T]) -> T:
-    """Decodes a YAML file as `kind`. Raises with one sentence on what is wrong."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return msgspec.yaml.decode(text, type=kind)
-    except msgspec.ValidationError as error:
-        raise WorkloadError(f"{path}: {_named(text, str(error))}") from error
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise WorkloadError(f"{path}{_misspelt(text)}") from error
-
-
-def _misspelt(text: bytes) -> str:
-    """Where and why the text is not YAML."""
-    try:
-        yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        return f"{where}: not valid YAML: {error.problem}"
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return f": not valid YAML: {' '.join(str(error).split())}"
-    return ": not valid YAML"
-
-
-def _named(text: bytes, message: str) -> str:
-    """The message, with the name of the job if it has the number of one."""
-    sentence = message.replace("`", "'").replace("$.", "").replace(" - at ", " at ")
-    found = re.search(r"jobs\[(\d+)\]", message)
-    if not found:
-        return sentence
-    try:
-        name = yaml.safe_load(text)["jobs"][int(found.group(1))].get("name")
-    except (yaml.YAMLError, KeyError, IndexError, TypeError, AttributeError):
-        return sentence
-    return f"job {name!r}: {sentence}" if name else sentence
-
-
 def _job(path: Path, number: int, fields: JobFields) -> Job:
-    where = f"{path}: job {fields.name!r}" if fields.name else f"{path}: jobs[{number}]"
-    return job_of(where, fields, str(path.resolve().parent))
+    where = f"{path}: job {shortened(fields.name, 60)!r}" if fields.name else f"{path}: jobs[{number}]"
+    with _with_line(path, "jobs", number):
+        return job_of(where, fields, str(path.resolve().parent))
 
 
 def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role, ...] = ()) -> Job:
     """Makes a job of its fields. `where` begins every message; `roles` are those of an equal earlier job, if any."""
     if not NAME.fullmatch(fields.name):
         raise WorkloadError(
-            f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit"
+            f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            ("name",),
         )
     roles = roles or _roles(where, fields)
     submit = _field(where, "submit", lambda: seconds(fields.submit))
@@ -172,14 +144,13 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         given = fields.deadline
         deadline = submit + _field(where, "deadline", lambda: seconds(given))
     duration = fields.seconds
-    if fields.steps is not None and fields.steps < 1:
-        raise WorkloadError(f"{where}: field steps: must be at least 1, not {fields.steps}")
     with _naming(where):
+        priority, steps = jobspec.priority_of(fields.priority), jobspec.steps_of(fields.steps)
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
         success = jobspec.success_of(fields.success, roles)
     return Job(
-        id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue),
-        priority=fields.priority, submit=submit, deadline=deadline, steps=fields.steps, target=target,
+        id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue), priority=priority,
+        submit=submit, deadline=deadline, steps=steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
         can=can, success=success, checkpoints=fields.checkpoints, model=clean(fields.model),
         directory=directory,
@@ -189,7 +160,7 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
 def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
     roles = []
     for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items():
-        with _naming(f"{where}, role {name!r}"):
+        with _naming(f"{where}, role {shortened(name)!r}", *(("roles", name) if fields.roles else ())):
             roles.append(jobspec.role_of(name, role, fields.command or (), fields.env))
     with _naming(where):
         jobspec.check_roles(roles)
@@ -198,18 +169,20 @@ def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
 
 def _own_role(where: str, fields: JobFields) -> RoleFields:
     if fields.after or fields.near or fields.apart:
-        raise WorkloadError(f"{where}: field after, near or apart: only a job with several roles may have it")
+        raise WorkloadError(
+            f"{where}: field after, near or apart: only a job with several roles may have it", ("after",)
+        )
     return fields
 
 
 def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
     where = f"{path}: nodes[{number}]"
     if fields.count < 1:
-        raise WorkloadError(f"{where}: field count: must be at least 1, not {fields.count}")
-    with _naming(where):
+        raise WorkloadError(f"{where}: field count: must be at least 1, not {fields.count}", ("nodes", number, "count"))
+    with _naming(where, "nodes", number):
         capacity = jobspec.amounts(jobspec.amounts_of(fields))
     if not capacity:
-        raise WorkloadError(f"{where}: field cpu: a node must have some resource")
+        raise WorkloadError(f"{where}: field cpu: a node must have some resource", ("nodes", number))
     base = clean(fields.name) or f"node{number}"
     names = [base] if fields.count == 1 else [f"{base}-{i}" for i in range(fields.count)]
     return [
@@ -222,16 +195,26 @@ def _nodes(path: Path, number: int, fields: NodeFields) -> list[Node]:
 
 
 @contextmanager
-def _naming(where: str) -> Iterator[None]:
+def _naming(where: str, *steps: str | int) -> Iterator[None]:
     """Adds to the error where the wrong field is."""
     try:
         yield
     except Wrong as wrong:
-        raise WorkloadError(f"{where}: field {wrong.field}: {wrong.why}") from wrong
+        raise WorkloadError(f"{where}: field {wrong.field}: {wrong.why}", (*steps, *wrong.field.split("."))) from wrong
+
+
+@contextmanager
+def _with_line(path: Path, *steps: str | int) -> Iterator[None]:
+    """Adds the line of the wrong field to the error."""
+    try:
+        yield
+    except WorkloadError as error:
+        where = at_line(path, (*steps, *error.steps))
+        raise WorkloadError(str(error).replace(str(path), where, 1)) from error
 
 
 def _field(where: str, name: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except ValueError as error:
-        raise WorkloadError(f"{where}: field {name}: {error}") from error
+        raise WorkloadError(f"{where}: field {name}: {error}", (name,)) from error

@@ -23,6 +23,7 @@ from typing import TextIO
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.quantity import GPU, LARGEST
+from headway.jobspec import MOST_REPLICAS
 from headway.workload.errors import WorkloadError
 from headway.workload.trace import Expectation, Trace
 
@@ -177,7 +178,6 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  both sides are without a zone
 
 
 NO_GPU = "ask for no GPU"
-MOST_REPLICAS = 1_000_000
 
 
 @cache

@@ -20,8 +20,10 @@ from headway.jobspec import (
     can_entry,
     can_of,
     check_roles,
+    priority_of,
     role_entry,
     role_of,
+    steps_of,
     success_entry,
     success_of,
     target_entry,
@@ -79,6 +81,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
     roles = tuple(_role(name, role) for name, role in spec.roles.items())
     try:
         check_roles(roles)
+        priority_of(spec.priority), steps_of(spec.steps)
         can, target, success = can_of(spec.can), target_of(spec.target), success_of(spec.success, roles)
     except Wrong as wrong:
         raise SpecError(f"spec.{wrong}") from wrong
