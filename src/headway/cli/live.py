@@ -4,23 +4,28 @@ line per event elsewhere.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live as RichLive
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
 from headway.core.job import JobId
 from headway.core.plan import Move, Resize, Scale, Start, Stop
+from headway.core.reason import explain
 from headway.core.snapshot import Sample, Snapshot
-from headway.core.states import State
+from headway.core.states import OVER, State
 from headway.cycle.loop import Decided
+
+ROWS_AROUND = 12
+"""Lines of the terminal that the live table leaves to its frame, folded names and the events below it."""
 
 
 class Bars:
@@ -83,7 +88,7 @@ class Live:
         if self._quiet:
             return
         if self._on_terminal:
-            self._table.update(self._jobs(snapshot))
+            self._table.update(self._jobs(decided, self._console.width, self._console.height))
         for line in self._events(decided):
             self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
 
@@ -111,20 +116,40 @@ class Live:
         lines += [f"refused: {refusal.decision}: {refusal.why}" for refusal in decided.refusals]
         return lines
 
-    def _jobs(self, snapshot: Snapshot) -> Table:
-        table = Table()
-        for name in ("job", "user", "state", "where", "step", "loss", "left"):
-            table.add_column(name)
-        left = snapshot.estimates.left(snapshot.now) if snapshot.estimates.known else None
-        for row in range(snapshot.jobs.count):
-            job, sample = snapshot.jobs.job(row), self._last.get(snapshot.jobs.job(row).id)
-            seconds = "" if left is None or left[row] != left[row] else f"{left[row]:.0f} s"
-            loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
-            step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
-            state = snapshot.jobs.state_of(row)
-            table.add_row(job.id, plain(job.user), state.name.lower(), plain(_where(snapshot, row)), step, loss,
-                          seconds if state < State.FINISHED else "")  # fmt: skip
-        return table
+    def _jobs(self, decided: Decided, width: int, height: int) -> Group:
+        """Running jobs first, then waiting jobs with the reason, as far as there is room; the others are counted."""
+        snapshot = decided.snapshot
+        alive = [row for row in range(snapshot.jobs.count) if not snapshot.jobs.is_over(row)]
+        up = [row for row in alive if snapshot.jobs.state_of(row) is not State.WAITING]
+        waiting = [row for row in alive if snapshot.jobs.state_of(row) is State.WAITING]
+        rows = [*up, *waiting][: max(3, height - ROWS_AROUND)]
+        columns = [
+            TableColumn("job", is_text=True), TableColumn("state"), TableColumn("step", drop=1),
+            TableColumn("loss", drop=2), TableColumn("left"), TableColumn("deadline"),
+            TableColumn("where, or why it waits", is_text=True, one_line=True),
+        ]  # fmt: skip
+        table = fitted("", columns, [self._row(decided, row) for row in rows], width)
+        hidden = len(alive) - len(rows)
+        counts = [f"{hidden} more running or waiting"] if hidden else []
+        over = [self._states[job] for job in self._states if self._states[job] in OVER]
+        counts += [f"{over.count(state)} {state.name.lower()}" for state in sorted(OVER) if state in over]
+        return Group(table, Text(", ".join(counts), style="dim"))
+
+    def _row(self, decided: Decided, row: int) -> list[str | Text]:
+        snapshot = decided.snapshot
+        job, state = snapshot.jobs.job(row), snapshot.jobs.state_of(row)
+        sample, left = self._last.get(job.id), snapshot.estimates.of(row, snapshot.now).left
+        loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
+        step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
+        deadline = "" if job.deadline is None else f"in {job.deadline - snapshot.now:.0f} s"
+        if job.deadline is not None and job.deadline < snapshot.now:
+            deadline = "missed"
+        if state is State.WAITING:
+            where = explain(snapshot, decided.plan, job.id).sentence
+        else:
+            where = _where(snapshot, row).strip(" ()")
+        seconds = "" if math.isnan(left) else f"{left:.0f} s"
+        return [plain(job.id), state.name.lower(), step, loss, seconds, deadline, plain(where)]
 
 
 def _where(snapshot: Snapshot, row: int) -> str:

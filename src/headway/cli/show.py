@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headway.cli.tables import TableColumn, fitted
 from headway.compare.table import Compared
 from headway.core.states import State
 from headway.core.text import clean
@@ -29,7 +30,7 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
         return
     console = Console()
     if jobs and len(tally.courses) <= 50:
-        console.print(job_table(list(tally.courses.values())))
+        console.print(job_table(list(tally.courses.values()), console.width))
     for course in tally.courses.values():
         if course.note and course.state is State.FAILED:
             console.print(plain(f"{course.job.id} failed: {course.note}"), highlight=False)
@@ -38,40 +39,44 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
 
 def show_comparison(found: Compared) -> None:
     console = Console()
-    for table in (times_table(found, wide=console.width >= 100), ratios_table(found)):
+    for table in (times_table(found, console.width), ratios_table(found, console.width)):
         console.print(table)
     for line in bound_lines(found):
         console.print(plain(line), highlight=False)
 
 
-def times_table(found: Compared, *, wide: bool) -> Table:
-    deadlines = any(row["deadlines"]["total"] for row in found.rows)
-    columns = ["mean", *["95 % interval"] * wide, "p50", "p99", "wait", "makespan", "held", *["deadlines"] * deadlines]
-    title = f"{found.rows[0]['jobs']:,} jobs, completion times in seconds"
-    table = plain_table(title, ["policy", *columns], wrap=False)
+def times_table(found: Compared, width: int) -> Table:
+    columns = [
+        TableColumn("policy", is_text=True), TableColumn("mean"), TableColumn("95 % interval", drop=6),
+        TableColumn("p50", drop=4), TableColumn("p99"), TableColumn("wait", drop=2), TableColumn("makespan", drop=3),
+        TableColumn("held", drop=5), TableColumn("deadlines", drop=1),
+    ]  # fmt: skip
+    rows: list[list[str | Text]] = []
     for row in found.rows:
         jct, met = row["jct"], row["deadlines"]
-        table.add_row(
-            plain(row["policy"]), _second(jct["mean"]), *[_interval(row["ci"].get("jct"), "{:,.0f}")] * wide,
+        rows.append([
+            plain(row["policy"]), _second(jct["mean"]), _interval(row["ci"].get("jct"), "{:,.0f}"),
             _second(jct["p50"]), _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
-            _held(row), *[f"{met['met']:g} of {met['total']:g}"] * deadlines,
-        )  # fmt: skip
-    return table
+            _held(row), f"{met['met']:g} of {met['total']:g}" if met["total"] else "",
+        ])  # fmt: skip
+    return fitted(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns, rows, width)
 
 
-def ratios_table(found: Compared) -> Table:
-    columns = [f"of {found.baseline}", "95 % interval", "of clairvoyant", "of area", "worse off"]
-    unfinished = any(row["finished"] < row["jobs"] for row in found.rows)
-    columns = ["policy", *columns, *["not done"] * unfinished]
-    table = plain_table("Mean completion as a multiple", columns, wrap=False)
+def ratios_table(found: Compared, width: int) -> Table:
+    columns = [
+        TableColumn("policy", is_text=True), TableColumn(f"of {found.baseline}"), TableColumn("95 % interval", drop=3),
+        TableColumn("of clairvoyant", drop=1), TableColumn("of area", drop=2), TableColumn("worse off"),
+        TableColumn("not done"),
+    ]  # fmt: skip
+    rows: list[list[str | Text]] = []
     for row in found.rows:
-        ratio = row["ratio"]
-        table.add_row(
+        ratio, missing = row["ratio"], row["jobs"] - row["finished"]
+        rows.append([
             plain(row["policy"]), _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
             _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
-            *[f"{row['jobs'] - row['finished']:g}"] * unfinished,
-        )  # fmt: skip
-    return table
+            f"{missing:g}" if missing else "",
+        ])  # fmt: skip
+    return fitted("Mean completion as a multiple", columns, rows, width)
 
 
 def _held(row: dict[str, Any]) -> str:
@@ -109,17 +114,21 @@ def _interval(pair: list[float] | None, form: str) -> str:
     return "" if pair is None else f"{form.format(pair[0])} to {form.format(pair[1])}"
 
 
-def job_table(courses: list[Course]) -> Table:
-    table = Table(title="Jobs (seconds)")
-    for name in ("job", "user", "submit", "start", "end", "trained", "stops", "deadline", "state"):
-        table.add_column(name, justify="left" if name in ("job", "user", "state") else "right")
+def job_table(courses: list[Course], width: int = 80) -> Table:
+    columns = [
+        TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=3), TableColumn("submit", drop=2),
+        TableColumn("start", drop=1), TableColumn("end"), TableColumn("trained", drop=4), TableColumn("stops", drop=5),
+        TableColumn("deadline"), TableColumn("state"),
+    ]  # fmt: skip
+    rows: list[list[str | Text]] = []
     for course in courses:
         job = course.job
-        table.add_row(
+        rows.append([
             plain(job.id), plain(job.user), _second(job.submit), _second(course.started), _second(course.ended),
-            _second(course.trained), str(course.stops), _deadline(course), course.state.name.lower(),
-        )  # fmt: skip
-    return table
+            _second(course.trained), str(course.stops) if course.stops else "", _deadline(course),
+            course.state.name.lower(),
+        ])  # fmt: skip
+    return fitted("Jobs (seconds)", columns, rows, width)
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -137,7 +146,8 @@ def summary(result: dict[str, Any]) -> str:
         fair = result["fairness"]
         lines.append(
             f"  slowdown    mean {result['slowdown']['mean']:.2f}  p50 {result['slowdown']['p50']:.2f}"
-            f"  p99 {result['slowdown']['p99']:.2f}  unfairly late: {fair['unfair']:.0%}"
+            f"  p99 {result['slowdown']['p99']:.2f}"
+            + (f"  unfairly late: {fair['unfair']:.0%}" if result["jobs"] > 1 else "")
         )
     if met["total"]:
         lines.append(f"  deadlines   {met['met']} of {met['total']} met")

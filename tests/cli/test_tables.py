@@ -1,0 +1,74 @@
+"""Tables at 80 columns: figures are never cut, running jobs come first, what is over is counted."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from headway.cli.live import Live
+from headway.cli.show import job_table
+from headway.cli.tables import TableColumn, fitted
+from headway.core.plan import Plan
+from headway.core.states import State
+from headway.cycle.loop import Decided
+from headway.record.metrics import Course
+from make import a_job, a_snapshot, running, some_nodes, waiting
+
+
+def printed(thing: object, width: int = 80) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width, force_terminal=False, color_system=None).print(thing)
+    return text.getvalue()
+
+
+COLUMNS = [TableColumn("policy", is_text=True), TableColumn("mean"), TableColumn("p50", drop=1),
+           TableColumn("interval", drop=2), TableColumn("empty")]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_figures_are_never_cut(width):
+    rows = [["mine.py:a_policy_with_a_very_long_name_of_its_own", "1,234,567.8", "123,456.7", "1,000 to 2,000", ""]]
+    shown = printed(fitted("", COLUMNS, rows, width), width)
+    assert "1,234,567.8" in shown
+    assert "…" not in shown
+    assert "empty" not in shown, "a column without content takes no room"
+    assert max(map(len, shown.splitlines())) <= width
+    assert "".join(line.split()[0] for line in shown.splitlines()[3:] if line.strip()).startswith("mine.py")
+
+
+def test_less_important_columns_are_dropped_first():
+    rows = [["p", "1,234,567.8", "123,456.7", "1,000 to 2,000", ""]]
+    assert "interval" not in printed(fitted("", COLUMNS, rows, 40), 40)
+    assert "p50" in printed(fitted("", COLUMNS, rows, 40), 40)
+    assert "p50" not in printed(fitted("", COLUMNS, rows, 25), 25)
+
+
+def test_the_table_of_jobs_fits_in_eighty_columns():
+    job = a_job("a-rather-long-name-of-a-job-with-many-letters", user="somebody", seconds=9.0, deadline=40_000.0)
+    course = Course(job, State.FINISHED, started=123_456.7, ended=234_567.8, trained=111_111.1, stops=2)
+    shown = printed(job_table([course]))
+    assert {"234,568", "finished", "missed"} <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+
+
+def test_thirty_jobs_in_eighty_by_twenty_four_show_the_running_first():
+    """Ten are over, two run, the others wait: the two are seen with their deadlines, the ten are counted."""
+    live = Live(quiet=True)
+    for number in range(10):
+        live._states[f"done-{number}"] = State.FINISHED
+    live._states["bad"] = State.FAILED
+    jobs = [waiting(a_job(f"waits-{number}")) for number in range(18)]
+    jobs += [running(a_job(f"runs-{number}", deadline=90.0), [0]) for number in range(2)]
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=2), now=10.0)
+    lines = printed(live._jobs(Decided(snapshot, Plan(()), ()), 80, 24)).splitlines()
+    assert len(lines) <= 24
+    names = [line.split()[0] for line in lines if line.strip()]
+    assert names.index("runs-0") < names.index("runs-1") < names.index("waits-0")
+    assert any("in 80 s" in line for line in lines)
+    assert any("gpu" in line for line in lines), "a waiting job has its reason"
+    assert "10 finished" in lines[-1]
+    assert "1 failed" in lines[-1]
+    assert "more running or waiting" in lines[-1]
