@@ -39,7 +39,9 @@ def fitted(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[s
     for number in shown:
         column = columns[number]
         if column.is_text:
-            table.add_column(column.name, overflow="ellipsis" if column.one_line else "fold", no_wrap=column.one_line)
+            least = min(NARROWEST_TEXT, _natural(columns, texts, number))
+            cut = column.one_line
+            table.add_column(column.name, overflow="ellipsis" if cut else "fold", no_wrap=cut, min_width=least)
         else:
             table.add_column(column.name, justify="right", no_wrap=True, min_width=_natural(columns, texts, number))
     for row in texts:
