@@ -40,8 +40,9 @@ def fitted(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[s
         column = columns[number]
         if column.is_text:
             least = min(NARROWEST_TEXT, _natural(columns, texts, number))
-            cut = column.one_line
-            table.add_column(column.name, overflow="ellipsis" if cut else "fold", no_wrap=cut, min_width=least)
+            most = _left_over(columns, texts, shown, width) if column.one_line else None
+            table.add_column(column.name, overflow="ellipsis" if column.one_line else "fold",
+                             no_wrap=column.one_line, min_width=least, max_width=most)  # fmt: skip
         else:
             table.add_column(column.name, justify="right", no_wrap=True, min_width=_natural(columns, texts, number))
     for row in texts:
@@ -51,6 +52,14 @@ def fitted(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[s
 
 def _natural(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], number: int) -> int:
     return max([cell_len(columns[number].name), *(cell_len(row[number].plain) for row in rows)])
+
+
+def _left_over(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int], width: int) -> int:
+    """What a text of one line may take: what the others leave, names of up to 24 letters whole."""
+    others = [number for number in shown if not columns[number].one_line]
+    taken = [_natural(columns, rows, number) for number in others]
+    taken = [min(one, 24) if columns[number].is_text else one for one, number in zip(taken, others, strict=True)]
+    return max(NARROWEST_TEXT, width - sum(taken) - _GAP * (len(shown) + 1))
 
 
 def _needed(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
