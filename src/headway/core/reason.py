@@ -116,13 +116,13 @@ class Reasons:
             seconds = decision.until - snapshot.now
             return Reason(
                 code=Code.RESERVED, need=least,
-                sentence=f"Room for its {least} replicas is kept for it, free in about {seconds:.0f} seconds.",
+                sentence=f"Room for its {_counted(least)} is kept for it, free in about {seconds:.0f} seconds.",
             )  # fmt: skip
         earlier = self._reserves or tuple(start.job for start in self._starts)
         place = int((snapshot.jobs.waiting() < row).sum())
         return Reason(
             code=Code.BEHIND_OTHERS, need=least, blocked_by=earlier[:5],
-            sentence=f"Its {least} replicas may fit, but {place} jobs came before it in the queue "
+            sentence=f"Its {_counted(least)} may fit, but {place} jobs came before it in the queue "
             f"and the policy does not let it pass them.",
             remedy="a higher priority, or a policy that backfills",
         )  # fmt: skip
@@ -161,7 +161,7 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
             room = int(fits.sum())
             return Reason(
                 code=Code.LARGER_THAN_CLUSTER, need=role.least, have=room,
-                sentence=f"Role {role.name!r} needs {role.least} replicas; the empty cluster holds {room}.",
+                sentence=f"Role {role.name!r} needs {_counted(role.least)}; the empty cluster holds {room}.",
                 remedy=f"lower its min replicas (`least`) to {room}",
             )  # fmt: skip
     return None
@@ -180,7 +180,7 @@ def _short_of(
         kind = int(np.argmax(gap / np.maximum(need, 1)))
         name = snapshot.nodes.kinds[kind]
         sentence = (
-            f"Role {role.name!r} needs {show(name, need[kind])} for {role.least} replicas; "
+            f"Role {role.name!r} needs {show(name, need[kind])} for {_counted(role.least)}; "
             f"{show(name, have[kind])} is free ({show(name, gap[kind])} too little)."
         )
         return Reason(
@@ -198,7 +198,7 @@ def _short_of(
 def _remedy(snapshot: Snapshot, row: int, room: int, holders: tuple[JobId, ...]) -> str:
     job = snapshot.jobs.job(row)
     if 0 < room < job.least:
-        return f"start with {room} replicas, if it can train with fewer"
+        return f"start with {_counted(room)}, if it can train with fewer"
     return f"wait for {holders[0]}" if holders else ""
 
 
@@ -212,6 +212,10 @@ def _holders(snapshot: Snapshot, mask: BoolArray) -> tuple[JobId, ...]:
             if len(largest) == 5:
                 break
     return tuple(largest)
+
+
+def _counted(replicas: int) -> str:
+    return "1 replica" if replicas == 1 else f"{replicas} replicas"
 
 
 def _replicas_that_fit(free: object, role: RoleShape) -> FloatArray:
