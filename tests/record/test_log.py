@@ -32,7 +32,8 @@ from headway.record.lines import (
     unpack_job,
     unpack_sample,
 )
-from headway.record.log import LogError, LogWriter, read
+from headway.record.log import LogWriter, read
+from headway.record.logfile import LogError
 from headway.record.metrics import Tally
 from headway.record.replay import ReplayCluster
 from headway.sim.cluster import Costs, SimCluster, World

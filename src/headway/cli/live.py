@@ -92,6 +92,10 @@ class Live:
         for line in self._events(decided):
             self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
 
+    def say(self, sentence: str) -> None:
+        """A line about the run itself. It is shown even if events are not."""
+        self._console.print(plain(sentence), highlight=False)
+
     def _events(self, decided: Decided) -> list[str]:
         snapshot, lines = decided.snapshot, []
         for row in snapshot.changed:

@@ -25,6 +25,7 @@ from headway.local.cluster import LocalCluster
 from headway.local.machine import check_jobs, check_nodes, this_machine
 from headway.local.replica import missing_program
 from headway.local.settings import LocalSettings, LocalTimeouts
+from headway.record.gate import LogGate
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
@@ -69,7 +70,7 @@ def run(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Live(quiet=json) as live:
-            run_loop(here, chosen, book, observing(writer, live), safe_policy)
+            run_loop(LogGate(here, writer, live.say), chosen, book, observing(writer, live), safe_policy)
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
         writer.close()

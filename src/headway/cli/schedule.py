@@ -22,6 +22,7 @@ from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.cycle.loop import Book, Decided, run
+from headway.record.gate import LogGate
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
@@ -129,7 +130,8 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
     try:
-        run(cluster, policy, book, observe, safe_policy)
+        gate = LogGate(cluster, writer, logging.getLogger("headway").warning)
+        run(gate, policy, book, observe, safe_policy)
     finally:
         cluster.close()
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import io
 import math
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.check import Refusal
-from headway.core.errors import UserError
 from headway.core.estimates import Beliefs
 from headway.core.node import FloatArray
 from headway.core.plan import Plan
@@ -33,18 +30,16 @@ from headway.record.lines import (
     pack_placement,
     pack_sample,
 )
+from headway.record.logfile import LogError, LogFile
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-
-
-class LogError(UserError):
-    """A log that cannot be read. The message is a sentence for the user."""
 
 
 class LogWriter:
     """Appends lines, and passes each to the readers.
 
-    `durable` writes each cycle to the file before the plan is applied. `fresh` starts an empty file. The first
+    `durable` writes each cycle to the file before the plan is applied. If that fails, `trouble` says why, the lines are
+    kept, and the next cycle tries again; without `durable` a failure raises. `fresh` starts an empty file. The first
     `written` lines are already in the file and are not written again.
     """
 
@@ -57,7 +52,7 @@ class LogWriter:
         fresh: bool = False,
         written: int = 0,
     ) -> None:
-        self._file: IO[bytes] = _open(path, fresh=fresh) if path is not None else io.BytesIO()
+        self._file = LogFile(path, fresh=fresh)
         self._discard = path is None
         self._durable = durable
         self._encoder = msgspec.json.Encoder(order="deterministic")
@@ -92,6 +87,8 @@ class LogWriter:
         self._write(line)
         if self._durable:
             self._file.flush()
+        elif self._file.has_enough():
+            self._file.flush_or_raise()
 
     def _fill(self, line: CycleLine, snapshot: Snapshot, plan: Plan) -> None:
         estimates = snapshot.estimates
@@ -116,6 +113,15 @@ class LogWriter:
 
     def close(self) -> None:
         self._file.close()
+
+    @property
+    def trouble(self) -> str:
+        """Why the last lines are not in the file yet; empty if they are."""
+        return self._file.trouble
+
+    def retry(self) -> None:
+        """Tries to write what could not be written."""
+        self._file.flush()
 
     def _usage(self, snapshot: Snapshot) -> list[list[Any]]:
         used = dict(snapshot.used_cpu)
@@ -159,7 +165,7 @@ class LogWriter:
         if self._written:
             self._written -= 1
         elif not self._discard:
-            self._file.write(self._encoded(line) + b"\n")
+            self._file.append(self._encoded(line) + b"\n")
 
     def _encoded(self, line: Line) -> bytes:
         try:
@@ -198,27 +204,6 @@ def _pack_flight(flight: Flight | None) -> list[Any] | None:
 
 def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _open(path: Path, *, fresh: bool) -> IO[bytes]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if fresh:
-        path.unlink(missing_ok=True)
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, "ab", compresslevel=1))
-    _drop_torn_line(path)
-    return path.open("ab", buffering=1 << 16)
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Removes half a line that a killed run may have left: appending to it would spoil the next line."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        while size and file.seek(size - 1) >= 0 and file.read(1) != b"\n":
-            size -= 1
-        file.truncate(size)
 
 
 def read(path: Path) -> Iterator[Line]:

@@ -28,7 +28,8 @@ from headway.record.lines import (
     unpack_plan,
     unpack_sample,
 )
-from headway.record.log import COLUMNS, UNTOLD, LogError, read, unpacked
+from headway.record.log import COLUMNS, UNTOLD, read, unpacked
+from headway.record.logfile import LogError
 
 
 @dataclass(frozen=True, slots=True)

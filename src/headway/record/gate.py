@@ -1,0 +1,56 @@
+"""Plans wait for the log. While it cannot be written, nothing new is begun, and what runs goes on.
+
+Example: the disk is full. The jobs train on, a sentence says why no other job starts, and as soon as there is room the
+lines that were kept are written and the policy is asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from headway.core.plan import Plan
+from headway.core.snapshot import Snapshot
+from headway.record.log import LogWriter
+
+RETRY_SECONDS = 1.0
+
+
+class TakesPlans(Protocol):
+    """A cluster, as far as the gate needs to know it."""
+
+    def next_snapshot(self) -> Snapshot | None: ...
+
+    def apply(self, plan: Plan) -> None: ...
+
+
+class LogGate:
+    """Stands between the loop and its cluster. `say` tells a person when the log fails and when it is written again."""
+
+    def __init__(self, cluster: TakesPlans, writer: LogWriter, say: Callable[[str], None]) -> None:
+        self._cluster, self._writer, self._say = cluster, writer, say
+        self._now = 0.0
+        self._told = False
+
+    def next_snapshot(self) -> Snapshot | None:
+        snapshot = self._cluster.next_snapshot()
+        if snapshot is None:
+            while not self._may_begin():  # the end of the last job is known to this process only
+                time.sleep(RETRY_SECONDS)
+                self._writer.retry()
+        else:
+            self._now = snapshot.now
+        return snapshot
+
+    def apply(self, plan: Plan) -> None:
+        self._cluster.apply(plan if self._may_begin() else Plan((), self._now + RETRY_SECONDS))
+
+    def _may_begin(self) -> bool:
+        trouble = self._writer.trouble
+        if trouble and not self._told:
+            self._say(f"{trouble}; what runs goes on, and nothing else starts until it can be written")
+        elif self._told and not trouble:
+            self._say("the log is written again")
+        self._told = bool(trouble)
+        return not trouble
