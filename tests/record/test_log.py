@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from headway.record.lines import (
     CycleLine,
     Head,
     JobLine,
+    hidden_env,
     pack_decision,
     pack_job,
     pack_sample,
@@ -68,7 +70,8 @@ def test_jobs_survive_the_log():
                  apart=("worker",), command=("a", "b"), env=(("X", "1"),)),
         ),
     )  # fmt: skip
-    assert unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job)))) == job
+    logged = unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job))))
+    assert logged == replace(job, roles=tuple(replace(role, env=hidden_env(role.env)) for role in job.roles))
     assert unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(a_job())))) == a_job()
 
 
@@ -205,6 +208,45 @@ def test_compressed_logs_are_read_alike(tmp_path):
             tally(line)
         results.append(tally.result())
     assert results[0] == results[1]
+
+
+def _logged(*env: tuple[str, str]) -> Job:
+    job = a_job(roles=[replace(a_role(), env=env)])
+    return unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job))))
+
+
+def test_values_of_env_stay_out_of_the_log(tmp_path):
+    job = a_job("a", roles=[replace(a_role(), env=(("API_TOKEN", "s3cret-value"), ("MODE", "fast")))], seconds=5.0)
+    _recorded(tmp_path / "log", "fifo", [job], some_nodes(1), Costs(), "declared")
+    text = (tmp_path / "log").read_text()
+    assert "API_TOKEN" in text
+    assert "s3cret" not in text
+    assert "fast" not in text
+    cluster = ReplayCluster(tmp_path / "log")
+    run(cluster, POLICIES["fifo"](), NoEstimates())
+    assert cluster.complete
+    assert not cluster.differences
+
+
+def test_a_log_tells_whether_env_has_changed():
+    assert _logged(("A", "1"), ("B", "2")) == _logged(("A", "1"), ("B", "2"))
+    assert _logged(("A", "1")) != _logged(("A", "2"))
+    assert _logged(("A", "1")) != _logged(("B", "1"))
+    assert _logged(("A", "\ud800")) != _logged(("A", ""))
+    once = _logged(("A", "1"))
+    assert unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(once))))) == once
+
+
+def test_only_its_owner_may_read_a_log(tmp_path):
+    for name in ("run.log", "run.log.gz", "old.log"):
+        path = tmp_path / name
+        if name == "old.log":
+            path.touch(0o644)
+        LogWriter(path, Head("local", "fifo", "none")).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = Path("/dev/null").stat().st_mode
+    LogWriter(Path("/dev/null"), Head("local", "fifo", "none"), fresh=True).close()
+    assert Path("/dev/null").stat().st_mode == before
 
 
 NASTY = "cannot write [/x] \x1b \ud800 \udc80"

@@ -28,6 +28,7 @@ from headway.local.settings import LocalSettings, LocalTimeouts
 from headway.record.gate import LogGate
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
+from headway.record.logfile import private
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import Left, left_behind
@@ -144,8 +145,8 @@ def _check_programs(file: Path, workload: JobsFile) -> None:
 
 def _lock(folder: Path) -> IO[bytes]:
     """Locks the folder: two runs in one folder would end each other's processes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / "lock").open("wb")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = open(folder / "lock", "wb", opener=private)  # noqa: SIM115  the caller closes it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -102,6 +102,7 @@ class LocalCluster:
 
     def restore(self, job: Job, restore: Callable[[Board, int], None]) -> None:
         """Take over a job of an earlier, interrupted run: its processes are gone, its checkpoint is still there."""
+        job = next((other for other in self._arrivals if other.id == job.id), job)  # the log hides values of env
         self._arrivals = [other for other in self._arrivals if other.id != job.id]
         row = self.board.add(job, self.now())
         restore(self.board, row)

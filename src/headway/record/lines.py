@@ -11,6 +11,7 @@ A log keeps changes, not snapshots. The snapshot of every cycle can be built aga
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import fields
 from functools import lru_cache
@@ -179,6 +180,23 @@ class PackedJob(dict[str, Any]):
         self.origin = origin
 
 
+Env = tuple[tuple[str, str], ...]
+HIDDEN = "hidden:"
+
+
+def hidden_env(env: Env) -> Env:
+    """Names with marks in place of values, which may be secrets. Another value has another mark; a mark stays as it is.
+
+    Example: `(("TOKEN", "abc"),)` becomes `(("TOKEN", "hidden:3f0c9a1e"),)`.
+    """
+    return tuple((name, value if value.startswith(HIDDEN) else f"{HIDDEN}{_mark(name, value)}") for name, value in env)
+
+
+def _mark(name: str, value: str) -> str:
+    text = f"{name}={value}".encode(errors="surrogatepass")
+    return hashlib.blake2b(text, digest_size=4, person=b"headway env").hexdigest()
+
+
 def pack_job(job: Job) -> PackedJob:
     """Only what differs from the defaults, so that lines are short."""
     differing = zip(_JOB_DEFAULTS.items(), _job_values(job), strict=True)
@@ -194,8 +212,15 @@ def _pack_roles(roles: tuple[Role, ...]) -> list[dict[str, Any]]:
         return known[1]
     if len(_known_roles) >= MOST_ROLES:
         _known_roles.clear()
-    packed = [_differing(role, _ROLE_DEFAULTS) for role in roles]
+    packed = [_pack_role(role) for role in roles]
     _known_roles[id(roles)] = (roles, packed)
+    return packed
+
+
+def _pack_role(role: Role) -> dict[str, Any]:
+    packed = _differing(role, _ROLE_DEFAULTS)
+    if role.env:
+        packed["env"] = hidden_env(role.env)
     return packed
 
 

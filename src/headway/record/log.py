@@ -30,7 +30,8 @@ from headway.record.lines import (
     pack_placement,
     pack_sample,
 )
-from headway.record.logfile import LogError, LogFile
+from headway.record.logfile import LogError as LogError  # noqa: PLC0414  others take it from here
+from headway.record.logfile import LogFile
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
