@@ -51,7 +51,7 @@ class LocalCluster:
         os.set_blocking(self._wake_reader, False)
         self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._wake_up)
         run = f"{zlib.crc32(bytes(settings.folder.resolve())):08x}"
-        self.control_groups = ControlGroups(run, cgroups=settings.cgroups)
+        self.control_groups = ControlGroups(run, cgroups=settings.cgroups, most_processes=settings.most_processes)
         cores = cores_of(nodes.nodes)
         self._context = RunContext(self.control_groups, cores, nodes.kinds, settings.folder, self.server.address)
         self._pilot = Pilot(self.now, self.server, settings.timeouts, settings.restart_limits)

@@ -23,7 +23,7 @@ from headway.core.gang import (
 from headway.core.job import Job
 from headway.core.placement import Placement, Shape
 from headway.core.quantity import CPU, MEMORY
-from headway.local.limits import ControlGroups, ReplicaLimits, cores_for
+from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected
 
@@ -121,13 +121,11 @@ class Gang:
         self, role: int, index: int, node: int, limits: ReplicaLimits, counts: dict[str, int], now: float
     ) -> LocalReplica:  # fmt: skip
         name = self.job.roles[role].name
-        group = self.context.control_groups.group(f"{self.job.id}.{name}.{index}.{self.attempt}", limits)
-        cores = self.context.cores[node]
-        if not self.context.control_groups.by_cgroup:
-            cores = cores_for(limits.cpu, cores)
+        known_as = f"{self.job.id}.{name}.{index}.{self.attempt}"
+        group = self.context.control_groups.group(known_as, limits, self.context.cores[node])
         spec = LaunchSpec(
             role=role, index=index, node=node, attempt=self.attempt, limits=limits,
-            cores=cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
+            cores=group.cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
             checkpoint=self.checkpoint, progress=self.context.progress,
         )  # fmt: skip
         try:

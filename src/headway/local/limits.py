@@ -1,21 +1,26 @@
 """Limits of cpu and memory for a replica and all processes that it starts.
 
-They are set by control group where this user may make one. Otherwise cpu alone is limited, by affinity to cores.
+They are set by control group where this user may make one, and so is the number of processes. Otherwise cpu alone is
+limited, by affinity to cores.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from headway.local.affinity import CoreLoads
 
 PERIOD_MICROSECONDS = 20_000
 """Short, so that a replica with half a core is slowed evenly. Long bursts would disturb its reports."""
+MOST_PROCESSES = max(4096, 64 * (os.cpu_count() or 1))
+"""Processes and threads of one replica: more than any training needs, and less than stops the machine."""
 _ROOT = Path("/sys/fs/cgroup")
+_MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class ReplicaLimits:
     """Thousandths of a core."""
     memory: int = 0
     """MiB; 0 means no limit."""
+    processes: int = 0
+    """Processes and threads; 0 means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,13 @@ class ControlGroup:
     unified: bool
     memory: Path | None = None
     """The folder that limits memory; None if no limit is asked for or none is permitted."""
+    pids: Path | None = None
+    """The folder that limits the number of processes; None if that is not permitted."""
+    cores: tuple[int, ...] = ()
+    """The cores that the replica may use; none given means all."""
+    name: str = ""
+    loads: CoreLoads | None = None
+    """Where its cores are counted, if cpu is limited by affinity."""
 
     @property
     def join(self) -> list[str]:
@@ -44,12 +58,18 @@ class ControlGroup:
 
     @property
     def _all(self) -> tuple[Path, ...]:
-        return self.folders if self.memory is None or self.memory in self.folders else (*self.folders, self.memory)
+        more = [folder for folder in (self.memory, self.pids) if folder is not None]
+        return tuple(dict.fromkeys((*self.folders, *more)))
 
     def limit(self, limits: ReplicaLimits) -> None:
         """Set the limits; they hold from now on."""
         if self.memory is not None and limits.memory > 0:
             _limit_memory(self.memory, limits.memory << 20, unified=self.unified)
+        if self.pids is not None and limits.processes > 0:
+            with contextlib.suppress(OSError):
+                (self.pids / "pids.max").write_text(str(limits.processes))
+        if self.loads is not None:
+            self.loads.change(self.name, limits.cpu)
         if not self.folders or limits.cpu <= 0:
             return
         quota = max(1000, limits.cpu * PERIOD_MICROSECONDS // 1000)
@@ -86,11 +106,12 @@ class ControlGroup:
 
     def remove(self) -> None:
         """Kill the processes that are left in the group, and remove it."""
+        if self.loads is not None:
+            self.loads.give_back(self.name)
         for folder in self._all:
             for _ in range(50):
                 with contextlib.suppress(OSError):
-                    for pid in (folder / "cgroup.procs").read_text().split():
-                        os.kill(int(pid), signal.SIGKILL)
+                    _kill((folder / "cgroup.procs").read_text())
                 with contextlib.suppress(OSError):
                     folder.rmdir()
                 if not folder.exists():
@@ -98,11 +119,21 @@ class ControlGroup:
                 time.sleep(0.02)
 
 
+def _kill(pids: str) -> None:
+    """Kills these processes. 0 is one that this namespace does not see; to kill 0 would be to kill ourselves."""
+    for pid in map(int, pids.split()):
+        if pid > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 class ControlGroups:
     """The control groups of one run, below one folder. An earlier run that was killed may have left some there."""
 
-    def __init__(self, name: str, *, cgroups: bool = True) -> None:
+    def __init__(self, name: str, *, cgroups: bool = True, most_processes: int = MOST_PROCESSES) -> None:
         self._name = f"headway-{name}"
+        self._most_processes = most_processes
+        self._loads = CoreLoads()
         self._parents = _parents(self._name) if cgroups else ()
         self._unified = len(self._parents) == 1
         self.sweep()
@@ -111,27 +142,36 @@ class ControlGroups:
     def by_cgroup(self) -> bool:
         return bool(self._parents)
 
-    def group(self, replica: str, limits: ReplicaLimits) -> ControlGroup:
+    def group(self, replica: str, limits: ReplicaLimits, cores: tuple[int, ...] = ()) -> ControlGroup:
+        """The group of one replica on a node with these cores. Without control groups it gets some of the cores."""
+        if not self._parents:
+            chosen = self._loads.take(replica, limits.cpu, cores) if cores else ()
+            return ControlGroup((), self._unified, cores=chosen, name=replica, loads=self._loads)
         folders = tuple(parent / replica for parent in self._parents)
         for folder in folders:
             folder.mkdir(exist_ok=True)
-        group = ControlGroup(folders, self._unified, self._memory(replica) if limits.memory > 0 else None)
-        group.limit(limits)
+        memory = self._also("memory", _MEMORY_FILES, replica) if limits.memory > 0 else None
+        pids = self._also("pids", ("pids.max", "pids.max"), replica)
+        group = ControlGroup(folders, self._unified, memory, pids, cores)
+        group.limit(replace(limits, processes=limits.processes or self._most_processes))
         return group
 
-    def _memory(self, replica: str) -> Path | None:
-        """The folder that limits a replica's memory. In cgroup version 1 only replicas with a memory limit have one."""
-        if not self._parents:
-            return None
-        folder = self._parents[0] / replica if self._unified else _ROOT / "memory" / self._name / replica
+    def _also(self, controller: str, files: tuple[str, str], replica: str) -> Path | None:
+        """The folder of a replica in another controller: in cgroup version 2 the same folder, in version 1 its own.
+
+        None if the file that sets the limit is not there (`files`: in version 2, in version 1).
+        """
+        folder = self._parents[0] / replica if self._unified else _ROOT / controller / self._name / replica
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-        return folder if (folder / ("memory.max" if self._unified else "memory.limit_in_bytes")).exists() else None
+        return folder if (folder / files[0 if self._unified else 1]).exists() else None
 
     @property
     def _roots(self) -> tuple[Path, ...]:
-        memory = _ROOT / "memory" / self._name
-        return (*self._parents, memory) if self._parents and not self._unified and memory.is_dir() else self._parents
+        if not self._parents or self._unified:
+            return self._parents
+        others = (_ROOT / controller / self._name for controller in ("memory", "pids"))
+        return (*self._parents, *(folder for folder in others if folder.is_dir()))
 
     def sweep(self) -> None:
         """Kill all processes that an earlier run left in these groups."""
@@ -205,11 +245,7 @@ def _unified_parent(name: str) -> tuple[Path, ...]:
         with contextlib.suppress(OSError):
             folder.rmdir()
         return ()
-    with contextlib.suppress(OSError):
-        (folder / "cgroup.subtree_control").write_text("+memory")
+    for controller in ("+memory", "+pids"):
+        with contextlib.suppress(OSError):
+            (folder / "cgroup.subtree_control").write_text(controller)
     return (folder,)
-
-
-def cores_for(cpu: int, cores: tuple[int, ...]) -> tuple[int, ...]:
-    """The first cores of a node, enough for `cpu` thousandths of a core: a limit in whole cores."""
-    return cores[: max(1, math.ceil(cpu / 1000))]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.core.gang import GRACE_SECONDS, RestartLimits
+from headway.local.limits import MOST_PROCESSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,4 +34,6 @@ class LocalSettings:
     timeouts: LocalTimeouts = field(default_factory=LocalTimeouts)
     cgroups: bool = True
     """Use control groups where this user may; without them cpu is limited by affinity, memory not at all."""
+    most_processes: int = MOST_PROCESSES
+    """Processes and threads of one replica, where a control group can limit them."""
     restart_limits: RestartLimits = field(default_factory=RestartLimits)

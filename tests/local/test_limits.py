@@ -1,0 +1,117 @@
+"""Limits of a replica: cores where there are no control groups, processes where there are."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from conftest_local import Run, a_local_job
+
+from headway.local.affinity import CoreLoads
+from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
+from headway.policies.baselines.fifo import first_fit
+
+pytestmark = pytest.mark.timeout(250)
+
+
+def test_replicas_are_spread_over_the_cores_of_their_node():
+    loads = CoreLoads()
+    assert loads.take("a", 900, (0, 1, 2, 3)) == (0,)
+    assert loads.take("b", 900, (0, 1, 2, 3)) == (1,)
+    assert loads.take("c", 2000, (0, 1, 2, 3)) == (2, 3)
+    assert loads.take("d", 50, (0, 1, 2, 3)) == (0,)
+    assert loads.take("e", 50, (0, 1, 2, 3)) == (1,)
+    loads.give_back("c")
+    loads.give_back("c")
+    assert loads.take("f", 1500, (0, 1, 2, 3)) == (2, 3)
+    loads.change("f", 100)
+    assert loads.take("g", 500, (0, 1, 2, 3)) == (2,)
+    assert loads.take("h", 9000, (0, 1)) == (0, 1)
+
+
+def test_without_control_groups_two_replicas_do_not_share_a_core():
+    groups = ControlGroups("test", cgroups=False)
+    first = groups.group("a", ReplicaLimits(900), (0, 1))
+    second = groups.group("b", ReplicaLimits(900), (0, 1))
+    assert (first.cores, second.cores) == ((0,), (1,))
+    first.remove()
+    first.remove()
+    assert groups.group("c", ReplicaLimits(900), (0, 1)).cores == (0,)
+    groups.close()
+
+
+def test_two_jobs_run_on_two_cores(scripts):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    (scripts / "where.py").write_text(
+        "import os, time\nfrom headway import progress\nprint(sorted(os.sched_getaffinity(0)), flush=True)\n"
+        "with progress.track() as p:\n    p.report(1)\n    open(os.environ['HEADWAY_JOB'], 'w').close()\n"
+        "    while not (os.path.exists('a') and os.path.exists('b')): time.sleep(0.05)\n"
+    )
+    jobs = [a_local_job(name, scripts, "where.py", cpu=400) for name in ("a", "b")]
+    run = Run(scripts, jobs, cgroups=False)
+    run.cluster._context.cores[:] = [tuple(cores)] * 2  # both nodes share the cores
+    run.go(first_fit)
+    assert run.output("a") != run.output("b")
+
+
+def test_only_processes_are_killed_never_our_own_group(tmp_path, monkeypatch):
+    """A process that this namespace does not see has the number 0; os.kill(0) would kill Headway itself."""
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group/cgroup.procs").write_text("0\n4711\n")
+    monkeypatch.setattr("headway.local.limits.time.sleep", lambda _: (tmp_path / "group/cgroup.procs").unlink())
+    ControlGroup((tmp_path / "group",), unified=True).remove()
+    assert killed == [(4711, signal.SIGKILL)]
+    assert not (tmp_path / "group").exists()
+
+
+FORK = """
+import os, sys, time
+from headway import progress
+with progress.track() as p:
+    p.report(1)
+    for number in range(200):
+        try:
+            if os.fork() == 0:
+                time.sleep(600)
+        except BlockingIOError:
+            print("refused after", number, flush=True)
+            sys.exit(0)
+"""
+
+
+def _limits_processes() -> bool:
+    groups = ControlGroups(f"try-{os.getpid()}")
+    try:
+        return groups.group("a", ReplicaLimits(500)).pids is not None
+    finally:
+        groups.close()
+
+
+def test_a_fork_bomb_is_stopped_and_cleared_away(scripts):
+    if not _limits_processes():
+        pytest.skip("this user may not make control groups that limit processes")
+    (scripts / "fork.py").write_text(FORK)
+    run = Run(scripts, [a_local_job("a", scripts, "fork.py")], most_processes=40).go(first_fit)
+    assert run.state("a") == "FINISHED"
+    assert 30 <= int(run.output("a").split()[-1]) < 40
+    assert not [folder for folder in run.cluster.control_groups._roots if folder.exists()]
+
+
+def test_processes_are_limited_in_both_versions(tmp_path):
+    for unified in (True, False):
+        folder = tmp_path / str(unified)
+        (folder / "pids").mkdir(parents=True)
+        (folder / "cpu.max").write_text("")
+        for name in ("cpu.cfs_period_us", "cpu.cfs_quota_us"):
+            (folder / name).write_text("")
+        pids = folder if unified else folder / "pids"
+        (pids / "pids.max").write_text("max")
+        group = ControlGroup((folder,), unified, pids=pids)
+        group.limit(ReplicaLimits(500, processes=77))
+        assert (pids / "pids.max").read_text() == "77"
+        assert group.join == [f"{path}/cgroup.procs" for path in dict.fromkeys((folder, pids))]
