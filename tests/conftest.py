@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
 
 from headway.lab.testing import control_plane, lab, namespace
 from scheduling import installed, schedule
@@ -11,3 +15,7 @@ __all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
 
 # Tests that run in the background may have SIGINT ignored, and the processes that they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Runs of one user on one machine know each other by this folder. Tests neither disturb others nor are disturbed.
+os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="headway-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_RUNTIME_DIR"], ignore_errors=True)

@@ -21,8 +21,9 @@ from headway.core.errors import UserError
 from headway.core.node import Node, Nodes
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
+from headway.local.claims import claim_machine, machine_left
 from headway.local.cluster import LocalCluster
-from headway.local.machine import check_jobs, check_nodes, this_machine
+from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import missing_program
 from headway.local.settings import LocalSettings, LocalTimeouts
 from headway.record.gate import LogGate
@@ -50,22 +51,27 @@ def run(
     cgroups: Annotated[
         bool, typer.Option(help="Limit cpu and memory by cgroup where permitted. Otherwise: cpu by affinity.")
     ] = True,
+    share: Annotated[bool, typer.Option("--share", help="Take what other runs leave of this machine.")] = False,
     json: Json = False,
 ) -> None:
     """Train jobs for real on this machine. After a crash or Ctrl-C, the same command continues the run."""
     workload, file = load_all(files), files[0]
-    nodes = _nodes(file, workload, cluster)
+    nodes = _nodes(file, workload, cluster, machine_left(share=share))
     _check_programs(file, workload)
     settings = [*settings, *queue_setting(queues)]
     chosen, book = make_policy(policy, settings), make_book(estimates)
     folder = (state or Path(".headway") / file.stem).resolve()
     lock = _lock(folder)
+    claim = claim_machine(folder, nodes, share=share)
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
     book = after(book, folder / "run.log")
     began = left.head.began if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
-    setup = LocalSettings(folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups)
+    setup = LocalSettings(
+        folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups,
+        foreign_cores=claim.foreign_cores,
+    )  # fmt: skip
     here = _continued(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
     writer = LogWriter(folder / "run.log", head, durable=True)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -79,6 +85,7 @@ def run(
         raise typer.Exit(130) from None
     finally:
         here.close()
+        claim.close()
         lock.close()
     _report(folder, as_json=json)
 
@@ -124,9 +131,9 @@ def _short(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _nodes(file: Path, workload: JobsFile, cluster: str) -> list[Node]:
-    nodes = parse_cluster(cluster) if cluster else list(workload.nodes) or [this_machine()]
-    check_nodes("--cluster" if cluster else str(file), nodes)
+def _nodes(file: Path, workload: JobsFile, cluster: str, machine: Node) -> list[Node]:
+    nodes = parse_cluster(cluster) if cluster else list(workload.nodes) or [machine]
+    check_nodes("--cluster" if cluster else str(file), nodes, machine)
     check_jobs(str(file), workload.jobs, nodes)
     return nodes
 

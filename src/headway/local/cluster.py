@@ -52,7 +52,7 @@ class LocalCluster:
         self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._wake_up)
         run = f"{zlib.crc32(bytes(settings.folder.resolve())):08x}"
         self.control_groups = ControlGroups(run, cgroups=settings.cgroups, most_processes=settings.most_processes)
-        cores = cores_of(nodes.nodes)
+        cores = cores_of(nodes.nodes, settings.foreign_cores)
         self._context = RunContext(self.control_groups, cores, nodes.kinds, settings.folder, self.server.address)
         self._pilot = Pilot(self.now, self.server, settings.timeouts, settings.restart_limits)
         self._wake_at = math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from headway.core.errors import UserError
@@ -26,9 +27,9 @@ def this_machine() -> Node:
     return Node(name="here", capacity=tuple(sorted(capacity)))
 
 
-def check_nodes(where: str, nodes: Sequence[Node]) -> None:
-    """Refuse logical nodes that together have more than the machine."""
-    machine = dict(this_machine().capacity)
+def check_nodes(where: str, nodes: Sequence[Node], left: Node | None = None) -> None:
+    """Refuse logical nodes that together have more than the machine, or than what other runs leave of it."""
+    machine = dict((left or this_machine()).capacity)
     for kind in {kind for node in nodes for kind, _ in node.capacity}:
         total = sum(dict(node.capacity).get(kind, 0) for node in nodes)
         if total > machine.get(kind, 0):
@@ -51,12 +52,16 @@ def check_jobs(where: str, jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
                     )
 
 
-def cores_of(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
-    """The cores of each logical node: its own if there are enough, otherwise all nodes share all cores."""
-    cores = sorted(os.sched_getaffinity(0))
+def cores_of(nodes: Sequence[Node], foreign: AbstractSet[int] = frozenset()) -> list[tuple[int, ...]]:
+    """The cores of each logical node: its own if there are enough, otherwise all nodes share all cores.
+
+    `foreign` are cores that other runs plan with.
+    """
+    everything = sorted(os.sched_getaffinity(0))
+    cores = [core for core in everything if core not in foreign]
     wanted = [max(1, math.ceil(dict(node.capacity).get(CPU, 1000) / 1000)) for node in nodes]
     if sum(wanted) > len(cores):
-        return [tuple(cores)] * len(nodes)
+        return [tuple(everything)] * len(nodes)
     given, taken = [], 0
     for count in wanted:
         given.append(tuple(cores[taken : taken + count]))

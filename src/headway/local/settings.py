@@ -34,6 +34,8 @@ class LocalSettings:
     timeouts: LocalTimeouts = field(default_factory=LocalTimeouts)
     cgroups: bool = True
     """Use control groups where this user may; without them cpu is limited by affinity, memory not at all."""
+    foreign_cores: frozenset[int] = frozenset()
+    """Cores that other runs plan with: this one leaves them alone if there are enough others."""
     most_processes: int = MOST_PROCESSES
     """Processes and threads of one replica, where a control group can limit them."""
     restart_limits: RestartLimits = field(default_factory=RestartLimits)
