@@ -10,13 +10,23 @@ import time
 JOBS = """
 nodes: [{cpu: 1}]
 jobs:
-  - {name: a, cpu: 1, command: [sh, -c, 'touch began-$TOKEN; until [ -e go ]; do sleep 0.05; done'],
-     env: {TOKEN: s3cret-value}}
+  - {name: a, cpu: 1, command: [python, train.py], env: {TOKEN: s3cret-value}}
+"""
+SCRIPT = """
+import os, time
+from pathlib import Path
+from headway import progress
+with progress.track(total_steps=1) as p:
+    p.report(1)
+    Path("began-" + os.environ["TOKEN"]).touch()
+    while not Path("go").exists():
+        time.sleep(0.02)
 """
 
 
 def test_a_run_is_private_and_goes_on_with_its_env(tmp_path):
     (tmp_path / "jobs.yaml").write_text(JOBS)
+    (tmp_path / "train.py").write_text(SCRIPT)
     words = [sys.executable, "-m", "headway", "run", "jobs.yaml", "--no-cgroups", "--json"]
     folder, began = tmp_path / ".headway/jobs", tmp_path / "began-s3cret-value"
     run = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, umask=0o022)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -117,6 +120,18 @@ def test_texts_of_a_replica_are_clean_and_short(server):
 def test_a_hello_with_a_name_that_no_job_can_have_is_invalid(fields):
     with pytest.raises(MessageError):
         hello_event(hello(**fields))
+
+
+def test_generated_connections_leave_the_listener_and_others_unharmed(server):
+    """A few hundred of the cases of bench/doors.py; that runs ten thousand."""
+    spec = importlib.util.spec_from_file_location("doors", Path(__file__).parents[2] / "bench/doors.py")
+    doors = importlib.util.module_from_spec(spec)
+    sys.modules["doors"] = doors  # dataclasses look their module up
+    spec.loader.exec_module(doors)
+    attack = doors.Attack(server, seed=7)
+    attack.run(300, every=20)
+    assert attack.events["Connected"] > 100
+    assert attack.events["Reported"] >= 15
 
 
 anything = st.recursive(

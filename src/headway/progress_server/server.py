@@ -43,6 +43,7 @@ MESSAGES_PER_SECOND = 100
 HELLO_SECONDS = 10.0
 CONNECTIONS_PER_REPLICA = 64
 ACCEPT_PAUSE_SECONDS = 0.5
+ACCEPTS_PER_TURN = 64
 LONGEST_PAUSE_SECONDS = 5.0
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -144,7 +145,9 @@ class ProgressServer:
     def _turn(self) -> None:
         for key, events in self._selector.select(timeout=0.5):
             if key.data == "server":
-                self._accept()
+                for _ in range(ACCEPTS_PER_TURN):
+                    if not self._accept():
+                        break
             elif key.data == "wake":
                 with contextlib.suppress(OSError):
                     self._wake_reader.recv(4096)
@@ -168,23 +171,25 @@ class ProgressServer:
             log.exception("an error in a connection; it is ended")
             self._drop(connection)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Takes one connection. False if none waits."""
         try:
             sock, _ = self._server.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:  # the listening socket stays ready: without a pause this would spin
                 self._selector.unregister(self._server)
                 self._accept_at = time.monotonic() + ACCEPT_PAUSE_SECONDS
-            return
+            return error.errno in (errno.ECONNABORTED, errno.EINTR)
         if len(self._connections) >= self._most and not self._drop_silent():
             sock.close()
-            return
+            return True
         sock.setblocking(False)
         keep_alive(sock)
         connection = Connection(sock, time.monotonic())
         with self._lock:
             self._connections[sock.fileno()] = connection
         self._selector.register(sock, selectors.EVENT_READ, connection)
+        return True
 
     def _drop_silent(self) -> bool:
         """Makes room: ends the oldest connection that has not said who it is. False if there is none."""
