@@ -28,6 +28,7 @@ from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
+from headway.record.reading import keep_good
 from headway.record.results import Outcome, outcome
 from headway.record.resume import interrupted
 from headway.sim.cluster import SimCluster
@@ -71,6 +72,8 @@ def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path
     """One run from beginning to end. An unfinished log of the same run is continued: its plans are not made again."""
     cluster, head = make_cluster(scenario, task), make_head(scenario, task)
     tally = Tally(stays=task.picture, worth=scenario.trace.expectations)
+    if log is not None and log.exists():
+        keep_good(log)
     before = interrupted(log, head)
     readers = [] if tell is None else [_watcher(tally, scenario, tell)]
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)

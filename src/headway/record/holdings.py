@@ -199,7 +199,7 @@ class Holdings:
         stay.short = False
         if placement is not None:
             for nodes, role in zip(placement[0], stay.job.roles, strict=False):
-                if len(nodes) < role.least:
+                if len(nodes or ()) < role.least:
                     stay.short = True
         stay.runs = state in _TRAINING and not stay.short
 

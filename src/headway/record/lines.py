@@ -14,19 +14,20 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import fields
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from headway.core.job import Can, Job, JobId, Role, Success, Target
+from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample
 
 VERSION = 1
+PackedPlacement = list[list[list[int] | None]]
+"""Nodes per role and, after a resize, amounts per role."""
 MOST_ROLES = 4096
 
 
@@ -64,22 +65,22 @@ class Change(msgspec.Struct, array_like=True):
     first_start: float | None
     saved: float
     stops: int
-    placement: list[Any] | None
-    flight: list[Any] | None
+    placement: PackedPlacement | None
+    flight: tuple[PackedPlacement | None, float, float | None] | None
 
 
 class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=True):
     cycle: int
     now: float
     changed: list[Change] = []
-    beliefs: list[list[Any]] = []
+    beliefs: list[list[float | int | bool | None]] = []
     """Serial, seconds left, as of, burning: for jobs whose beliefs were read and may have changed. A book that has more
     adds spread, growth, since when, basis."""
-    speeds: list[list[Any]] = []
+    speeds: list[tuple[int, list[int], float | None]] = []
     """Serial, counts, relative speed: answers to the policy that are new or have changed."""
     samples: list[list[Any]] = []
-    used_cpu: list[list[Any]] = []
-    notes: list[list[str]] = []
+    used_cpu: list[tuple[int, float]] = []
+    notes: list[tuple[str, str]] = []
     plan: list[list[Any]] = []
     until: float | None = None
     refused: list[list[Any]] = []
@@ -124,6 +125,19 @@ def unpack_sample(packed: list[Any]) -> Sample:
     return Sample(JobId(packed[0]), *packed[1:])
 
 
+_SAMPLE = (str, float, int, float, int, float)
+
+
+def wrong_sample(packed: list[Any]) -> bool:
+    """Whether it is no sample: too short or too long, or with a text where a number must be."""
+    if not 3 <= len(packed) <= len(_SAMPLE) or None in packed[:3]:
+        return True
+    return any(
+        value is not None and type(value) is not kind and not (kind is float and type(value) is int)
+        for value, kind in zip(packed, _SAMPLE, strict=False)
+    )
+
+
 def pack_decision(decision: Decision) -> list[Any]:
     match decision:
         case Start(job, placement):
@@ -165,6 +179,7 @@ def unpack_plan(line: CycleLine) -> Plan:
 
 _JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.name not in ("roles", "can")}
 _ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
+_JOB_FIELDS = {*_JOB_DEFAULTS, "roles", "can"}
 _job_values = attrgetter(*_JOB_DEFAULTS)
 _known_roles: dict[int, tuple[tuple[Role, ...], list[dict[str, Any]]]] = {}
 """By identity, which is valid while the roles are kept beside it: a trace has many jobs and few different roles."""
@@ -224,31 +239,20 @@ def _pack_role(role: Role) -> dict[str, Any]:
     return packed
 
 
-def _unpack_role(packed: dict[str, Any]) -> Role:
-    try:
-        return _known_role(tuple(packed.items()))
-    except TypeError:  # lists, as they come from a file, have no hash
-        return msgspec.convert(packed, Role)
-
-
-@lru_cache(maxsize=4096)
-def _known_role(items: tuple[tuple[str, Any], ...]) -> Role:
-    return msgspec.convert(dict(items), Role)
-
-
 def _differing(thing: object, defaults: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, default in defaults.items() if (value := getattr(thing, name)) != default}
 
 
 def unpack_job(packed: dict[str, Any]) -> Job:
+    """Raises ValueError if a field is unknown or wrong."""
     if isinstance(packed, PackedJob):
         return packed.origin
-    values = dict(packed)
-    values["can"] = Can(values["can"])
-    values["id"] = JobId(values["id"])
-    if "target" in values:
-        values["target"] = msgspec.convert(values["target"], Target)
-    if "success" in values:
-        values["success"] = msgspec.convert(values["success"], Success)
-    values["roles"] = tuple(_unpack_role(role) for role in values["roles"])
-    return Job(**values)
+    unknown = packed.keys() - _JOB_FIELDS
+    if unknown:
+        raise ValueError(f"a job has an unknown field {min(unknown)!r}")
+    if "can" not in packed:
+        raise ValueError("a job has no field 'can'")
+    for role in packed.get("roles", ()):
+        if isinstance(role, dict) and role.keys() - _ROLE_DEFAULTS.keys():
+            raise ValueError(f"a role has an unknown field {min(role.keys() - _ROLE_DEFAULTS.keys())!r}")
+    return msgspec.convert(packed, Job)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ from headway.record.lines import (
     pack_placement,
     pack_sample,
 )
-from headway.record.logfile import LogError as LogError  # noqa: PLC0414  others take it from here
 from headway.record.logfile import LogFile
+from headway.record.reading import LogError, read
 
-_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+__all__ = ["COLUMNS", "UNTOLD", "LogError", "LogWriter", "WrittenBeliefs", "packed", "read", "unpacked"]
 
 
 class LogWriter:
@@ -102,7 +101,7 @@ class LogWriter:
         if snapshot.used_cpu or self._used_cpu:
             line.used_cpu = self._usage(snapshot)
         if snapshot.notes:
-            line.notes = [[job, sentence] for job, sentence in snapshot.notes]
+            line.notes = list(snapshot.notes)
         if plan.decisions:
             line.plan = [pack_decision(decision) for decision in plan.decisions]
         if plan.until != math.inf:
@@ -124,22 +123,22 @@ class LogWriter:
         """Tries to write what could not be written."""
         self._file.flush()
 
-    def _usage(self, snapshot: Snapshot) -> list[list[Any]]:
+    def _usage(self, snapshot: Snapshot) -> list[tuple[int, float]]:
         used = dict(snapshot.used_cpu)
         if used == self._used_cpu:
             return []
-        fresh = [[int(snapshot.jobs.serial[row]), cores] for row, cores in used.items()
+        fresh = [(int(snapshot.jobs.serial[row]), cores) for row, cores in used.items()
                  if self._used_cpu.get(row) != cores]  # fmt: skip
         self._used_cpu = used
         return fresh
 
-    def _new_speeds(self, snapshot: Snapshot) -> list[list[Any]]:
-        fresh = []
+    def _new_speeds(self, snapshot: Snapshot) -> list[tuple[int, list[int], float | None]]:
+        fresh: list[tuple[int, list[int], float | None]] = []
         for (row, counts), speed in snapshot.estimates.asked_speeds.items():
             asked = (int(snapshot.jobs.serial[row]), counts)
             if self._speeds.get(asked) != speed:
                 self._speeds[asked] = speed
-                fresh.append([asked[0], counts, speed])
+                fresh.append((asked[0], list(counts), speed))
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
@@ -199,28 +198,12 @@ def _change(snapshot: Snapshot, row: int) -> Change:
     )  # fmt: skip
 
 
-def _pack_flight(flight: Flight | None) -> list[Any] | None:
-    return None if flight is None else [pack_placement(flight.towards), flight.since, _number(flight.until)]
+def _pack_flight(flight: Flight | None) -> tuple[list[Any] | None, float, float | None] | None:
+    return None if flight is None else (pack_placement(flight.towards), flight.since, _number(flight.until))
 
 
 def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def read(path: Path) -> Iterator[Line]:
-    """The lines of a log, up to the last whole one."""
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            for number, raw in enumerate(file, 1):
-                if not raw.endswith(b"\n"):
-                    return
-                try:
-                    yield _decoder.decode(raw)
-                except msgspec.DecodeError as error:
-                    raise LogError(f"{path}, line {number}: not a line of a headway log: {error}") from error
-    except (OSError, EOFError) as error:
-        if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
-            raise LogError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 # ── beliefs ─────────────────────────────────────────────────────────────────────────────────────────────────

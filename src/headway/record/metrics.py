@@ -176,7 +176,7 @@ class Tally:
             course.spans.append((opened[0], change.since, opened[1], opened[2]))
         if state not in OVER:
             placement = change.placement or (change.flight[0] if change.flight else None)
-            nodes = tuple(tuple(role) for role in placement[0]) if placement else ()
+            nodes = tuple(tuple(role or ()) for role in placement[0]) if placement else ()
             self._open[change.serial] = (change.since, state, nodes)
 
     def close(self) -> None:

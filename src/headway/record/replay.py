@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -22,14 +23,15 @@ from headway.record.lines import (
     End,
     Head,
     JobLine,
+    Line,
     NodesLine,
     unpack_job,
     unpack_placement,
     unpack_plan,
     unpack_sample,
 )
-from headway.record.log import COLUMNS, UNTOLD, read, unpacked
-from headway.record.logfile import LogError
+from headway.record.log import COLUMNS, UNTOLD, unpacked
+from headway.record.reading import MALFORMED, LogError, LogReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class ReplayCluster:
     cycles: int = 0
     complete: bool = False
     differences: list[Difference] = field(default_factory=list)
-    _lines: Iterator[object] = field(init=False)
+    _reader: LogReader = field(init=False)
+    _lines: Iterator[Line] = field(init=False)
     _board: Board | None = None
     _rows: dict[int, int] = field(default_factory=dict)
     """Arrival number to row."""
@@ -61,26 +64,38 @@ class ReplayCluster:
     _at: tuple[int, float] = (0, 0.0)
 
     def __post_init__(self) -> None:
-        self._lines = read(self.path)
+        self._reader = LogReader(self.path)
+        self._lines = iter(self._reader)
 
     def next_snapshot(self) -> Snapshot | None:
         for line in self._lines:
-            match line:
-                case Head():
-                    self.heads.append(line)
-                    self._board, self._rows, self._speeds = None, {}, {}
-                case NodesLine():
-                    nodes = Nodes.of(line.nodes, line.kinds)
-                    if self._board is None:
-                        self._board = Board(nodes, self._compacted)
-                    else:
-                        self._board.set_nodes(nodes)
-                case JobLine():
-                    self._add(line)
-                case CycleLine():
-                    return self._snapshot(line)
-                case End():
-                    self.complete = True
+            try:
+                snapshot = self._follow(line)
+            except MALFORMED as error:
+                why = f"the line does not follow from those before it: {type(error).__name__}: {error}"
+                raise self._reader.damaged(why) from error
+            if snapshot is not None:
+                return snapshot
+        return None
+
+    def _follow(self, line: Line) -> Snapshot | None:
+        """The snapshot of a line that has one."""
+        match line:
+            case Head():
+                self.heads.append(line)
+                self._board, self._rows, self._speeds = None, {}, {}
+            case NodesLine():
+                nodes = Nodes.of(line.nodes, line.kinds)
+                if self._board is None:
+                    self._board = Board(nodes, self._compacted)
+                else:
+                    self._board.set_nodes(nodes)
+            case JobLine():
+                self._add(line)
+            case CycleLine():
+                return self._snapshot(line)
+            case End():
+                self.complete = True
         return None
 
     @property
@@ -120,11 +135,13 @@ class ReplayCluster:
         for serial, cores in line.used_cpu:
             if serial in rows:
                 board.uses(rows[serial], cores)
-        for serial, *told in line.beliefs:
-            self._beliefs[rows[serial], : len(told)] = [math.nan if value is None else value for value in told]
+        for number, *told in line.beliefs:
+            self._beliefs[rows[cast(int, number)], : len(told)] = [
+                math.nan if value is None else value for value in told
+            ]
             self._rich = self._rich or len(told) == COLUMNS
         for serial, counts, speed in line.speeds:
-            self._speeds[serial, tuple(counts)] = speed
+            self._speeds[serial, tuple(counts)] = math.nan if speed is None else speed
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
         return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed))
 
