@@ -188,6 +188,10 @@ def test_parameter_servers_come_with_wide_jobs():
         ({"elastic": 1.5}, "elastic 1.5: must be between 0 and 1"),
         ({"spread": 99.0}, "spread 99: must be 10 or less"),
         ({"seed": -1}, "seed must be 0 or more"),
+        ({"jobs": 10**12}, "jobs 1e+12: must be 1e+07 or less"),
+        ({"mean_seconds": 1e300}, "mean_seconds 1e+300: must be 1e+09 or less"),
+        ({"load": 1e-300}, "load 1e-300: must be 0.001 or more"),
+        ({"sizes": "99999999999:1"}, "sizes 99999999999:1: choose one of"),
     ],
 )
 def test_settings_that_make_no_sense(wrong, sentence):

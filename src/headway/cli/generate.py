@@ -11,6 +11,7 @@ import typer
 
 from headway.cli.options import Json, Seed
 from headway.core.errors import UserError
+from headway.jobspec import meant
 from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate as make
 from headway.workload.settings import NAMES, Settings
@@ -62,7 +63,7 @@ def _others(settings: list[str]) -> dict[str, object]:
     for item in settings:
         name, equals, value = item.partition("=")
         if not equals or name not in NAMES:
-            raise UserError(f"--set {item}: the settings are {', '.join(NAMES)}")
+            raise UserError(f"--set {item}: there is no such setting{meant(name, NAMES)}")
         try:
             chosen[name] = msgspec.convert(value, type(getattr(Settings(), name)), strict=False)
         except msgspec.ValidationError as error:

@@ -20,6 +20,7 @@ from headway.core.text import clean
 from headway.cycle.loop import Book
 from headway.cycle.resume import remembered
 from headway.estimates.progress import ProgressBook
+from headway.jobspec import meant
 from headway.policies.baselines.fifo import first_fit as safe_policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
@@ -83,7 +84,8 @@ def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> d
         key, equals, value = item.partition("=")
         if not equals or key not in known:
             offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
-            raise UserError(f"--set {item}: policy {name} has these settings: {offer}")
+            close = meant(key, known) if "mean" in meant(key, known) else ""
+            raise UserError(f"--set {item}: policy {name} has these settings: {offer}{close}")
         try:
             if isinstance(known[key], tuple):
                 chosen[key] = _named_numbers(value)

@@ -29,8 +29,8 @@ from headway.record.lines import (
     pack_placement,
     pack_sample,
 )
-from headway.record.logfile import LogFile
-from headway.record.reading import LogError, read
+from headway.record.logfile import LogError, LogFile
+from headway.record.reading import read
 
 __all__ = ["COLUMNS", "UNTOLD", "LogError", "LogWriter", "WrittenBeliefs", "packed", "read", "unpacked"]
 

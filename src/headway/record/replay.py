@@ -31,7 +31,8 @@ from headway.record.lines import (
     unpack_sample,
 )
 from headway.record.log import COLUMNS, UNTOLD, unpacked
-from headway.record.reading import MALFORMED, LogError, LogReader
+from headway.record.logfile import LogError
+from headway.record.reading import MALFORMED, LogReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def explained(error: msgspec.ValidationError, document: Any, kind: Any) -> tuple
     missing = re.fullmatch(r"Object missing required field `(.*)`", what)
     if missing:
         return steps, f"{_field(steps)}field {missing.group(1)} is missing"
-    if document is None:
+    if document is None and not where:
         return steps, "the file is empty"
     if get_origin(kind) is Literal:
         return steps, f"{_field(steps)}must be {' or '.join(get_args(kind))}, not {shortened(str(value))!r}"
@@ -136,11 +136,13 @@ def _followed(path: list[tuple[str, str]], value: Any, kind: Any) -> tuple[Steps
             kind = (get_args(kind) or (None,))[-1]
         if step is None:
             step = _wrong_entry(value, kind)
+        if step is None:
+            break
         try:
             value = value[step]
         except (LookupError, TypeError):
-            break
-        steps.append(step if step is not None else "")
+            value = None
+        steps.append(step)
     return tuple(steps), value, _bare(kind)
 
 

@@ -171,7 +171,7 @@ def _submits(settings: Settings, window: float, random: np.random.Generator) -> 
 
 def _by_day(swing: float, window: float, shares: FloatArray) -> FloatArray:
     """Inverts the integral of the rate 1 - swing cos(2 pi t / day): midnight is second 0, noon second 43,200."""
-    at = np.linspace(0.0, window, max(1024, int(window / 600.0)))
+    at = np.linspace(0.0, window, min(max(1024, int(window / 600.0)), 10_000_000))
     summed = at - swing * DAY / (2 * np.pi) * np.sin(2 * np.pi * at / DAY)
     drawn: FloatArray = np.interp(shares * summed[-1], summed, at)
     return drawn

@@ -17,7 +17,8 @@ from typing import Annotated
 import msgspec
 
 from headway.core.job import JobId
-from headway.jobspec import Number, RoleFields, TargetFields, seconds
+from headway.jobspec import Number, RoleFields, TargetFields, meant, seconds
+from headway.workload.decode import explained
 from headway.workload.errors import WorkloadError
 from headway.workload.formats import (
     acme,
@@ -35,6 +36,7 @@ from headway.workload.formats import (
 from headway.workload.jobsfile import JobFields, job_of, load
 from headway.workload.rows import Collector, Rows, bare_name, first_line, opened, stem
 from headway.workload.trace import Trace
+from headway.workload.yaml_values import shortened
 
 Duration = Annotated[Number, msgspec.Meta(description="Seconds, or with a unit: 90, 90s, 5m, 1.5h, 2d.")]
 
@@ -100,10 +102,20 @@ def read_lines(path: Path) -> Trace:
                 continue
             try:
                 fields = decoder.decode(line)
-            except msgspec.DecodeError as error:
-                raise rows.error("", _sentence(error)) from error
+            except msgspec.ValidationError as error:
+                raise rows.error("", explained(error, _loosely(line), LineFields)[1]) from error
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise rows.error("", str(error)) from error
             _add(jobs, fields)
     return jobs.trace("jsonl")
+
+
+def _loosely(line: str) -> object:
+    """The line without a schema, for the error message; None where even that fails."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def read_csv(path: Path) -> Trace:
@@ -114,7 +126,7 @@ def read_csv(path: Path) -> Trace:
         try:
             fields = msgspec.convert(row.filled(), CsvFields, strict=False)
         except msgspec.ValidationError as error:
-            raise row.error("", _sentence(error)) from error
+            raise row.error("", explained(error, row.filled(), CsvFields)[1]) from error
         if fields.gpu is None and fields.cpu is None and fields.memory is None:
             fields.gpu = 1
         plain = {name: getattr(fields, name) for name in CSV_COLUMNS if name not in _TARGET}
@@ -138,12 +150,8 @@ def _check_header(path: Path) -> None:
     header = [name.strip() for name in next(csv.reader([first_line(path)]), [])]
     unknown = [name for name in header if name not in CSV_COLUMNS]
     if unknown:
-        raise WorkloadError(f"{path}, line 1: field {unknown[0]}: no such column; there are {', '.join(CSV_COLUMNS)}")
-
-
-def _sentence(error: msgspec.DecodeError) -> str:
-    what, _, where = str(error).replace("`", "'").partition(" - at ")
-    return f"field {where.replace('$.', '').strip(chr(39))}: {what}" if where.startswith("'$.") else what
+        name = shortened(unknown[0])
+        raise WorkloadError(f"{path}, line 1: field {name}: no such column{meant(name, CSV_COLUMNS)}")
 
 
 def _add(jobs: Collector, fields: LineFields) -> None:
@@ -227,7 +235,7 @@ def guess(path: Path) -> str:
         raise WorkloadError(f"{path}: the file is empty")
     header = {cell.strip() for cell in next(csv.reader([line]), [])}
     fitting = [(len(form.needs), name) for name, form in FORMATS.items() if form.needs and header >= set(form.needs)]
-    if not fitting and "name" in header and header <= set(CSV_COLUMNS):
+    if not fitting and "name" in header and 2 * len(header - set(CSV_COLUMNS)) <= len(header):
         return "csv"
     if not fitting:
         raise WorkloadError(

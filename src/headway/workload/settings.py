@@ -12,6 +12,13 @@ ARRIVALS = ("poisson", "bursty", "diurnal", "at-once")
 DURATIONS = ("lognormal", "pareto", "bimodal", "constant")
 DEADLINES = ("uniform", "chronus")
 
+MOST = {
+    "jobs": 10_000_000, "users": 1_000_000, "load": 1000, "mean_seconds": 1e9, "longest_seconds": 1e9, "burst": 1e6,
+    "ps_cpu": 10_000,
+}  # fmt: skip
+"""The largest value of each setting that has one."""
+LEAST_LOAD = 0.001
+
 Mix = tuple[tuple[int, float], ...]
 """Requested workers, and the weight of this size."""
 
@@ -80,7 +87,7 @@ def mix_of(text: str) -> Mix:
         mix = tuple((int(size), float(weight) if colon else 1.0) for size, colon, weight in parts)
     except ValueError:
         mix = ()
-    if not mix or any(size < 1 or not 0 < weight < math.inf for size, weight in mix):
+    if not mix or any(not 1 <= size <= 1_000_000 or not 0 < weight < math.inf for size, weight in mix):
         raise UserError(f"sizes {text}: choose one of {', '.join(MIXES)}, or write for example 1:0.5,4:0.3,8:0.2")
     return mix
 
@@ -96,12 +103,21 @@ def checked(settings: Settings) -> Settings:
     for name in ("jobs", "users", "load", "mean_seconds", "longest_seconds", "spread", "burst", "ps_cpu"):
         if not 0 < getattr(settings, name) < math.inf:
             raise UserError(f"{name} {getattr(settings, name):g}: must be above 0")
-    if not 0 <= settings.declared_error < math.inf or settings.seed < 0 or settings.burst < 1:
-        raise UserError("declared_error and seed must be 0 or more, burst 1 or more")
+    _check_bounds(settings)
+    if not 0 <= settings.declared_error <= 10 or settings.seed < 0 or settings.burst < 1:
+        raise UserError("declared_error must be 0 to 10, seed must be 0 or more, burst 1 or more")
     if settings.spread > 10:
         raise UserError(f"spread {settings.spread:g}: must be 10 or less")
     mix_of(settings.sizes)
     return settings
+
+
+def _check_bounds(settings: Settings) -> None:
+    for name, most in MOST.items():
+        if getattr(settings, name) > most:
+            raise UserError(f"{name} {getattr(settings, name):g}: must be {most:g} or less")
+    if settings.load < LEAST_LOAD:
+        raise UserError(f"load {settings.load:g}: must be {LEAST_LOAD:g} or more")
 
 
 NAMES = tuple(field.name for field in fields(Settings))
