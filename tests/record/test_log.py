@@ -267,7 +267,7 @@ def test_any_text_can_be_written(tmp_path):
     lines = list(read(tmp_path / "log"))
     told = NASTY.replace("\ud800", "?").replace("\udc80", "?")
     assert next(line for line in lines if isinstance(line, JobLine)).job["user"] == told
-    assert [["a", told]] in [line.notes for line in lines if isinstance(line, CycleLine)]
+    assert [("a", told)] in [line.notes for line in lines if isinstance(line, CycleLine)]
     cluster = ReplayCluster(tmp_path / "log")
     run(cluster, POLICIES["fifo"](), NoEstimates())
     assert cluster.complete
