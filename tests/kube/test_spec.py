@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.job import Can, Job, JobId, Role, Success, Target
+from headway.core.text import clean
 from headway.kube.api.objects import TrainingJob, timestamp
 from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
 
@@ -38,7 +39,7 @@ def roles(draw, name):
 def a_job(draw):
     chosen = sorted({"chief", *draw(st.lists(names, max_size=2))})
     return Job(
-        id=JobId("j"), roles=tuple(draw(roles(name)) for name in chosen), user=draw(st.text(max_size=3)),
+        id=JobId("j"), roles=tuple(draw(roles(name)) for name in chosen), user=draw(st.text(max_size=3).map(clean)),
         priority=draw(st.integers(-5, 5)), submit=100.0, deadline=draw(st.sampled_from([None, 160.0])),
         target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
         steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
@@ -51,6 +52,13 @@ def as_object(manifest: dict) -> TrainingJob:
     """As it comes back from an API server."""
     manifest["metadata"] |= {"uid": "u1", "creationTimestamp": timestamp(1100.0)[:19] + "Z"}
     return msgspec.json.decode(json.dumps(manifest), type=TrainingJob)
+
+
+def test_texts_of_a_training_job_are_cleaned():
+    job = Job(id=JobId("j"), roles=(Role(name="worker"),), user="t\x1b[2J", queue="q\n1", submit=100.0)
+    found = as_object(manifest_of(job, "default", submitted_at=1100.0))
+    taken = job_of(found, read_spec(found.spec), began=1000.0)
+    assert (taken.user, taken.queue) == ("t\N{REPLACEMENT CHARACTER}[2J", "q 1")
 
 
 @given(a_job())
