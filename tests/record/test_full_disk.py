@@ -116,13 +116,24 @@ def test_the_end_of_the_last_job_waits_for_room(tmp_path, monkeypatch):
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
 
     monkeypatch.setattr(gate_module.time, "sleep", room_comes)
-    run_loop(LogGate(sim, writer, lambda _: None), POLICIES["fifo"](), DeclaredBook(), observe)
+    said: list[str] = []
+    run_loop(LogGate(sim, writer, said.append), POLICIES["fifo"](), DeclaredBook(), observe)
     monkeypatch.undo()
     writer.end(sim.now, 0)
     assert len(waited) == 3
+    assert "ends as soon as the log can be written" in said[1]
     replayed = ReplayCluster(tmp_path / "log")
     run_loop(replayed, POLICIES["fifo"](), NoEstimates())
     assert replayed.complete
+
+
+def test_a_cluster_that_keeps_its_own_state_is_not_held_at_the_end(tmp_path):
+    writer, _ = _full_at(tmp_path / "log", 0)
+    writer.retry()
+    ended = SimCluster(some_nodes(1), [], World())
+    assert LogGate(ended, writer, lambda _: None, waits=False).next_snapshot() is None
+    with pytest.raises(LogError, match="cannot be written"):
+        writer.close()
 
 
 def test_a_log_that_is_still_full_at_the_end_is_told_in_a_sentence(tmp_path):

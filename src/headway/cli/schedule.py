@@ -130,7 +130,7 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
     try:
-        gate = LogGate(cluster, writer, logging.getLogger("headway").warning)
+        gate = LogGate(cluster, writer, logging.getLogger("headway").warning, waits=False)
         run(gate, policy, book, observe, safe_policy)
     finally:
         cluster.close()

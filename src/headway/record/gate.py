@@ -26,21 +26,27 @@ class TakesPlans(Protocol):
 
 
 class LogGate:
-    """Stands between the loop and its cluster. `say` tells a person when the log fails and when it is written again."""
+    """Stands between the loop and its cluster. `say` tells a person when the log fails and when it is written again.
 
-    def __init__(self, cluster: TakesPlans, writer: LogWriter, say: Callable[[str], None]) -> None:
-        self._cluster, self._writer, self._say = cluster, writer, say
+    `waits` holds the end of the run until there is room: for a cluster whose state is in the log only.
+    """
+
+    def __init__(
+        self, cluster: TakesPlans, writer: LogWriter, say: Callable[[str], None], *, waits: bool = True
+    ) -> None:
+        self._cluster, self._writer, self._say, self._waits = cluster, writer, say, waits
         self._now = 0.0
         self._told = False
 
     def next_snapshot(self) -> Snapshot | None:
         snapshot = self._cluster.next_snapshot()
-        if snapshot is None:
-            while not self._may_begin():  # the end of the last job is known to this process only
+        if snapshot is not None:
+            self._now = snapshot.now
+        elif self._waits and not self._may_begin():  # the end of the last job is known to this process only
+            self._say("nothing runs any more; headway ends as soon as the log can be written; Ctrl-C ends it at once")
+            while not self._may_begin():
                 time.sleep(RETRY_SECONDS)
                 self._writer.retry()
-        else:
-            self._now = snapshot.now
         return snapshot
 
     def apply(self, plan: Plan) -> None:
