@@ -25,7 +25,7 @@ from headway.local.claims import claim_machine, machine_left
 from headway.local.cluster import LocalCluster
 from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import missing_program
-from headway.local.settings import LocalSettings, LocalTimeouts
+from headway.local.settings import LocalSettings, LocalTimeouts, clock_zero
 from headway.record.gate import LogGate
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
@@ -66,7 +66,7 @@ def run(
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
     book = after(book, folder / "run.log")
-    began = left.head.began if left.head else time.time()
+    began = clock_zero(left.head.began, left.now, time.time()) if left.head else time.time()
     head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
     setup = LocalSettings(
         folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups,

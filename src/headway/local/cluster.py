@@ -32,6 +32,8 @@ from headway.progress_server import Connected, Event, ProgressServer, Reported, 
 
 LONGEST_WAIT_SECONDS = 0.1
 """How often processes are looked at: nothing tells when one has ended."""
+CLOSE_SECONDS = 15.0
+"""How long a run waits at its end for processes that were told to stop; longer than their grace time."""
 SAMPLE_SECONDS = 1.0
 """How often reports alone lead to a new snapshot, and how often the cpu that jobs use is measured."""
 
@@ -91,9 +93,12 @@ class LocalCluster:
         for gang in self._gangs.values():
             for replica in gang.replicas:
                 replica.tell_to_stop()
-        give_up = time.monotonic() + 15
+        give_up = time.monotonic() + CLOSE_SECONDS
         while any(gang.alive() for gang in self._gangs.values()) and time.monotonic() < give_up:
             time.sleep(0.05)
+        for replica in [replica for gang in self._gangs.values() for replica in gang.alive()]:
+            replica.process.kill()  # its shim is halted; what it runs dies with it
+            replica.process.wait()
         self.control_groups.close()
         self.server.close()
         self._socket_folder.rmdir()

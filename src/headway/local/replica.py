@@ -52,8 +52,9 @@ class LocalReplica:
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
         if self.exit_code is None:
-            self.exit_code = self.process.poll()
-            if self.exit_code is not None:
+            code = self.process.poll()
+            if code is not None:
+                self.exit_code = 128 - code if code < 0 else code  # below 0: the shim itself was killed
                 self.over_memory = self.group.killed_for_memory()
                 self.group.remove()
         return self.exit_code

@@ -39,3 +39,12 @@ class LocalSettings:
     most_processes: int = MOST_PROCESSES
     """Processes and threads of one replica, where a control group can limit them."""
     restart_limits: RestartLimits = field(default_factory=RestartLimits)
+
+
+def clock_zero(began: float, last: float, now: float) -> float:
+    """Seconds since 1970 at which the clock of a run that goes on showed zero.
+
+    `began` is what the run before wrote, `last` what its clock last showed. If the wall clock was set back since, the
+    run's clock goes on from `last`.
+    """
+    return min(began, now - last)
