@@ -3,7 +3,7 @@
 headway simulate examples/quickstart.yaml --log sim.log
 headway run examples/quickstart.yaml
 headway schedule --log kube.log --until-idle …   and   headway submit examples/quickstart.yaml
-python bench/three_places.py sim.log .headway/quickstart/run.log kube.log
+python bench/three_places.py sim.log examples/.headway/quickstart/run.log kube.log
 """
 
 from __future__ import annotations

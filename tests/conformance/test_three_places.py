@@ -86,7 +86,7 @@ def test_jobs_start_in_the_same_order_in_virtual_time_and_on_kubernetes(headway,
 @pytest.mark.train
 @pytest.mark.timeout(450)
 def test_the_quickstart_trains_here(headway, tmp_path):
-    result = json.loads(headway("run", str(QUICKSTART), "--json").stdout)
+    result = json.loads(headway("run", str(QUICKSTART), "--json", "--state", ".headway/quickstart").stdout)
     assert result["finished"] == result["jobs"] == 6
     assert result["refused"] == 0
     log = tmp_path / ".headway/quickstart/run.log"
@@ -107,7 +107,9 @@ def test_the_quickstart_trains_here(headway, tmp_path):
 @pytest.mark.timeout(650)
 def test_every_decision_on_real_training(headway, tmp_path):
     """One job grown, one resized while it trains, one moved, one preempted and resumed, each from its checkpoint."""
-    result = json.loads(headway("run", str(ADAPT), "--json", "--policy", "adaptive", seconds=600).stdout)
+    result = json.loads(
+        headway("run", str(ADAPT), "--json", "--policy", "adaptive", "--state", ".headway/adapt", seconds=600).stdout
+    )
     assert result["finished"] == result["jobs"] == 3
     assert {"start", "scale", "resize", "move", "stop"} <= set(result["decisions"])
     output = tmp_path / ".headway/adapt/output"

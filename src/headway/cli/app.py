@@ -12,6 +12,7 @@ from headway.core.errors import UserError
 
 COMMANDS = {
     "run": "run",
+    "clean": "clean",
     "simulate": "simulate",
     "compare": "compare",
     "experiment": "experiment",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -62,13 +62,13 @@ class Bars:
 
 
 class Live:
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, told: Mapping[JobId, State] | None = None) -> None:
         self._console = Console(stderr=True)
         self._quiet = quiet
         self._table = RichLive(console=self._console, refresh_per_second=4, transient=True)
         self._on_terminal = sys.stderr.isatty() and not quiet
         self._last: dict[JobId, Sample] = {}
-        self._states: dict[JobId, State] = {}
+        self._states: dict[JobId, State] = dict(told or {})  # announced, by this run or an earlier one
 
     def __enter__(self) -> Self:
         if self._on_terminal:
@@ -100,7 +100,7 @@ class Live:
         snapshot, lines = decided.snapshot, []
         for row in snapshot.changed:
             job, state = snapshot.jobs.job(row).id, snapshot.jobs.state_of(row)
-            if self._states.get(job) is not state:
+            if snapshot.jobs.row_of.get(job) == row and self._states.get(job) is not state:
                 self._states[job] = state
                 lines.append(f"{job} is {state.name.lower()}{_where(snapshot, row)}")
         lines += [f"{job}: {sentence}" for job, sentence in snapshot.notes]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import shutil
-import signal
+import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
 
 from headway.cli.live import Live
 from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
+from headway.cli.signals import Signals
+from headway.cli.state_folder import PARTS, earlier, folder_of, lock, newest_write, set_aside
 from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy
+from headway.core.board import Board
 from headway.core.errors import UserError
+from headway.core.job import JobId
 from headway.core.node import Node, Nodes
+from headway.core.states import State
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
 from headway.local.claims import claim_machine, machine_left
@@ -27,12 +32,11 @@ from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import missing_program
 from headway.local.settings import LocalSettings, LocalTimeouts, clock_zero
 from headway.record.gate import LogGate
-from headway.record.lines import Head
+from headway.record.lines import Change, Head
 from headway.record.log import LogWriter, read
-from headway.record.logfile import private
 from headway.record.metrics import Tally
 from headway.record.replay import restore
-from headway.record.resume import Left, left_behind
+from headway.record.resume import GoingOn, Left, go_on
 from headway.workload.jobsfile import JobsFile, load_all
 
 
@@ -44,9 +48,10 @@ def run(
     cluster: Cluster = "",
     estimates: Estimates = "progress",
     state: Annotated[
-        Path | None, typer.Option(help="Keep log, output and checkpoints in this folder. Default: .headway/NAME.")
+        Path | None,
+        typer.Option(help="Keep log, output and checkpoints in this folder. Default: .headway/NAME beside FILE."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard an unfinished run and start over.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Set what earlier runs left aside and start over.")] = False,
     save_seconds: Annotated[float, typer.Option(help="Give a job this long to save a checkpoint when asked.")] = 30.0,
     cgroups: Annotated[
         bool, typer.Option(help="Limit cpu and memory by cgroup where permitted. Otherwise: cpu by affinity.")
@@ -54,66 +59,138 @@ def run(
     share: Annotated[bool, typer.Option("--share", help="Take what other runs leave of this machine.")] = False,
     json: Json = False,
 ) -> None:
-    """Train jobs for real on this machine. After a crash or Ctrl-C, the same command continues the run."""
+    """Train jobs for real on this machine. The same command again runs what is new, failed or unfinished."""
     workload, file = load_all(files), files[0]
     nodes = _nodes(file, workload, cluster, machine_left(share=share))
     _check_programs(file, workload)
     settings = [*settings, *queue_setting(queues)]
     chosen, book = make_policy(policy, settings), make_book(estimates)
-    folder = (state or Path(".headway") / file.stem).resolve()
-    lock = _lock(folder)
-    claim = claim_machine(folder, nodes, share=share)
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-    left = _earlier(folder, f"{file.name} {digest}", fresh=fresh)
-    book = after(book, folder / "run.log")
-    began = clock_zero(left.head.began, left.now, time.time()) if left.head else time.time()
-    head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
-    setup = LocalSettings(
-        folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups,
-        foreign_cores=claim.foreign_cores,
-    )  # fmt: skip
-    here = _continued(LocalCluster(Nodes.of(nodes), workload.jobs, setup), left)
-    writer = LogWriter(folder / "run.log", head, durable=True)
-    signal.signal(signal.SIGTERM, _interrupt)
+    folder = folder_of(file, state)
+    with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:
+        left = earlier(folder, file, fresh=fresh)
+        began = _clock_began(left)
+        going = go_on(left, workload.jobs, time.time() - began, partial(_saved_at, folder, began))
+        _tell(file, folder, left, going)
+        if not (left.last and going.is_idle):
+            digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+            head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
+            setup = LocalSettings(
+                folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups,
+                foreign_cores=claim.foreign_cores,
+            )  # fmt: skip
+            book = after(book, folder / "run.log")
+            here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup), going)
+            loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
+            _train(here, loop, LogWriter(folder / "run.log", head, durable=True), Live(quiet=json, told=_told(going)))
+    _report(folder, {job.id for job in workload.jobs}, as_json=json)
+
+
+def _train(here: LocalCluster, loop: Callable[..., None], writer: LogWriter, live: Live) -> None:
+    """Runs the loop to its end. The first signal lets every job save and stop, the second ends all at once."""
+    at_once = False
+    signals = Signals(here.leave)
     try:
-        with Live(quiet=json) as live:
-            run_loop(LogGate(here, writer, live.say), chosen, book, observing(writer, live), safe_policy)
+        with live:
+            loop(LogGate(here, writer, live.say), observe=observing(writer, live, signals))
+        if here.leaving and here.is_unfinished:
+            writer.close()
+            print(_goodbye(here), file=sys.stderr)
+            raise typer.Exit(130)
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
+        at_once = True
         writer.close()
-        print(f"\ninterrupted; the same command continues the run ({_short(folder)})")
+        print("ended at once; the same command continues the run", file=sys.stderr)
         raise typer.Exit(130) from None
     finally:
-        here.close()
-        claim.close()
-        lock.close()
-    _report(folder, as_json=json)
+        here.close(at_once=at_once)
+        signals.restore()
 
 
-def _continued(here: LocalCluster, left: Left) -> LocalCluster:
+def _goodbye(here: LocalCluster) -> str:
+    saved = [job for job, landing in here.left.items() if landing.saved]
+    parts = [f"saved: {', '.join(saved)}"] if saved else []
+    parts += [f"{job} did not save: {one.why}" for job, one in here.left.items() if one.why and not one.saved]
+    return "; ".join(["stopped", *parts, "the same command continues the run"])
+
+
+# ── going on where an earlier run was ───────────────────────────────────────────────────────────────────────
+
+
+def _clock_began(left: Left) -> float:
+    """The clock of an unfinished run goes on while Headway is away. That of a finished one stands still."""
+    if left.head is None:
+        return time.time()
+    now = time.time()
+    return now - left.now if left.complete else clock_zero(left.head.began, left.now, now)
+
+
+def _saved_at(folder: Path, began: float, job: JobId) -> float | None:
+    written = newest_write(folder, job)
+    return None if written is None else written - began
+
+
+def _tell(file: Path, folder: Path, left: Left, going: GoingOn) -> None:
+    """Says what becomes of each job of an earlier run, and sets aside the folders of those that start afresh."""
+    if not left.last:
+        return
+    pieces = [folder / part / job for job in going.afresh for part in PARTS]
+    aside = set_aside(folder, pieces)
+    sayings = {
+        "finished before, is kept": going.finished, "goes on": going.unfinished,
+        "failed or was cancelled, runs again from its checkpoint": going.again,
+        "was edited, goes on from its checkpoint": going.edited,
+        f"runs something else now, starts afresh{f'; the old is in {_short(aside)}' if aside else ''}": going.afresh,
+        "is new": going.new, f"is no longer in {file.name}, is cancelled; its checkpoint stays": going.removed,
+    }  # fmt: skip
+    for saying, jobs in sayings.items():
+        if jobs:
+            print(f"{file}: {saying}: {_some(jobs)}", file=sys.stderr)
+    if going.is_idle:
+        print(f"{file}: nothing is left to run; --fresh runs all again", file=sys.stderr)
+
+
+def _some(jobs: list[JobId]) -> str:
+    return ", ".join(jobs) if len(jobs) <= 8 else f"{', '.join(jobs[:7])} and {len(jobs) - 7} more"
+
+
+def _told(going: GoingOn) -> dict[JobId, State]:
+    """The states that an earlier run has announced."""
+    return {job.id: State(change.state) for job, change in going.restored}
+
+
+def _continued(here: LocalCluster, going: GoingOn) -> LocalCluster:
     """Puts every job of an earlier run where that run left it."""
-    for serial, job in left.jobs.items():
-        if serial in left.last:
-            change = left.last[serial]
-            here.restore(job, lambda board, row, change=change: restore(board, row, change))  # type: ignore[misc]
+    for job, change in going.restored:
+        here.restore(job, partial(_restore, change))
     return here
 
 
-def observing(writer: LogWriter, live: Live) -> Observer:
+def _restore(change: Change, board: Board, row: int) -> None:
+    restore(board, row, change)
+
+
+def observing(writer: LogWriter, live: Live, signals: Signals) -> Observer:
     """Writes the log first: it must be on disk before the plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         live.show(decided)
+        if signals.leaving and not signals.said:
+            signals.said = True
+            live.say("stopping: every job that can save is asked to; Ctrl-C again ends all at once")
 
     return observe
 
 
-def _report(folder: Path, *, as_json: bool) -> None:
+def _report(folder: Path, jobs: set[JobId], *, as_json: bool) -> None:
+    """Shows the jobs of the file, each as it came last. The log has those before it, too."""
     tally = Tally(courses=True)
     for line in read(folder / "run.log"):
         tally(line)
     tally.close()
+    newest = {course.job.id: serial for serial, course in tally.courses.items()}
+    tally.courses = {newest[job]: tally.courses[newest[job]] for job in newest if job in jobs}
     show_result(tally, as_json=as_json)
     if not as_json:
         from headway.record.picture import draw
@@ -148,35 +225,3 @@ def _check_programs(file: Path, workload: JobsFile) -> None:
             missing = missing_program(job, role)
             if missing:
                 raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} does not exist")
-
-
-def _lock(folder: Path) -> IO[bytes]:
-    """Locks the folder: two runs in one folder would end each other's processes."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = open(folder / "lock", "wb", opener=private)  # noqa: SIM115  the caller closes it
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise UserError(f"{folder}: another headway run uses this folder; give another --state") from error
-    return lock
-
-
-def _earlier(folder: Path, source: str, *, fresh: bool) -> Left:
-    """What an unfinished run of the same jobs left; a finished run is cleared away."""
-    log = folder / "run.log"
-    left = left_behind(log) if log.exists() and not fresh else Left()
-    if left.head is not None and not left.complete:
-        if left.head.source != source:
-            raise UserError(
-                f"{log}: has an unfinished run of other jobs ({left.head.source}); "
-                f"discard it with --fresh, or give another --state"
-            )
-        return left
-    for name in ("checkpoints", "output"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    log.unlink(missing_ok=True)
-    return Left()
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

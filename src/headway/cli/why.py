@@ -24,7 +24,9 @@ from headway.record.replay import ReplayCluster
 
 def why(
     job: Annotated[str, typer.Argument(help="The job's name.")],
-    log: Annotated[Path | None, typer.Option(help="The run's log; default: the newest in .headway.")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="The run's log; default: the newest in .headway here or one folder down.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
@@ -67,7 +69,10 @@ def lines(told: Mapping[str, Any]) -> list[str]:
 
 
 def _newest() -> Path:
-    logs = sorted(Path(".headway").glob("*/run.log"), key=lambda path: path.stat().st_mtime)
+    logs = sorted(
+        (log for at in (".", "*") for log in Path().glob(f"{at}/.headway/*/run.log")),
+        key=lambda path: path.stat().st_mtime,
+    )
     if not logs:
         raise UserError("--log: there is no run in .headway here; name the log of a run")
     return logs[-1]

@@ -22,9 +22,10 @@ from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
-from headway.core.states import OVER, TRAINING, State
+from headway.core.states import IN_FLIGHT, OVER, TRAINING, State
 from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang, RunContext
+from headway.local.leaving import leave
 from headway.local.limits import ControlGroups
 from headway.local.machine import cores_of
 from headway.local.settings import LocalSettings
@@ -61,6 +62,9 @@ class LocalCluster:
         self._happened = False  # since the last snapshot, something that may need a decision
         self._sampled = -math.inf
         self._reported = False  # since the last snapshot, a step
+        self.leaving = False
+        self.left: dict[JobId, Landing] = {}
+        self._leaves: dict[JobId, FlightSteps] = {}
 
     def now(self) -> float:
         """Seconds on the run's clock. It never goes back, even if the wall clock is set back."""
@@ -73,27 +77,40 @@ class LocalCluster:
             self._add_arrivals()
             self._receive()
             self._watch_processes()
+            if self.leaving:
+                self._see_off()
             self._advance_flights()
             now = self.now()
             due = now >= self._wake_at or (self._reported and now - self._sampled >= SAMPLE_SECONDS)
             if self._happened or due:
                 return self._snapshot(now)
-            if not self._arrivals and not self.board.unfinished:
+            if not self.is_unfinished or (self.leaving and not self._flights and not self._leaves):
                 return None
             self._wait(now)
 
     def apply(self, plan: Plan) -> None:
         self._wake_at = plan.until
         for decision in plan.decisions:
-            if not isinstance(decision, Reserve) and self._may_begin(decision):
+            if not isinstance(decision, Reserve) and not self.leaving and self._may_begin(decision):
                 self._begin(decision)
 
-    def close(self) -> None:
-        """End every process of this run. A job that has not finished goes on from its checkpoint at the next start."""
+    def leave(self) -> None:
+        """Begin nothing more, and end when every job has saved, if it can, and has stopped. For signal handlers."""
+        self.leaving = True
+
+    @property
+    def is_unfinished(self) -> bool:
+        return bool(self._arrivals or self.board.unfinished)
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End every process of this run. A job that has not finished goes on from its checkpoint at the next start.
+
+        With `at_once` nothing is waited for: the shims end all processes when Headway ends.
+        """
         for gang in self._gangs.values():
             for replica in gang.replicas:
                 replica.tell_to_stop()
-        give_up = time.monotonic() + CLOSE_SECONDS
+        give_up = time.monotonic() + (0 if at_once else CLOSE_SECONDS)
         while any(gang.alive() for gang in self._gangs.values()) and time.monotonic() < give_up:
             time.sleep(0.05)
         for replica in [replica for gang in self._gangs.values() for replica in gang.alive()]:
@@ -106,15 +123,8 @@ class LocalCluster:
         os.close(self._wake_writer)
 
     def restore(self, job: Job, restore: Callable[[Board, int], None]) -> None:
-        """Take over a job of an earlier, interrupted run: its processes are gone, its checkpoint is still there."""
-        job = next((other for other in self._arrivals if other.id == job.id), job)  # the log hides values of env
-        self._arrivals = [other for other in self._arrivals if other.id != job.id]
-        row = self.board.add(job, self.now())
-        restore(self.board, row)
-        if self.board.state(row) not in OVER | {State.WAITING}:
-            self.board.restore(row, State.WAITING, None, None)
-            self.board.table.set("since", row, self.now())
-            self.board.rewind(row)
+        """Take over a job of an earlier run, over or waiting: its processes are gone, its checkpoint is still there."""
+        restore(self.board, self.board.add(job, self.now()))
         self._happened = True
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +147,7 @@ class LocalCluster:
                     self.board.uses(row, round(cores, 3))
 
     def _add_arrivals(self) -> None:
-        while self._arrivals and self._arrivals[0].submit <= self.now():
+        while self._arrivals and not self.leaving and self._arrivals[0].submit <= self.now():
             self.board.add(self._arrivals.pop(0), self.now())
             self._happened = True
 
@@ -200,6 +210,24 @@ class LocalCluster:
                 row = self.board.row(job_id)
                 assert row is not None
                 self._land(row, self._gangs[job_id], ended.value)
+
+    def _see_off(self) -> None:
+        """Every job leaves. It stays in flight, so that no policy touches it, until the next start of Headway."""
+        for job_id, gang in self._gangs.items():
+            row = self.board.table.row_of[job_id]
+            if self.board.state(row) in (TRAINING | IN_FLIGHT) - {State.STOPPING}:
+                self._flights.pop(job_id, None)
+                self._leaves[job_id] = leave(self._pilot, gang, self.board.placement(row))
+                self.board.begin(row, State.STOPPING, None, self.now(), self.now() + self._pilot.timeouts.save)
+                self._happened = True
+        for job_id in list(self._leaves):
+            try:
+                next(self._leaves[job_id])
+            except StopIteration as ended:
+                del self._leaves[job_id]
+                self.left[job_id], self._happened = ended.value, True
+                if ended.value.state in OVER:
+                    self._land(self.board.table.row_of[job_id], self._gangs[job_id], ended.value)
 
     def _land(self, row: int, gang: Gang, landing: Landing) -> None:
         """The job's flight has ended: record its state, and what it refused."""

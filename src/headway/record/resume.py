@@ -128,7 +128,10 @@ def _kind(job: Job, old: Job, state: State) -> str:
 
 def _as_logged(job: Job) -> Job:
     """The job as a log gives it back."""
-    return unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(job)))))
+    try:
+        return unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(job)))))
+    except UnicodeEncodeError:  # a lone surrogate in a text
+        return job
 
 
 def _timeless(job: Job) -> Job:

@@ -1,0 +1,135 @@
+"""The folder in which `headway run` keeps a jobs file's log, output and checkpoints.
+
+Nothing in it is ever removed by a run. What a run does not go on with is moved to `aside/TIME`, and only if the log
+names it. `headway clean` removes what was set aside.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from headway.core.errors import UserError
+from headway.core.job import JobId
+from headway.record.lines import Head, JobLine
+from headway.record.log import LogError, read
+from headway.record.logfile import private
+from headway.record.resume import Left, left_behind
+
+PARTS = ("checkpoints", "output")
+MARK = "set-aside-by-headway"
+"""A file in every folder that was set aside. It is written last: what has none is not whole."""
+
+
+def folder_of(file: Path, state: Path | None = None) -> Path:
+    """Beside the jobs file, so that it is the same from wherever the file is run."""
+    return state.resolve() if state is not None else file.resolve().parent / ".headway" / file.stem
+
+
+def lock(folder: Path) -> IO[bytes]:
+    """Locks the folder: two runs in one folder would end each other's processes."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = open(folder / "lock", "wb", opener=private)  # noqa: SIM115  the caller closes it
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}; name another folder with --state") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        held.close()
+        raise UserError(f"{folder}: another headway run uses this folder; give another --state") from error
+    return held
+
+
+def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
+    """What an earlier run of the file left in the folder. `fresh` sets all of it aside."""
+    log = folder / "run.log"
+    if not log.exists():
+        return Left()
+    if fresh:
+        jobs = _named_in(log)
+        pieces = [folder / part / job for job in jobs for part in PARTS]
+        set_aside(folder, [*pieces, folder / "run.png", log])  # the log is last: it tells what is ours
+        return Left()
+    left = left_behind(log)
+    if left.head is not None and (left.head.cluster, left.head.source.split()[:1]) != ("local", [file.name]):
+        raise UserError(
+            f"{log}: is of another run ({left.head.source}); give another --state, or set that run aside with --fresh"
+        )
+    return left if left.last else Left()
+
+
+def set_aside(folder: Path, pieces: Iterable[Path]) -> Path | None:
+    """Moves those that exist to a new folder in `aside`. Returns it, or None if none exists."""
+    there = [piece for piece in pieces if os.path.lexists(piece)]
+    if not there:
+        return None
+    stamp = _stamp(folder)
+    marks = {folder / "aside" / stamp}
+    for piece in there:
+        target = folder / "aside" / stamp / piece.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            piece.rename(target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise UserError(f"{piece}: cannot be set aside: {error.strerror}") from error
+            near = piece.parent / ".aside" / stamp  # the folder is a link to another file system
+            near.mkdir(parents=True, exist_ok=True)
+            piece.rename(near / piece.name)
+            marks.add(near)
+    for mark in marks:
+        (mark / MARK).touch()
+    return folder / "aside" / stamp
+
+
+def set_aside_before(folder: Path) -> list[Path]:
+    """The folders that were set aside, oldest first."""
+    places = [folder / "aside", *(folder / part / ".aside" for part in PARTS)]
+    return [mark.parent for place in places for mark in sorted(place.glob(f"*/{MARK}"))]
+
+
+def remove(aside: Path) -> int:
+    """Removes a folder that was set aside; returns its bytes. Links are removed, not what they point to."""
+    size = sum(path.lstat().st_size for path in _files_in(aside))
+    shutil.rmtree(aside)
+    if not any(aside.parent.iterdir()):
+        aside.parent.rmdir()
+    return size
+
+
+def newest_write(folder: Path, job: JobId) -> float | None:
+    """When the job last wrote to its checkpoint folder, in seconds since 1970."""
+    return max((path.lstat().st_mtime for path in _files_in(folder / "checkpoints" / job)), default=None)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Links are not followed."""
+    return (Path(root) / name for root, _, names in os.walk(folder) for name in names)
+
+
+def _named_in(log: Path) -> list[str]:
+    """The jobs that a log names, as far as it can be read. A file that is no log is left alone."""
+    jobs: dict[str, None] = {}
+    ours = False
+    try:
+        for line in read(log):
+            ours = ours or isinstance(line, Head)
+            if isinstance(line, JobLine):
+                jobs[str(line.job["id"])] = None
+    except LogError:
+        if not ours:
+            raise
+    return list(jobs)
+
+
+def _stamp(folder: Path) -> str:
+    stamp = time.strftime("%Y-%m-%d-%H%M%S")
+    taken = sum(path.name.startswith(stamp) for path in (folder / "aside").glob("*"))
+    return f"{stamp}-{taken + 1}" if taken else stamp
