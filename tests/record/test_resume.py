@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from headway.core.job import Job
+from headway.core.node import Node
 from headway.core.states import State
-from headway.record.lines import Change, CycleLine, End, Head, JobLine, pack_job
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job
 from headway.record.log import LogWriter
 from headway.record.resume import Left, go_on, left_behind
 from make import a_job, a_role
 
+NODES = NodesLine([Node(name="left", capacity=(("cpu", 1000),))], ["cpu"])
 HEAD = Head("local", "fifo", "none", {}, 0, 1000.0, "jobs.yaml abc")
 
 
@@ -45,13 +47,13 @@ def log(tmp_path):
 
 def test_a_run_that_ended_before_its_first_cycle_forgets_nothing(log):
     job = trained()
-    past = [JobLine(0, dict(pack_job(job))), CycleLine(0, 9.0, [a_change(0, State.FINISHED)]), End(9.0)]
-    for lines in ([*past, HEAD], [*past, HEAD, JobLine(0, dict(pack_job(trained("b"))))]):
+    past = [NODES, JobLine(0, dict(pack_job(job))), CycleLine(0, 9.0, [a_change(0, State.FINISHED)]), End(9.0)]
+    for lines in ([*past, HEAD], [*past, HEAD, NODES, JobLine(0, dict(pack_job(trained("b"))))]):
         found = left_behind(log(*lines))
         assert [one.id for one in found.jobs.values()] == ["a"]
         assert found.last[0].state == State.FINISHED
         assert found.complete
-    resumed = left_behind(log(*past, HEAD, JobLine(0, dict(pack_job(job))), CycleLine(0, 12.0, [])))
+    resumed = left_behind(log(*past, HEAD, NODES, JobLine(0, dict(pack_job(job))), CycleLine(0, 12.0, [])))
     assert resumed.now == 12.0
     assert not resumed.complete
 

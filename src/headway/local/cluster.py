@@ -25,7 +25,7 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import IN_FLIGHT, OVER, TRAINING, State
 from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang, RunContext
-from headway.local.leaving import leave
+from headway.local.leaving import end_all, leave
 from headway.local.limits import ControlGroups
 from headway.local.machine import cores_of
 from headway.local.settings import LocalSettings
@@ -107,15 +107,7 @@ class LocalCluster:
 
         With `at_once` nothing is waited for: the shims end all processes when Headway ends.
         """
-        for gang in self._gangs.values():
-            for replica in gang.replicas:
-                replica.tell_to_stop()
-        give_up = time.monotonic() + (0 if at_once else CLOSE_SECONDS)
-        while any(gang.alive() for gang in self._gangs.values()) and time.monotonic() < give_up:
-            time.sleep(0.05)
-        for replica in [replica for gang in self._gangs.values() for replica in gang.alive()]:
-            replica.process.kill()  # its shim is halted; what it runs dies with it
-            replica.process.wait()
+        end_all(self._gangs.values(), 0.0 if at_once else CLOSE_SECONDS)
         self.control_groups.close()
         self.server.close()
         self._socket_folder.rmdir()

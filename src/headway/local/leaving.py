@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
+
 from headway.core.gang import GangState
 from headway.core.placement import Placement
 from headway.core.plan import Because
@@ -25,3 +28,16 @@ def leave(pilot: Pilot, gang: Gang, where: Placement | None) -> FlightSteps:
     elif gang.replicas and verdict.state is GangState.FAILED:
         landing = Landing(State.FAILED, None, verdict.why)
     return (yield from pilot.take_down(gang, landing))
+
+
+def end_all(gangs: Collection[Gang], seconds: float) -> None:
+    """Ends every process of these gangs and waits this long. With 0 seconds the shims end them when Headway has ended."""
+    for gang in gangs:
+        for replica in gang.replicas:
+            replica.tell_to_stop()
+    give_up = time.monotonic() + seconds
+    while any(gang.alive() for gang in gangs) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    for replica in [replica for gang in gangs for replica in gang.alive()] if seconds else []:
+        replica.process.kill()  # its shim is halted; what it runs dies with it
+        replica.process.wait()
