@@ -119,18 +119,9 @@ def test_cores_of_another_run_are_left_alone_where_there_are_others(monkeypatch)
 
 def test_the_command_names_the_other_run(other, tmp_path):
     first = other(100)
-    (tmp_path / "jobs.yaml").write_text(
-        "nodes: [{cpu: 100m}]\njobs: [{name: a, cpu: 100m, command: [python, quick.py]}]\n"
-    )
-    (tmp_path / "quick.py").write_text("from headway import progress\nwith progress.track() as p:\n    p.report(1)\n")
+    (tmp_path / "jobs.yaml").write_text("nodes: [{cpu: 100m}]\njobs: [{name: a, cpu: 100m, command: ['true']}]\n")
     command = [sys.executable, "-m", "headway", "run", "jobs.yaml", "--json"]
     refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"headway: process {first.pid} (/their/folder) already runs jobs")
     assert not (tmp_path / ".headway/jobs/run.log").exists()
-    if dict(this_machine().capacity)["cpu"] < 200:
-        return
-    shared = subprocess.run(
-        [*command, "--share"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert shared.returncode == 0, shared.stderr

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from conftest_local import Run, a_local_job
 
-from headway.core.gang import RestartLimits
 from headway.core.job import Job, Role
 from headway.local import replica as replica_module
 from headway.local.replica import SHIM
@@ -89,17 +88,6 @@ def test_a_launch_that_fails_for_now_is_tried_again_after_a_pause(scripts, monke
         assert run.state(name) == "FINISHED"
         assert run.notes[name] == [f"worker-0 cannot be launched: {os.strerror(number)}"]
         assert tried[name][1] - tried[name][0] >= 0.99
-
-
-def test_a_launch_that_never_succeeds_fails_the_job(scripts, monkeypatch):
-    def scarce(*_, **__):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(replica_module.subprocess, "Popen", scarce)
-    run = Run(scripts, [a_local_job("a", scripts, "count.py", "3")], restart_limits=RestartLimits(refusals=1))
-    run.go(first_fit)
-    assert run.state("a") == "FAILED"
-    assert run.notes["a"][-1].startswith("refused 2 times in a row, last: worker-0 cannot be launched: Too many")
 
 
 def test_the_replicas_of_a_gang_that_was_launched_in_part_are_ended(scripts, monkeypatch):

@@ -37,16 +37,16 @@ def test_a_job_whose_shim_is_killed_starts_again_from_its_checkpoint(scripts):
 
     def policy(snapshot):
         if not below and any(sample.step >= 3 for sample in snapshot.samples):
-            (scripts / "state/checkpoints/a/count").write_text("3")
+            (scripts / "state/checkpoints/a/count").write_text("197")
             below.extend(descendants(_shim(run)))
             os.kill(_shim(run), signal.SIGKILL)
         return first_fit(snapshot)
 
-    run = Run(scripts, [a_local_job("a", scripts, "count.py", "30")])
+    run = Run(scripts, [a_local_job("a", scripts, "count.py", "200")])
     run.go(policy)
     assert run.state("a") == "FINISHED"
     assert run.notes["a"][0].startswith("worker-0 was killed by signal 9 (SIGKILL)")
-    assert "from 3" in run.output("a")
+    assert "from 197" in run.output("a")
     assert below
     assert not [pid for pid in below if _alive(pid)]
 
@@ -65,15 +65,15 @@ def test_a_trainer_that_is_halted_cannot_be_preempted_but_can_be_ended(scripts, 
             return draft.plan()
         return first_fit(snapshot)
 
-    run = Run(scripts, [a_local_job("a", scripts, "count.py", "10000")], LocalTimeouts(save=1, stop=30, start=90))
+    run = Run(scripts, [a_local_job("a", scripts, "count.py", "10000")], LocalTimeouts(save=0.3, stop=30, start=90))
     run.go(policy)
-    assert run.notes["a"] == ["it was not stopped: it did not save within 1 seconds"]
+    assert run.notes["a"] == ["it was not stopped: it did not save within 0.3 seconds"]
     assert run.state("a") == "CANCELLED"
     assert not [pid for pid in halted if _alive(pid)]
 
 
 def test_a_halted_shim_does_not_outlive_the_run(scripts, monkeypatch):
-    monkeypatch.setattr(cluster_module, "CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(cluster_module, "CLOSE_SECONDS", 0.1)
     below: list[int] = []
 
     def policy(snapshot):

@@ -153,7 +153,11 @@ class ControlGroups:
         memory = self._also("memory", _MEMORY_FILES, replica) if limits.memory > 0 else None
         pids = self._also("pids", ("pids.max", "pids.max"), replica)
         group = ControlGroup(folders, self._unified, memory, pids, cores)
-        group.limit(replace(limits, processes=limits.processes or self._most_processes))
+        try:
+            group.limit(replace(limits, processes=limits.processes or self._most_processes))
+        except OSError:
+            group.remove()
+            raise
         return group
 
     def _also(self, controller: str, files: tuple[str, str], replica: str) -> Path | None:
