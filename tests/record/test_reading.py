@@ -101,7 +101,7 @@ def _plan_of(plan):
     def damage(lines):
         at = next(n for n, raw in enumerate(lines) if b'"plan"' in raw and n > 10)
         lines[at] = _edited(lines[at], plan=plan)
-        return lines, at + 1, "not a line of a headway log"
+        return lines, at + 1, ""
 
     return damage
 
@@ -113,6 +113,8 @@ DAMAGE = {
     "can": _job_with(can=999), "submit": _job_with(submit="soon"), "role field": _job_with(roles=[{"nom": 3}]),
     "amount": _job_with(roles=[{"name": "w", "request": [["cpu", 10**12]]}]), "bad UTF-8": _bytes_at(12, b"\xff"),
     "NUL": _bytes_at(12, b"\0"), "deep": _bytes_at(12, b"[" * 100_000), "plan": _plan_of([["fly", "a"]]),
+    "plan for nobody": _plan_of([["stop", "nobody", "user"]]),
+    "plan for nowhere": _plan_of([["scale", "steady", "w", [99]]]),
     "short plan": _plan_of([["start"]]), "placement": _plan_of([["start", "a", 7]]),
 }  # fmt: skip
 

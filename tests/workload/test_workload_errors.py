@@ -101,6 +101,11 @@ BAD = {
         "a.jsonl, line 1: field command: must be a list: write command: [python, train.py]",
     ),
     "line digits": ("a.jsonl", '{"name": "a", "priority": %s}' % ("9" * 5000), "a.jsonl, line 1: field priority: "),
+    "line replicas": (
+        "a.jsonl",
+        '{"name": "a", "replicas": %s}' % ("9" * 30),
+        "role 'worker': field replicas: must be",
+    ),
     "line priority": ("a.jsonl", '{"name": "a", "gpu": 1, "priority": 3000000000}', "line 1: field priority: must be"),
     "line depth": ("a.jsonl", '{"name": ' + "[" * 100_000, "a.jsonl, line 1: "),
     "own number": (

@@ -29,6 +29,7 @@ from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
+from headway.workload.yaml_values import shortened
 
 __all__ = [
     "ESTIMATES",
@@ -85,14 +86,14 @@ def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> d
         if not equals or key not in known:
             offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
             close = meant(key, known) if "mean" in meant(key, known) else ""
-            raise UserError(f"--set {item}: policy {name} has these settings: {offer}{close}")
+            raise UserError(f"--set {shortened(item, 80)}: policy {name} has these settings: {offer}{close}")
         try:
             if isinstance(known[key], tuple):
                 chosen[key] = _named_numbers(value)
                 continue
             chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
         except msgspec.ValidationError as error:
-            raise UserError(f"--set {item}: {error}") from error
+            raise UserError(f"--set {shortened(item, 80)}: {error}") from error
     return chosen
 
 
@@ -102,7 +103,7 @@ def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
         return tuple(decode(Path(value), dict[str, float]).items())
     pairs = [part.rpartition("=") for part in value.split(",") if part]
     if not all(equals for _, equals, _ in pairs):
-        raise UserError(f"{value}: give pairs such as ann=8,bob=2, or a YAML file of names and numbers")
+        raise UserError(f"{shortened(value, 80)}: give pairs such as ann=8,bob=2, or a YAML file of names and numbers")
     return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
 
 

@@ -31,7 +31,7 @@ def leave(pilot: Pilot, gang: Gang, where: Placement | None) -> FlightSteps:
 
 
 def end_all(gangs: Collection[Gang], seconds: float) -> None:
-    """Ends every process of these gangs and waits this long. With 0 seconds the shims end them when Headway has ended."""
+    """Ends every process of these gangs and waits this long. With 0 seconds the shims end them after Headway."""
     for gang in gangs:
         for replica in gang.replicas:
             replica.tell_to_stop()

@@ -15,24 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from headway.core.job import Can, Job
-from headway.core.quantity import LARGEST
-from headway.core.states import STATES
-from headway.record.lines import (
-    VERSION,
-    Change,
-    CycleLine,
-    End,
-    Head,
-    JobLine,
-    Line,
-    NodesLine,
-    PackedJob,
-    PackedPlacement,
-    unpack_job,
-    unpack_plan,
-    wrong_sample,
-)
+from headway.record.following import Past
+from headway.record.lines import CycleLine, Line
 from headway.record.logfile import LogError
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
@@ -61,7 +45,7 @@ class LogReader:
         """The last good cycle."""
 
     def __iter__(self) -> Iterator[Line]:
-        past = _Past()
+        past = Past()
         try:
             for raw in _raw_lines(self.path):
                 if not raw.endswith(b"\n"):
@@ -78,7 +62,7 @@ class LogReader:
         except OSError as error:
             raise LogError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
-    def _checked(self, raw: bytes, past: _Past) -> Line:
+    def _checked(self, raw: bytes, past: Past) -> Line:
         try:
             line = _decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -190,94 +174,3 @@ def _inflated(chunks: Iterator[bytes]) -> Iterator[bytes]:
             member, begun = zlib.decompressobj(31), False
     if begun:
         raise _Cut("the gzip file ends early")
-
-
-class _Past:
-    """What the lines so far have said, as far as the next must fit to it."""
-
-    def __init__(self) -> None:
-        self._begun = False
-        self._nodes = self._kinds = self._last = self._cycle = -1
-        self._roles: dict[int, int] = {}
-        """Arrival number to number of roles."""
-
-    def wrong(self, line: Line) -> str:
-        """Why the line cannot follow, in a few words; empty if it can."""
-        if isinstance(line, Head):
-            return self._head(line)
-        if not self._begun:
-            return "the first line must be a head line"
-        if isinstance(line, NodesLine):
-            return self._table(line)
-        if self._nodes < 0 and not isinstance(line, End):
-            return "a job or a cycle comes before the nodes"
-        if isinstance(line, JobLine):
-            return self._job(line)
-        return self._changes(line) if isinstance(line, CycleLine) else ""
-
-    def _table(self, line: NodesLine) -> str:
-        self._nodes, self._kinds = len(line.nodes), len(line.kinds)
-        sound = all(0 <= amount <= LARGEST for node in line.nodes for _, amount in node.capacity)
-        known = {kind for node in line.nodes for kind, _ in node.capacity} <= set(line.kinds)
-        return "" if sound and known else "a node has an amount that no node can have"
-
-    def _head(self, line: Head) -> str:
-        """A resumed run counts anew."""
-        self._begun = True
-        self._nodes = self._kinds = self._last = self._cycle = -1
-        self._roles = {}
-        if line.version != VERSION:
-            return f"this is a log of version {line.version}; this Headway reads version {VERSION}"
-        return ""
-
-    def _job(self, line: JobLine) -> str:
-        if line.serial <= self._last:
-            return f"job number {line.serial} comes after job number {self._last}"
-        job = unpack_job(line.job)
-        line.job = PackedJob(line.job, job)
-        self._last, self._roles[line.serial] = line.serial, len(job.roles)
-        return _wrong_job(job)
-
-    def _changes(self, line: CycleLine) -> str:
-        if line.cycle != self._cycle + 1:
-            return f"cycle {line.cycle} comes where cycle {self._cycle + 1} is due"
-        self._cycle = line.cycle
-        for change in line.changed:
-            roles = self._roles.get(change.serial)
-            if roles is None:
-                return f"the line of job number {change.serial} is missing"
-            why = self._change(change, roles)
-            if why:
-                return f"job number {change.serial}: {why}"
-        unpack_plan(line)
-        if any(wrong_sample(sample) for sample in line.samples):
-            return "a sample is malformed"
-        unknown = [told[0] for told in (*line.beliefs, *line.speeds) if told[0] not in self._roles]
-        return f"the line of job number {unknown[0]} is missing" if unknown else ""
-
-    def _change(self, change: Change, roles: int) -> str:
-        if not 0 <= change.state < len(STATES) or not 0 <= change.stops <= LARGEST:
-            return "it has a state that no job can have"
-        places = (change.placement, None if change.flight is None else change.flight[0])
-        return next((why for place in places if place is not None and (why := self._misplaced(place, roles))), "")
-
-    def _misplaced(self, place: PackedPlacement, roles: int) -> str:
-        if not 1 <= len(place) <= 2 or any(len(part) != roles for part in place):
-            return "its placement has another number of roles"
-        for role in place[0]:
-            if role is None or (role and not (min(role) >= 0 and max(role) < self._nodes)):
-                return f"it is on a node that is not among the {self._nodes} nodes"
-        for vector in place[1] if len(place) > 1 else ():
-            if vector is not None and (len(vector) > self._kinds or not all(0 <= each <= LARGEST for each in vector)):
-                return "it holds an amount that no node can have"
-        return ""
-
-
-def _wrong_job(job: Job) -> str:
-    if abs(job.priority) > LARGEST or not 0 < job.replicas <= LARGEST or not 0 <= job.can <= Can.everything():
-        return f"job {job.id[:60]!r} has a number that no job can have"
-    amounts = [amount for role in job.roles for pairs in (role.request, role.limit) for _, amount in pairs]
-    if any(not 0 <= role.least <= role.replicas <= role.most for role in job.roles):
-        return f"job {job.id[:60]!r} has numbers of replicas that no job can have"
-    sound = all(0 <= amount <= LARGEST for amount in amounts)
-    return "" if sound else f"job {job.id[:60]!r} has an amount that no job can have"

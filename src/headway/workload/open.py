@@ -171,7 +171,11 @@ def _add(jobs: Collector, fields: LineFields) -> None:
 
 def _role_key(fields: LineFields) -> bytes:
     """Equal for jobs with equal roles: many jobs have few shapes, and each is checked and made once."""
-    return _ENCODER.encode([getattr(fields, name) for name in _ROLE_FIELDS])
+    values = [getattr(fields, name) for name in _ROLE_FIELDS]
+    try:
+        return _ENCODER.encode(values)
+    except (OverflowError, UnicodeEncodeError):  # a number or a text that the check of the role will refuse
+        return repr(values).encode(errors="backslashreplace")
 
 
 _ROLE_FIELDS = (*RoleFields.__struct_fields__, "roles")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from headway.core.errors import UserError
+from headway.workload.yaml_values import shortened
 
 ARRIVALS = ("poisson", "bursty", "diurnal", "at-once")
 DURATIONS = ("lognormal", "pareto", "bimodal", "constant")
@@ -88,7 +89,9 @@ def mix_of(text: str) -> Mix:
     except ValueError:
         mix = ()
     if not mix or any(not 1 <= size <= 1_000_000 or not 0 < weight < math.inf for size, weight in mix):
-        raise UserError(f"sizes {text}: choose one of {', '.join(MIXES)}, or write for example 1:0.5,4:0.3,8:0.2")
+        raise UserError(
+            f"sizes {shortened(text, 60)}: choose one of {', '.join(MIXES)}, or write for example 1:0.5,4:0.3,8:0.2"
+        )
     return mix
 
 

@@ -208,5 +208,6 @@ def _events(text: bytes) -> Iterator[Any]:
 
 
 def shortened(text: str, most: int = 40) -> str:
-    """The text, or its beginning if it is long: an error is one sentence."""
-    return text if len(text) <= most else f"{text[:most]}…"
+    """The text on one line, or its beginning if it is long: an error is one sentence."""
+    line = " ".join(text[: 2 * most].splitlines())
+    return line if len(text) <= most else f"{line[:most]}…"
