@@ -148,4 +148,4 @@ def test_a_workload_cannot_be_written_just_anywhere(tmp_path):
 @pytest.mark.parametrize("name", schemas())
 def test_the_published_schema_is_that_of_the_code(name):
     published = (ROOT / "docs" / "schema" / name).read_bytes()
-    assert published == schemas()[name], "run python -m headway.workload.json_schema docs/schema"
+    assert published == schemas()[name], "run python -m headway.workload.json_schema docs"
