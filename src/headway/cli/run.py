@@ -18,7 +18,7 @@ from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Se
 from headway.cli.show import show_result
 from headway.cli.signals import Signals
 from headway.cli.state_folder import PARTS, earlier, folder_of, lock, newest_write, set_aside
-from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy
+from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy, warn
 from headway.core.board import Board
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -37,6 +37,7 @@ from headway.record.log import LogWriter, read
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on
+from headway.workload.deadlines import impossible_deadlines
 from headway.workload.jobsfile import JobsFile, load_all
 
 
@@ -63,6 +64,7 @@ def run(
     workload, file = load_all(files), files[0]
     nodes = _nodes(file, workload, cluster, machine_left(share=share))
     _check_programs(file, workload)
+    warn(impossible_deadlines(workload.jobs))
     settings = [*settings, *queue_setting(queues)]
     chosen, book = make_policy(policy, settings), make_book(estimates)
     folder = folder_of(file, state)

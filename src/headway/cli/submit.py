@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.options import Context, Kubeconfig, access_for, need_extra
+from headway.cli.wiring import warn
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.text import clean
+from headway.workload.deadlines import impossible_deadlines
 from headway.workload.jobsfile import load
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def submit(
         raise UserError(
             f"--directory {directory}: must be an absolute path in the container, or `.` for the file's own folder"
         )
+    warn(impossible_deadlines(job for _, job in jobs))
     access = access_for(kubeconfig, context)
     where = namespace or access.namespace
     failed = asyncio.run(_submit(access, where, jobs, directory=directory, at_once=at_once, wait=wait))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ __all__ = [
     "read_queues",
     "safe_policy",
     "seeds_of",
+    "warn",
     "writable",
 ]
 
@@ -124,6 +125,12 @@ def writable(path: Path | None, option: str) -> None:
     """Checks before anything is run that the result can be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise UserError(f"{option} {path}: cannot be written; name a file in a folder that exists")
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Prints warnings, apart from what a command prints as its result."""
+    for sentence in sentences:
+        print(f"warning: {sentence}", file=sys.stderr)
 
 
 def command_line() -> str:

@@ -45,7 +45,7 @@ JOB: Docs = {
     "queue": ("The queue that the job belongs to: for quotas (`--queues`).", "queue: vision"),
     "priority": ("Jobs with a higher priority come first. May be below 0.", "priority: 5"),
     "submit": ("When the job is submitted, after the start of the run: 90, 90s, 5m, 1.5h, 2d.", "submit: 5m"),
-    "deadline": ("By when the job should be done, counted from its submission.", "deadline: 2h"),
+    "deadline": ("By when the job should be done, from its submission. An impossible one is told.", "deadline: 2h"),
     "steps": ("Training steps in all. With a `target`: their max.", "steps: 10000"),
     "target": ("The job stops itself when a metric that it reports is good enough.", "target: {at_most: 0.5}"),
     "success": ("Which replicas must end well for the job to have succeeded.", "success: {roles: [worker]}"),
