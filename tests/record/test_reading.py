@@ -106,7 +106,14 @@ def _plan_of(plan):
     return damage
 
 
+def _short_sample(lines):
+    at = next(n for n, raw in enumerate(lines) if b'"samples"' in raw)
+    lines[at] = _edited(lines[at], samples=[["steady", 3.0, 0]])
+    return lines, at + 1, "a sample is malformed"
+
+
 DAMAGE = {
+    "short sample": _short_sample,
     "missing job": _without_job, "missing cycle": _without_cycle, "swapped": _swapped, "fewer nodes": _fewer_nodes,
     "no nodes": _no_nodes, "no head": _no_head, "other version": _other_version, "no can": _no_can,
     "unknown field": _job_with(colour="red"), "priority": _job_with(priority=3 * 10**9), "roles": _job_with(roles=[]),

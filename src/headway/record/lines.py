@@ -130,7 +130,7 @@ _SAMPLE = (str, float, int, float, int, float)
 
 def wrong_sample(packed: list[Any]) -> bool:
     """Whether it is no sample: too short or too long, or with a text where a number must be."""
-    if not 3 <= len(packed) <= len(_SAMPLE) or None in packed[:3]:
+    if not 5 <= len(packed) <= len(_SAMPLE) or None in packed[:3]:
         return True
     return any(
         value is not None and type(value) is not kind and not (kind is float and type(value) is int)
