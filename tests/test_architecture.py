@@ -80,3 +80,9 @@ def test_no_two_classes_share_a_name():
 def test_every_module_says_what_it_is_for():
     without = [str(file.relative_to(SOURCE)) for file in FILES if not ast.get_docstring(ast.parse(file.read_text()))]
     assert not without
+
+
+def test_test_files_have_names_of_their_own():
+    """Test folders are no packages: two files of one name cannot be collected together."""
+    names = [file.name for file in Path(__file__).parent.rglob("*.py") if file.name != "conftest.py"]
+    assert sorted(set(names)) == sorted(names), {name for name in names if names.count(name) > 1}
