@@ -146,3 +146,16 @@ def test_state_belongs_to_the_file_from_wherever_it_is_run(tmp_path, headway, mo
     code, _, err = headway("run", "../one/jobs.yml")
     assert code == 2
     assert "another run (jobs.yaml" in err
+
+
+def test_a_damaged_log_is_told_and_the_run_goes_on_from_the_good_part(tmp_path, headway):
+    state = tmp_path / ".headway/jobs"
+    _write(tmp_path, GOOD)
+    headway.run()
+    log = state / "run.log"
+    log.write_bytes(log.read_bytes() + b"\xff junk\n")
+    result, err = headway.run()
+    assert result["finished"] == 1
+    assert "the log is good up to line" in err
+    assert (state / "run.log.damaged").read_bytes().endswith(b"junk\n")
+    assert _times(state, "good") == 1, "what has finished is not run again"

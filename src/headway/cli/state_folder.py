@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from headway.core.job import JobId
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogError, read
 from headway.record.logfile import private
+from headway.record.reading import keep_good
 from headway.record.resume import Left, left_behind
 
 PARTS = ("checkpoints", "output")
@@ -57,6 +59,8 @@ def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
         pieces = [folder / part / job for job in jobs for part in PARTS]
         set_aside(folder, [*pieces, folder / "run.png", log])  # the log is last: it tells what is ours
         return Left()
+    if trouble := keep_good(log):
+        print(trouble, file=sys.stderr)
     left = left_behind(log)
     if left.head is not None and (left.head.cluster, left.head.source.split()[:1]) != ("local", [file.name]):
         raise UserError(
