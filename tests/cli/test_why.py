@@ -98,3 +98,18 @@ def test_what_the_default_policy_explains_is_printed():
     printed = lines(explain_with(Headway(), a_snapshot(a_job("a", seconds=60.0)), 0))
     assert printed[0].startswith("  expected  60 s of training left")
     assert printed[1] == "  order     0 of 1 jobs come before it."
+
+
+def test_a_job_that_is_over_has_its_note_and_a_dead_headway_is_told(tmp_path):
+    (tmp_path / "jobs.yaml").write_text(
+        "nodes: [{name: only, cpu: 1}]\njobs:\n  - {name: bad, cpu: 1, command: [sh, -c, 'exit 3']}\n"
+    )
+    assert _headway(tmp_path, "run", "jobs.yaml", "--policy", "first-fit").returncode == 1
+    told = _headway(tmp_path, "why", "bad").stdout
+    assert "It is failed." in told
+    assert "exit code 3; its output is in" in told
+    assert "does not run now" not in told, "the run was finished"
+    log = tmp_path / ".headway/jobs/run.log"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if '"line":"end"' not in line))
+    assert "does not run now" in _headway(tmp_path, "why", "bad").stdout

@@ -49,6 +49,18 @@ def lock(folder: Path) -> IO[bytes]:
     return held
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a Headway works on this folder now."""
+    try:
+        with (folder / "lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
     """What an earlier run of the file left in the folder. `fresh` sets all of it aside."""
     log = folder / "run.log"

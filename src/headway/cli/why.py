@@ -6,11 +6,12 @@ import json as json_
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from headway.cli.options import Json
+from headway.cli.state_folder import is_locked
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -19,6 +20,8 @@ from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import clean
 from headway.estimates.models.scaling import plain_speed
+from headway.record.lines import CycleLine
+from headway.record.log import read
 from headway.record.replay import ReplayCluster
 
 
@@ -31,14 +34,17 @@ def why(
 ) -> None:
     """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
     path = log or _newest()
-    snapshot, policy = _last(path)
+    last = _last(path)
+    snapshot, policy = last.snapshot, last.policy
     if JobId(job) not in snapshot.jobs.row_of:
         known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
         raise UserError(f"{path}: there is no job {job!r}; it has {known}")
     reason = explain(snapshot, policy(snapshot), JobId(job))
     told = explain_with(policy, snapshot, snapshot.jobs.row_of[JobId(job)])
+    note = last.notes.get(JobId(job), "")
     if json:
-        print(json_.dumps({**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, **told}))
+        found = {**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, "note": note, "dead": last.dead}
+        print(json_.dumps({**found, **told}))
         return
     print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {clean(reason.sentence)}")
     if reason.blocked_by:
@@ -47,6 +53,10 @@ def why(
         print(f"  helps     {clean(reason.remedy)}")
     for line in lines(told):
         print(clean(line))
+    if note:
+        print(f"  note      {clean(note)}")
+    if last.dead:
+        print("  headway   does not run now: this is how it was at the end of the log")
 
 
 def lines(told: Mapping[str, Any]) -> list[str]:
@@ -78,12 +88,26 @@ def _newest() -> Path:
     return logs[-1]
 
 
-def _last(path: Path) -> tuple[Snapshot, Policy]:
+class _Last(NamedTuple):
+    """The end of a log."""
+
+    snapshot: Snapshot
+    policy: Policy
+    notes: dict[JobId, str]
+    """By job: the last note about it."""
+    dead: bool
+    """The run was not finished, and no Headway works on it."""
+
+
+def _last(path: Path) -> _Last:
     cluster = ReplayCluster(path, plain_speed)
     last: Snapshot | None = None
     while (snapshot := cluster.next_snapshot()) is not None:
         last = snapshot
     if last is None:
         raise UserError(f"{path}: the log has no cycle yet")
+    cycles = (line for line in read(path) if isinstance(line, CycleLine))
+    notes = {JobId(job): sentence for line in cycles for job, sentence in line.notes}
     head = cluster.heads[-1]
-    return last, make_policy(head.policy, head.settings.get("set", []))
+    dead = head.cluster == "local" and not cluster.complete and not is_locked(path.parent)
+    return _Last(last, make_policy(head.policy, head.settings.get("set", [])), notes, dead)
