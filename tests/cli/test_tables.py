@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from headway.cli.jobs import table_of
 from headway.cli.live import Live
 from headway.cli.show import job_table
 from headway.cli.tables import TableColumn, fitted
@@ -72,3 +74,12 @@ def test_thirty_jobs_in_eighty_by_twenty_four_show_the_running_first():
     assert "10 finished" in lines[-1]
     assert "1 failed" in lines[-1]
     assert "more running or waiting" in lines[-1]
+
+
+def test_training_jobs_fit_in_eighty_columns():
+    row = SimpleNamespace(name="letters-of-a-long-name", user="ben", phase="Running", replicas=12, nodes=["w@n1,n2"],
+                          progress="1200/100000", loss=0.049754757462464654, eta="2026-11-16T19:20:00", attempt=1,
+                          message="Role 'worker' needs 4 gpu for 12 replicas; 3 gpu is free.")  # fmt: skip
+    shown = printed(table_of([row]))
+    assert {"letters-of-a-long-name", "Running", "1200/100000", "0.0498"} <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80

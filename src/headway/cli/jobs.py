@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from headway.cli.options import Context, Json, Kubeconfig, access_for, need_extra
 from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
     from headway.kube.listing import ListedJob
 
-COLUMNS = ("job", "user", "phase", "replicas", "nodes", "progress", "loss", "eta", "attempt", "why")
+COLUMNS = (
+    TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=4), TableColumn("phase"),
+    TableColumn("replicas", drop=3), TableColumn("progress"), TableColumn("loss", drop=1), TableColumn("eta", drop=2),
+    TableColumn("attempt", drop=6), TableColumn("nodes", is_text=True, drop=5),
+    TableColumn("why", is_text=True, one_line=True),
+)  # fmt: skip
 
 
 def jobs(
@@ -36,20 +43,18 @@ def jobs(
         return
     from rich.console import Console
 
-    Console().print(table_of(rows))
+    console = Console()
+    console.print(table_of(rows, console.width))
 
 
-def table_of(rows: list[ListedJob]) -> Table:
-    table = Table()
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name in ("replicas", "progress", "loss", "attempt") else "left")
+def table_of(rows: list[ListedJob], width: int = 80) -> Table:
+    cells: list[list[str | Text]] = []
     for row in rows:
         loss = "" if row.loss is None else f"{row.loss:.4f}"
-        table.add_row(*map(plain, (
-            row.name, row.user, row.phase, str(row.replicas), " ".join(row.nodes), row.progress, loss,
-            row.eta, str(row.attempt), row.message,
-        )))  # fmt: skip
-    return table
+        texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, row.eta,
+                 str(row.attempt or ""), " ".join(row.nodes), row.message)  # fmt: skip
+        cells.append([plain(text) for text in texts])
+    return fitted("", COLUMNS, cells, width)
 
 
 async def _list(access: Access, namespace: str) -> list[ListedJob]:
