@@ -18,7 +18,7 @@ from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.snapshot import Sample, Snapshot
-from headway.core.states import State
+from headway.core.states import TRAINING, State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, Like, asked_setting
@@ -148,7 +148,7 @@ class ProgressBook:
         if track is None:
             return NO_REPORTS
         state, since = jobs.values(row, ("state", "since"))
-        training = State.RUNNING <= state <= State.RESIZING
+        training = state in TRAINING
         odd = track.doubt.basis or Basis.NOTHING
         shown = self._shown(snapshot, job, track, training=training) if odd is Basis.NOTHING else None
         silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT

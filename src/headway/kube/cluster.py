@@ -192,7 +192,7 @@ class KubeCluster:
     def _may_begin(self, action: Action) -> bool:
         """Whether the job may be asked now. What it has just refused is asked again only after a pause."""
         now, job = self.now(), self._by_id[action.job]
-        then = ask_again_at(action, job.memory.declined, job.intent.since, now)
+        then = ask_again_at(action, job.memory.declined, job.since, now)
         if then > now:
             self._wake = min(self._wake, then)
         return then <= now

@@ -20,7 +20,7 @@ from headway.core.snapshot import Flight, Sample
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
 from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.api.objects import Meta, Pod
-from headway.kube.job.intent import Allocation, Intent, Memory, allocation_of, intent_of, placement_of
+from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
@@ -78,7 +78,8 @@ class Tracked:
     job: Job
     template: Mapping[str, Any]
     board: Board
-    memory: Memory = field(default_factory=Memory)
+    memory: Intent = Intent()
+    """What the board does not keep; its other fields are blank."""
     ended: Intent | None = None
     """The last intent of a job that is over. The board forgets such jobs."""
     written: Intent | None = None
@@ -110,12 +111,18 @@ class Tracked:
         return self.board.state(self.row) if self.ended is None else self.ended.state
 
     @property
+    def since(self) -> float:
+        """When it entered its state."""
+        since: float = self.board.table.get("since", self.row)
+        return since
+
+    @property
     def intent(self) -> Intent:
         """The job's state and memory as one value, read from the board."""
         if self.ended is not None:
             return self.ended
         board, row = self.board, self.row
-        flight, plain = board.flight(row), intent_of(self.memory, board.state(row), board.table.get("since", row))
+        flight, plain = board.flight(row), replace(self.memory, state=board.state(row), since=self.since)
         here = self._named(board.placement(row))
         if flight is None:
             return replace(plain, allocation=here)
@@ -158,7 +165,7 @@ class Tracked:
 
     def restore(self, intent: Intent, columns: Mapping[str, float]) -> None:
         """Puts the job on the board in the state of its status. A job that is over is not put on the board."""
-        self.memory = intent.memory()
+        self.memory = intent.without_board()
         if intent.state in OVER:
             self.ended = intent
             return
@@ -194,7 +201,7 @@ class Tracked:
     def _remember(self, new: Intent) -> None:
         if new.attempt != self.memory.attempt:
             self.reports.reporter, self.size_changed, self.savers = None, False, set()
-        self.memory, self.refusal = new.memory(), None
+        self.memory, self.refusal = new.without_board(), None
 
     def _named(self, placement: Placement | None) -> Allocation | None:
         if placement is None:

@@ -1,6 +1,6 @@
 """The intended state of a job: its state, its present and its next allocation, and what is remembered of it. Pure.
 
-Times are on the cluster's clock. The board keeps state, placements and times; the rest is the job's `Memory`.
+Times are on the cluster's clock. The board keeps state, placements and times; the rest is kept beside it.
 Reconciliation sees both as one `Intent`. The intent is written to the TrainingJob's status before it is acted on, and
 read from there after a restart.
 
@@ -10,7 +10,7 @@ A job whose pods are deleted is STOPPING with `draining` set. `goal` is its stat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from headway.core.gang import Losses
 from headway.core.job import Amounts, Job
@@ -35,9 +35,17 @@ Allocation = tuple[RoleAllocation, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """What is remembered of a job in addition to what the board keeps."""
+class Intent:
+    """State and memory of one job as one value, for reconciliation."""
 
+    state: State = State.WAITING
+    allocation: Allocation | None = None
+    """Where the job is."""
+    target: Allocation | None = None
+    """Where the job will be when the change has ended."""
+    since: float = 0.0
+    until: float = math.inf
+    """When the change is given up."""
     attempt: int = 0
     """How often the job was started and stopped before. Pods of another attempt do not count."""
     goal: State = State.WAITING
@@ -54,39 +62,9 @@ class Memory:
     reason: str = ""
     message: str = ""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """State and memory of one job as one value, for reconciliation."""
-
-    state: State = State.WAITING
-    allocation: Allocation | None = None
-    """Where the job is."""
-    target: Allocation | None = None
-    """Where the job will be when the change has ended."""
-    since: float = 0.0
-    until: float = math.inf
-    """When the change is given up."""
-    attempt: int = 0
-    goal: State = State.WAITING
-    draining: bool = False
-    saved: bool = False
-    losses: Losses = Losses()
-    refusals: int = 0
-    declined: int = 0
-    reason: str = ""
-    message: str = ""
-
-    def memory(self) -> Memory:
-        return Memory(**{name: getattr(self, name) for name in _REMEMBERED})
-
-
-_REMEMBERED = tuple(field.name for field in fields(Memory))
-
-
-def intent_of(memory: Memory, state: State, since: float) -> Intent:
-    """The intent of a job that holds nothing."""
-    return Intent(state=state, since=since, **{name: getattr(memory, name) for name in _REMEMBERED})
+    def without_board(self) -> Intent:
+        """What the board does not keep: all but the first five fields."""
+        return replace(self, state=State.WAITING, allocation=None, target=None, since=0.0, until=math.inf)
 
 
 def wanted(intent: Intent) -> Allocation | None:

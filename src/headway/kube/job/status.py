@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.estimates import Estimate
 from headway.core.gang import Losses, ReplicaKey
-from headway.core.states import OVER, State
+from headway.core.states import OVER, TRAINING, State
 from headway.kube.api.objects import API_VERSION, KIND, SCHEDULER, Meta, timestamp
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 
@@ -94,7 +94,7 @@ def progress_status(progress: TrainingProgress | None, estimate: Estimate | None
 
 
 def conditions(intent: Intent, began: float) -> list[dict[str, Any]]:
-    up = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
+    up = intent.state in TRAINING
     reason = intent.reason or intent.state.name.capitalize()
     moment = timestamp(intent.since + began)[:19] + "Z"
     return [
@@ -183,7 +183,7 @@ def _intent(status: _Status, began: float) -> Intent:
 def _usable(intent: Intent) -> Intent:
     """An intent without an allocation that its state needs is unusable: the job is stopped and starts again."""
     needs_target = intent.state in (State.STARTING, State.SCALING, State.RESIZING, State.MOVING)
-    needs_allocation = intent.state in (State.RUNNING, State.SCALING, State.RESIZING)
+    needs_allocation = intent.state in TRAINING
     if (needs_target and intent.target is None) or (needs_allocation and intent.allocation is None):
         return replace(intent, state=State.STOPPING, draining=True, goal=State.WAITING, target=None)
     return intent

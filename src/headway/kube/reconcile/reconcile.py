@@ -22,25 +22,16 @@ def reconcile(view: View) -> NextStep:
     intent = observe(view)
     if intent != view.intent:
         view = replace(view, intent=intent, refusal=None)
-    return NextStep(intent, () if _is_settling(view) else act(view), _wake(view))
-
-
-def _is_settling(view: View) -> bool:
-    """A replica has ended, and the gang rule waits for the others: no action before its verdict."""
-    intent = view.intent
-    resting = intent.state in OVER or intent.state is State.WAITING or intent.draining
-    return not resting and math.isfinite(gang_verdict(view).until)
+    resting = intent.state in OVER or intent.state is State.WAITING
+    settles = math.inf if resting or intent.draining else gang_verdict(view).until
+    # A replica has ended, and the gang rule waits for the others: no action before its verdict.
+    actions = () if math.isfinite(settles) else act(view)
+    return NextStep(intent, actions, math.inf if resting else min(settles, _wake(view)))
 
 
 def _wake(view: View) -> float:
-    """When to reconcile again even if nothing changes."""
+    """When to reconcile again even if no pod changes."""
     intent = view.intent
-    if intent.state in OVER or intent.state is State.WAITING:
-        return math.inf
-    moments = [intent.until]
-    if not intent.draining:
-        moments.append(gang_verdict(view).until)
     saving = not intent.saved and intent.state in (State.MOVING, State.STOPPING) and not intent.draining
-    if saving and not view.saves.asked:
-        moments.append(view.now + ASK_AGAIN_SECONDS)
-    return min(moments)
+    again = view.now + ASK_AGAIN_SECONDS if saving and not view.saves.asked else math.inf
+    return min(intent.until, again)
