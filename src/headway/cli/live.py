@@ -19,7 +19,7 @@ from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.core.job import JobId
 from headway.core.plan import Move, Resize, Scale, Start, Stop
-from headway.core.reason import explain
+from headway.core.reason import Reasons
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, State
 from headway.cycle.loop import Decided
@@ -132,15 +132,15 @@ class Live:
             TableColumn("loss", drop=2), TableColumn("left"), TableColumn("deadline"),
             TableColumn("where, or why it waits", is_text=True, one_line=True),
         ]  # fmt: skip
-        table = fitted("", columns, [self._row(decided, row) for row in rows], width)
+        reasons = Reasons(snapshot, decided.plan)
+        table = fitted("", columns, [self._row(snapshot, row, reasons) for row in rows], width)
         hidden = len(alive) - len(rows)
         counts = [f"{hidden} more running or waiting"] if hidden else []
         over = [self._states[job] for job in self._states if self._states[job] in OVER]
         counts += [f"{over.count(state)} {state.name.lower()}" for state in sorted(OVER) if state in over]
         return Group(table, Text(", ".join(counts), style="dim"))
 
-    def _row(self, decided: Decided, row: int) -> list[str | Text]:
-        snapshot = decided.snapshot
+    def _row(self, snapshot: Snapshot, row: int, reasons: Reasons) -> list[str | Text]:
         job, state = snapshot.jobs.job(row), snapshot.jobs.state_of(row)
         sample, left = self._last.get(job.id), snapshot.estimates.of(row, snapshot.now).left
         loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
@@ -149,7 +149,7 @@ class Live:
         if job.deadline is not None and job.deadline < snapshot.now:
             deadline = "missed"
         if state is State.WAITING:
-            where = explain(snapshot, decided.plan, job.id).sentence
+            where = reasons.of(job.id).sentence
         else:
             where = _where(snapshot, row).strip(" ()")
         seconds = "" if math.isnan(left) else f"{left:.0f} s"

@@ -71,9 +71,11 @@ def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
         pieces = [folder / part / job for job in jobs for part in PARTS]
         set_aside(folder, [*pieces, folder / "run.png", log])  # the log is last: it tells what is ours
         return Left()
-    if trouble := keep_good(log):
-        print(trouble, file=sys.stderr)
-    left = left_behind(log)
+    try:
+        left = left_behind(log)
+    except LogError:
+        print(keep_good(log), file=sys.stderr)
+        left = left_behind(log)
     if left.head is not None and (left.head.cluster, left.head.source.split()[:1]) != ("local", [file.name]):
         raise UserError(
             f"{log}: is of another run ({left.head.source}); give another --state, or set that run aside with --fresh"

@@ -20,8 +20,6 @@ from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import clean
 from headway.estimates.models.scaling import plain_speed
-from headway.record.lines import CycleLine
-from headway.record.log import read
 from headway.record.replay import ReplayCluster
 
 
@@ -102,12 +100,12 @@ class _Last(NamedTuple):
 def _last(path: Path) -> _Last:
     cluster = ReplayCluster(path, plain_speed)
     last: Snapshot | None = None
+    notes: dict[JobId, str] = {}
     while (snapshot := cluster.next_snapshot()) is not None:
         last = snapshot
+        notes.update(snapshot.notes)
     if last is None:
         raise UserError(f"{path}: the log has no cycle yet")
-    cycles = (line for line in read(path) if isinstance(line, CycleLine))
-    notes = {JobId(job): sentence for line in cycles for job, sentence in line.notes}
     head = cluster.heads[-1]
     dead = head.cluster == "local" and not cluster.complete and not is_locked(path.parent)
     return _Last(last, make_policy(head.policy, head.settings.get("set", [])), notes, dead)

@@ -37,7 +37,7 @@ KUEUE_BENCH = {"qps": 200, "burst": 200}
 """About what an API server on two cores can answer. With 5,000 and a queue of 4,000, on one core, its admissions timed
 out again and again, and not one pod was bound."""
 FIXED_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108
-"""The training operator requires a certificate file here before it works, although it serves another one."""
+"""This path is compiled into the training operator. It waits for a certificate here, although it serves another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from headway.core.board import Board
 from headway.core.estimates import Beliefs, Estimates
-from headway.core.job import Job
+from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
@@ -133,6 +133,8 @@ class ReplayCluster:
             restore(board, rows[change.serial], change)
         for packed in line.samples:
             board.sampled(unpack_sample(packed))
+        for job, sentence in line.notes:
+            board.note(JobId(job), sentence)
         for serial, cores in line.used_cpu:
             if serial in rows:
                 board.uses(rows[serial], cores)

@@ -6,10 +6,7 @@ import math
 
 import pytest
 
-from headway.core.job import Job
-from headway.core.node import Nodes
 from headway.core.plan import Plan, Scale, Start, Stop
-from headway.core.policy import Policy
 from headway.core.states import State
 from headway.cycle.loop import run
 from headway.estimates.plain_books import OracleBook
@@ -19,10 +16,8 @@ from headway.policies.wrappers.rounds import in_rounds
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, World
 from make import a_job, a_snapshot, decided, running, some_nodes, started
-
-
-def linear(job: object, counts: tuple[int, ...]) -> float:
-    return counts[0] / job.roles[0].replicas  # type: ignore[attr-defined]
+from simulated import ends_with_linear_speed as ends
+from simulated import linear
 
 
 def by_counts(job: object, placement: object, *_: object) -> float:
@@ -112,22 +107,6 @@ def test_elasticflow_meets_what_edf_cannot() -> None:
 
     run(sim, ElasticFlow(), OracleBook(sim.truth, linear), observe)
     assert ends == {"a": 50.0, "b": 50.0}
-
-
-def ends(jobs: list[Job], nodes: Nodes, policy: Policy, costs: Costs | None = None) -> dict[str, float]:
-    sim = SimCluster(
-        nodes, jobs, World(samples=False, costs=costs or Costs(), speed=lambda j, p, *_: linear(j, p.counts))
-    )
-    found = {}
-
-    def observe(decision: object) -> None:
-        snapshot = decision.snapshot  # type: ignore[attr-defined]
-        for row in snapshot.changed:
-            if snapshot.jobs.state_of(row) is State.FINISHED:
-                found[snapshot.jobs.job(row).id] = float(snapshot.jobs.since[row])
-
-    run(sim, policy, OracleBook(sim.truth, linear), observe)
-    return found
 
 
 def test_optimus_restarts_instead_of_scaling() -> None:

@@ -7,40 +7,13 @@ import math
 import pytest
 
 from headway.core.errors import UserError
-from headway.core.job import Job
-from headway.core.node import Nodes
 from headway.core.plan import Plan
-from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
-from headway.core.states import State
-from headway.cycle.loop import run
-from headway.estimates.plain_books import OracleBook
 from headway.policies.baselines.fifo import fifo
 from headway.policies.baselines.kube_default import KubeDefault
 from headway.policies.wrappers.rounds import in_rounds
-from headway.sim.cluster import SimCluster
-from headway.sim.world import Costs, World
 from make import a_job, a_snapshot, some_nodes
-
-
-def linear(job: Job, counts: tuple[int, ...]) -> float:
-    return counts[0] / job.roles[0].replicas
-
-
-def ends(jobs: list[Job], nodes: Nodes, policy: Policy, costs: Costs | None = None) -> dict[str, float]:
-    sim = SimCluster(
-        nodes, jobs, World(samples=False, costs=costs or Costs(), speed=lambda j, p, *_: linear(j, p.counts))
-    )
-    found = {}
-
-    def observe(decision: object) -> None:
-        snapshot = decision.snapshot  # type: ignore[attr-defined]
-        for row in snapshot.changed:
-            if snapshot.jobs.state_of(row) is State.FINISHED:
-                found[snapshot.jobs.job(row).id] = float(snapshot.jobs.since[row])
-
-    run(sim, policy, OracleBook(sim.truth, linear), observe)
-    return found
+from simulated import ends_with_linear_speed as ends
 
 
 def test_who_arrives_or_waits_for_an_end_waits_for_the_end_of_the_round() -> None:
