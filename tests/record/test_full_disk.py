@@ -18,10 +18,10 @@ from headway.cycle.loop import Decided
 from headway.cycle.loop import run as run_loop
 from headway.estimates.plain_books import DeclaredBook, NoEstimates
 from headway.policies.registry import POLICIES
-from headway.record import gate as gate_module
-from headway.record.gate import LogGate
+from headway.record import log_gate as gate_module
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
+from headway.record.log_gate import LogGate
 from headway.record.logfile import LogError
 from headway.record.replay import ReplayCluster
 from headway.sim.cluster import SimCluster, World

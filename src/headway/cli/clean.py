@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.state_folder import folder_of, remove, set_aside_before
 from headway.core.errors import UserError
+from headway.local.state_folder import folder_of, remove, set_aside_before
 
 
 def clean(

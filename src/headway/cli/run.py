@@ -17,7 +17,6 @@ from headway.cli.live import Live
 from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
 from headway.cli.signals import Signals
-from headway.cli.state_folder import PARTS, earlier, folder_of, lock, newest_write, set_aside
 from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy, warn
 from headway.core.board import Board
 from headway.core.errors import UserError
@@ -31,9 +30,10 @@ from headway.local.cluster import LocalCluster
 from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import missing_program
 from headway.local.settings import LocalSettings, LocalTimeouts, clock_zero
-from headway.record.gate import LogGate
+from headway.local.state_folder import PARTS, earlier, folder_of, lock, newest_write, set_aside
 from headway.record.lines import Change, Head
 from headway.record.log import LogWriter, read
+from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on

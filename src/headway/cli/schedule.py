@@ -22,9 +22,9 @@ from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.cycle.loop import Book, Decided, run
-from headway.record.gate import LogGate
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogWriter, read
+from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from headway.cli.options import Json
-from headway.cli.state_folder import is_locked
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -20,6 +19,7 @@ from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import clean
 from headway.estimates.models.scaling import plain_speed
+from headway.local.state_folder import is_locked
 from headway.record.replay import ReplayCluster
 
 

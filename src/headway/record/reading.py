@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from headway.record.following import Past
+from headway.record.line_order import Past
 from headway.record.lines import CycleLine, Line
 from headway.record.logfile import LogError
 
