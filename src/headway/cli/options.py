@@ -52,7 +52,7 @@ Context = Annotated[str, typer.Option(help="Use this context of the kubeconfig. 
 
 def need_extra() -> None:
     """Raises a UserError if the extra `kube` is not installed."""
-    for package in ("aiohttp", "uvloop"):
+    for package in ("aiohttp", "uvloop", "cryptography"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'headway[kube]'")
 

@@ -16,7 +16,7 @@ FILES = ("crd.yaml", "rbac.yaml")
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions", "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
+    "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
 }  # fmt: skip
 ESTABLISHED_SECONDS = 30.0
 
