@@ -223,6 +223,30 @@ def test_a_world_for_a_trace_that_says_nothing_of_it(headway: Command, tmp_path:
     assert "begin" in err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "simulate: {start: soon}", "simulate: {faults: {repair: 0}}", "simulate: {faults: {between: x}}",
+        "simulate: {speed: {profiles: nowhere}}", "simulate: {faults: {outages: [{node: gone, at: 1, seconds: 1}]}}",
+        "simulate: {faults: {exits: [{job: gone, after: 1, code: 1}]}}",
+        "simulate: {faults: {exits: [{job: a, after: 1, code: 1, role: gone}]}}",
+        "simulate: {speed: {accelerators: {a100: 0}}}", "simulate: {speed: {accelerators: {a100: -1}}}", "simulate: 7",
+        "nodes: []", "simulate: [", "",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", [("simulate", "--policy", "fifo"), ("compare", "--policies", "fifo", "-j", "1")])
+def test_a_mistake_in_a_world_names_its_file(
+    headway: Command, tmp_path: Path, text: str, command: tuple[str, ...]
+) -> None:
+    trace, world = tmp_path / "t.csv", tmp_path / "world.yaml"
+    trace.write_text("name,submit,seconds,gpu\na,0,10,1\n")
+    world.write_text(f"{text}\n")
+    code, _, err = headway(command[0], trace, *command[1:], "--cluster", "1x4", "--world", world)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"headway: {world}")
+    assert "t.csv" not in err
+
+
 def test_the_options_that_are_told_are_there(headway: Command) -> None:
     """docs/compare.md names options and figures; each must exist."""
     text = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()

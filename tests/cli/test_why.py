@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from headway.cli import main
 from headway.cli.why import lines
 from headway.core.policy import explain_with
 from headway.policies.baselines.fifo import first_fit
@@ -97,7 +100,7 @@ def test_wrappers_explain_what_the_policy_explains():
 def test_what_the_default_policy_explains_is_printed():
     printed = lines(explain_with(Headway(), a_snapshot(a_job("a", seconds=60.0)), 0))
     assert printed[0].startswith("  expected  60 s of training left")
-    assert printed[1] == "  order     0 of 1 jobs come before it."
+    assert printed[1] == "  order     No job comes before it."
 
 
 def test_a_job_that_is_over_has_its_note_and_a_dead_headway_is_told(tmp_path):
@@ -113,3 +116,113 @@ def test_a_job_that_is_over_has_its_note_and_a_dead_headway_is_told(tmp_path):
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if '"line":"end"' not in line))
     assert "does not run now" in _headway(tmp_path, "why", "bad").stdout
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """The command line in this process and in the test's folder: what it prints. It must not fail."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["headway", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return out
+
+    return call
+
+
+DUE = """
+nodes: [{name: only, cpu: 1}]
+jobs:
+  - {name: first, cpu: 1, seconds: 50, deadline: 40}
+  - {name: second, cpu: 1, seconds: 50, submit: 1s, deadline: 90}
+  - {name: third, cpu: 1, seconds: 50, submit: 1s, deadline: 900}
+"""
+
+
+def _cut(folder, moment):
+    """The log up to and with the cycle at that moment, as if Headway had been killed then."""
+    lines = (folder / "run.log").read_text().splitlines(keepends=True)
+    at = max(number for number, line in enumerate(lines) if f'"now":{moment}' in line)
+    (folder / "run.log").write_text("".join(lines[: at + 1]))
+
+
+def test_a_deadline_that_cannot_be_met_is_told_for_waiting_and_running_jobs(tmp_path, here):
+    (tmp_path / "jobs.yaml").write_text(DUE)
+    here("simulate", "jobs.yaml", "--policy", "fifo", "--log", "run.log")
+    whole = (tmp_path / "run.log").read_text()
+    _cut(tmp_path, "1.0")
+    told = here("why", "first", "--log", "run.log")
+    assert "deadline  it is due in 39 s and has about 49 s of training left: it will be late" in told
+    assert "  deadline" not in here("why", "second", "--log", "run.log")
+    assert "  deadline" not in here("why", "third", "--log", "run.log")
+    (tmp_path / "run.log").write_text(whole)
+    _cut(tmp_path, "50.0")
+    told = json.loads(here("why", "second", "--log", "run.log", "--json"))
+    assert told["late"] == "it is due in 41 s and has about 50 s of training left: it will be late by about 9 s"
+
+
+def test_a_deadline_that_passed_while_headway_is_dead_is_told(tmp_path, here):
+    (tmp_path / "jobs.yaml").write_text(
+        "nodes: [{name: only, cpu: 1}]\njobs:\n  - {name: a, cpu: 1, deadline: 50, command: [sleep, '0.1']}\n"
+    )
+    here("run", "jobs.yaml", "--policy", "first-fit")
+    log = tmp_path / ".headway/jobs/run.log"
+    kept = [json.loads(line) for line in log.read_text().splitlines()]
+    first = next(number for number, line in enumerate(kept) if line["line"] == "cycle")
+    kept[0]["began"] -= 3600.0
+    log.write_text("".join(json.dumps(line) + "\n" for line in kept[: first + 1]))
+    told = here("why", "a")
+    assert "does not run now" in told
+    assert "deadline  it was due 59." in told
+
+
+BROKEN = """
+from headway.policies.baselines.fifo import first_fit
+
+
+class Broken:
+    def __call__(self, snapshot):
+        if snapshot.now >= {fails}:
+            raise RuntimeError("no plan")
+        return first_fit(snapshot)
+
+    def explain(self, snapshot, row):
+        {explain}
+"""
+
+
+def test_a_policy_that_cannot_explain_does_not_end_why(tmp_path, here):
+    (tmp_path / "jobs.yaml").write_text(FILE)
+    for explain, sentence in (
+        ("return {}[row]", "explain fails: mine.py, line 12: KeyError: 2"),
+        ("return 7", "explain fails: it returned int, not a mapping of topics"),
+        ("return {'size': 7, 'rest': {'x': 1}}", "size      7"),
+    ):
+        (tmp_path / "mine.py").write_text(BROKEN.format(fails=1e9, explain=explain))
+        here("simulate", "jobs.yaml", "--policy", "mine.py:Broken", "--log", "run.log")
+        for words in ((), ("--json",)):
+            told = here("why", "giant", "--log", "run.log", *words)
+            assert "4 cpu" in told
+            assert sentence in told or words
+        (tmp_path / "run.log").unlink()
+
+
+def test_a_policy_that_fails_or_is_gone_does_not_end_why(tmp_path, here):
+    (tmp_path / "jobs.yaml").write_text(FILE)
+    (tmp_path / "mine.py").write_text(BROKEN.format(fails=1e9, explain="return {}"))
+    here("simulate", "jobs.yaml", "--policy", "mine.py:Broken", "--log", "run.log")
+    (tmp_path / "mine.py").write_text(BROKEN.format(fails=0, explain="return {}"))
+    told = here("why", "giant", "--log", "run.log")
+    assert "4 cpu" in told
+    assert "  policy    it fails: mine.py, line 8: RuntimeError: no plan; the reason is first-fit's" in told
+    (tmp_path / "mine.py").unlink()
+    told = here("why", "giant", "--log", "run.log")
+    assert "4 cpu" in told
+    assert "there is no file mine.py; the reason is first-fit's" in told

@@ -302,8 +302,10 @@ def test_it_explains_what_is_expected_and_what_comes_before():
     assert long_["expected"]["seconds"] == 5000.0
     assert "its user say" in long_["expected"]["sentence"]
     assert (short["order"]["before"], long_["order"]["before"]) == (0, 1)
-    assert long_["order"]["sentence"] == "1 of 2 jobs come before it."
+    assert long_["order"]["sentence"] == "1 job comes before it (1 waiting), of 2 unfinished ones."
     assert "size" not in long_, "it is not elastic"
+    alike = a_snapshot(a_job("a", seconds=60.0), a_job("b", seconds=60.0), nodes=some_nodes(1, gpus=1))
+    assert [PLAIN.explain(alike, row)["order"]["before"] for row in (0, 1)] == [0, 1], "of two alike the first"
     silent = believed(snapshot, [900.0, 900.0], [Basis.HISTORY, Basis.ERRATIC])
     assert "has not shown its pace" in PLAIN.explain(silent, 0)["expected"]["sentence"]
     assert "not believed" in PLAIN.explain(silent, 1)["expected"]["sentence"]

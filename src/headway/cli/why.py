@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,16 +13,20 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from headway.cli.options import Json
-from headway.cli.wiring import make_policy
+from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy, explain_with
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import clean
+from headway.cycle.loop import decide
+from headway.cycle.sound import PolicyError, raised
 from headway.estimates.models.scaling import plain_speed
+from headway.local.settings import clock_zero
 from headway.local.state_folder import is_locked
 from headway.record.replay import ReplayCluster
+from headway.workload.deadlines import late
 
 
 def why(
@@ -33,28 +39,42 @@ def why(
     """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
     path = log or _newest()
     last = _last(path)
-    snapshot, policy = last.snapshot, last.policy
+    snapshot = last.snapshot
     if JobId(job) not in snapshot.jobs.row_of:
         known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
         raise UserError(f"{path}: there is no job {job!r}; it has {known}")
-    reason = explain(snapshot, policy(snapshot), JobId(job))
-    told = explain_with(policy, snapshot, snapshot.jobs.row_of[JobId(job)])
-    note = last.notes.get(JobId(job), "")
+    row, told = snapshot.jobs.row_of[JobId(job)], dict(last.told)
+    try:
+        plan = decide(last.policy, snapshot).plan
+    except PolicyError as error:
+        plan = safe_policy(snapshot)
+        told["policy"] = f"it fails: {error.why}; the reason is first-fit's"
+    reason = explain(snapshot, plan, JobId(job))
+    told |= explained(last.policy, snapshot, row)
+    note, too_late = last.notes.get(JobId(job), ""), _late(last, row)
     if json:
         found = {**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, "note": note, "dead": last.dead}
-        print(json_.dumps({**found, **told}))
+        print(json_.dumps({**found, "late": too_late, **told}, default=str))
         return
     print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {clean(reason.sentence)}")
-    if reason.blocked_by:
-        print(f"  held by   {clean(', '.join(reason.blocked_by))}")
-    if reason.remedy:
-        print(f"  helps     {clean(reason.remedy)}")
-    for line in lines(told):
-        print(clean(line))
+    sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late)]
+    shown = [f"  {word:<9} {saying}" for word, saying in sayings if saying] + lines(told)
     if note:
-        print(f"  note      {clean(note)}")
+        shown.append(f"  note      {note}")
     if last.dead:
-        print("  headway   does not run now: this is how it was at the end of the log")
+        shown.append("  headway   does not run now: this is how it was at the end of the log")
+    print("\n".join(clean(line) for line in shown))
+
+
+def explained(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
+    """What the policy says about this job. One that cannot is told in a sentence."""
+    try:
+        told: Any = explain_with(policy, snapshot, row)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a policy may be anyone's
+        return {"policy": f"explain fails: {raised('', error, getattr(policy, 'file', '')).why}"}
+    if not isinstance(told, Mapping):
+        return {"policy": f"explain fails: it returned {type(told).__name__}, not a mapping of topics"}
+    return told
 
 
 def lines(told: Mapping[str, Any]) -> list[str]:
@@ -62,18 +82,34 @@ def lines(told: Mapping[str, Any]) -> list[str]:
     shown = []
     for topic, value in told.items():
         remedy = ""
-        if isinstance(value, str):
-            sentence = value
+        if not isinstance(value, Mapping):
+            sentence = str(value)
         elif "sentence" in value:
             sentence = f"{value['verdict']}: {value['sentence']}" if "verdict" in value else value["sentence"]
             remedy = value.get("remedy", "")
-        else:
+        elif all(isinstance(part, int | float) for part in value.values()) and "total" in value:
             parts = " + ".join(f"{name} {part:.3f}" for name, part in value.items() if name != "total")
             sentence = f"{value['total']:.3f} = {parts}"
-        shown.append(f"  {topic.replace('_', ' '):<9} {sentence}")
+        else:
+            sentence = ", ".join(f"{name} {part}" for name, part in value.items())
+        shown.append(f"  {str(topic).replace('_', ' '):<9} {sentence}")
         if remedy:
             shown.append(f"  {'needs':<9} {remedy}")
     return shown
+
+
+def _late(last: _Last, row: int) -> str:
+    """Why the job misses its deadline. What is not estimated is taken from what the user declared."""
+    jobs, snapshot = last.snapshot.jobs, last.snapshot
+    job = jobs.job(row)
+    if jobs.is_over(row):
+        return ""
+    left = snapshot.estimates.of(row, snapshot.now).left
+    if math.isnan(left) and job.seconds is not None:
+        left = max(0.0, job.seconds - float(jobs.trained_seconds(snapshot.now)[row]))
+    placement = snapshot.placements.get(row)
+    replicas = 0 if placement is None else sum(len(nodes) for nodes in placement.nodes)
+    return late(job, last.now, left, replicas)
 
 
 def _newest() -> Path:
@@ -90,7 +126,11 @@ class _Last(NamedTuple):
     """The end of a log."""
 
     snapshot: Snapshot
+    now: float
+    """What the clock of the run shows now: it goes on while Headway is away."""
     policy: Policy
+    told: dict[str, str]
+    """About the policy, where it cannot be had."""
     notes: dict[JobId, str]
     """By job: the last note about it."""
     dead: bool
@@ -106,6 +146,13 @@ def _last(path: Path) -> _Last:
         notes.update(snapshot.notes)
     if last is None:
         raise UserError(f"{path}: the log has no cycle yet")
-    head = cluster.heads[-1]
-    dead = head.cluster == "local" and not cluster.complete and not is_locked(path.parent)
-    return _Last(last, make_policy(head.policy, head.settings.get("set", [])), notes, dead)
+    head, now = cluster.heads[-1], last.now
+    local = head.cluster == "local" and not cluster.complete
+    if local:
+        now = time.time() - clock_zero(head.began, last.now, time.time())
+    told: dict[str, str] = {}
+    try:
+        policy = make_policy(head.policy, head.settings.get("set", []))
+    except UserError as error:
+        policy, told = safe_policy, {"policy": f"{error}; the reason is first-fit's"}
+    return _Last(last, now, policy, told, notes, local and not is_locked(path.parent))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from headway.sim.measured import load_profiles
 from headway.sim.sharing import Sharing
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
-from headway.workload.decode import decode
+from headway.workload.decode import at_line, decode
 from headway.workload.jobsfile import JobFields, NodeFields
 from headway.workload.models import assign_models
 from headway.workload.open import open_workload
@@ -71,10 +71,31 @@ def read_scenario(
         raise UserError(f"{file}: there is no job in it")
     if not nodes:
         raise UserError(f"{file}: it names no nodes; give --cluster such as 32x4 (nodes x GPUs) or a file of nodes")
+    _check_names(world or file, trace, nodes)
     return Scenario(
-        trace, tuple(nodes), partial(described_world, file.name), estimates, file.name,
+        trace, tuple(nodes), partial(described_world, str(world or file)), estimates, file.name,
         world.name if world else "", shuffles=True,
     )  # fmt: skip
+
+
+def _check_names(path: Path, trace: Trace, nodes: Sequence[Node]) -> None:
+    """What a `simulate` section names must be there."""
+    faults = trace.simulate.faults
+    for number, outage in enumerate(faults.outages):
+        if all(outage.node != node.name for node in nodes):
+            where = at_line(path, ("simulate", "faults", "outages", number))
+            raise UserError(f"{where}: field simulate.faults.outages.node: there is no node {outage.node!r}")
+    for number, fault in enumerate(faults.exits):
+        where = at_line(path, ("simulate", "faults", "exits", number))
+        job = next((job for job in trace.jobs if job.id == fault.job), None)
+        if job is None:
+            raise UserError(f"{where}: field simulate.faults.exits.job: there is no job {fault.job!r}")
+        if all(fault.role != role.name for role in job.roles):
+            raise UserError(f"{where}: field simulate.faults.exits.role: job {fault.job!r} has no role {fault.role!r}")
+    for name, speed in trace.simulate.speed.accelerators.items():
+        if not speed > 0:
+            where = at_line(path, ("simulate", "speed", "accelerators", name))
+            raise UserError(f"{where}: field simulate.speed.accelerators.{name}: must be above zero, is {speed:g}")
 
 
 def described_world(source: str, trace: Trace, seed: int) -> World:

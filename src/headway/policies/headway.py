@@ -153,7 +153,7 @@ class Headway:
         here = int(np.searchsorted(ranking.rows, row))
         told: dict[str, Any] = {
             "expected": _expected_of(ranking.expected, here),
-            "order": _place_of(ranking, here),
+            "order": _place_of(snapshot, ranking, here),
         }
         if ranking.tail[here]:
             told["tail"] = (
@@ -269,11 +269,19 @@ def _expected_of(found: Expected, here: int) -> dict[str, Any]:
     }
 
 
-def _place_of(ranking: Ranking, here: int) -> dict[str, Any]:
-    before = int((ranking.rank < ranking.rank[here]).sum())
-    sentence = f"{before} of {len(ranking.rows)} jobs come before it"
+def _place_of(snapshot: Snapshot, ranking: Ranking, here: int) -> dict[str, Any]:
+    """Of jobs with the same rank, the one that came first is first."""
+    rank, rows = ranking.rank, ranking.rows
+    first = (rank < rank[here]) | ((rank == rank[here]) & (np.arange(len(rows)) < here))
+    waits = int((first & (snapshot.jobs.state[rows] == int(State.WAITING))).sum())
+    before = int(first.sum())
+    sentence = "No job comes before it"
+    if before:
+        parts = [f"{number} {word}" for number, word in ((before - waits, "running"), (waits, "waiting")) if number]
+        jobs = "1 job comes" if before == 1 else f"{before} jobs come"
+        sentence = f"{jobs} before it ({', '.join(parts)}), of {len(rows)} unfinished ones"
     if ranking.in_trial[here]:
         sentence += "; it is in its trial and is not stopped"
     elif ranking.cooling[here]:
         sentence += "; it is left alone after the last decision about it"
-    return {"before": before, "jobs": len(ranking.rows), "sentence": sentence + "."}
+    return {"before": before, "jobs": len(rows), "sentence": sentence + "."}

@@ -1,7 +1,8 @@
-"""Deadlines that cannot be met, told when jobs are submitted. They are warnings: a late job may be worth training."""
+"""Deadlines that cannot be met, told when jobs are submitted and later. No errors: a late job may be worth training."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from headway.core.job import Can, Job
@@ -11,28 +12,46 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 def impossible_deadlines(jobs: Iterable[Job]) -> list[str]:
     """A sentence for each job whose deadline is shorter than what it declares, even at its largest size."""
-    return [sentence for job in jobs if (sentence := _told(job))]
+    return [f"job {job.id!r}: field deadline: {why}; the job will be late" for job in jobs if (why := _too_short(job))]
 
 
-def _told(job: Job) -> str:
+def late(job: Job, now: float, left: float = math.nan, replicas: int = 0) -> str:
+    """Why an unfinished job misses its deadline; empty where it can meet it, or where nothing is known.
+
+    `left`: seconds of training left with `replicas`, or with what it asks for where there are none.
+    """
+    if job.deadline is None:
+        return ""
+    if now >= job.deadline:
+        return f"it was due {_shown(now - job.deadline)} ago: it is late"
+    given = job.deadline - now
+    grown = " at its max replicas" if (growth := _growth(job, replicas)) > 1.0 else ""
+    if left / growth > given:  # never where `left` is NaN
+        return (
+            f"it is due in {_shown(given)} and has about {_shown(left / growth)} of training left{grown}: "
+            f"it will be late by about {_shown(left / growth - given)}"
+        )
+    return ""
+
+
+def _too_short(job: Job) -> str:
     if job.deadline is None:
         return ""
     given = job.deadline - job.submit
     if given <= 0:
-        return f"job {job.id!r}: field deadline: it is over when the job is submitted; the job will be late"
+        return "it is over when the job is submitted"
     if job.seconds is None or given >= (shortest := job.seconds / _growth(job)):
         return ""
     grown = f", or {_shown(shortest)} at its max replicas" if shortest < job.seconds else ""
-    return (
-        f"job {job.id!r}: field deadline: {_shown(given)} is shorter than its declared {_shown(job.seconds)}{grown}; "
-        "the job will be late"
-    )
+    return f"{_shown(given)} is shorter than its declared {_shown(job.seconds)}{grown}"
 
 
-def _growth(job: Job) -> float:
-    """How many times as fast it trains at most: as many times as a role can have more replicas than it requests."""
+def _growth(job: Job, replicas: int = 0) -> float:
+    """How many times as fast it trains at most: as many times as a role can have more replicas than it has now."""
     if not job.can & (Can.SIZE | Can.SCALE):
         return 1.0
+    if replicas:
+        return max(1.0, sum(role.most for role in job.roles) / replicas)
     return max([1.0, *(role.most / role.replicas for role in job.roles if role.replicas)])
 
 
