@@ -58,7 +58,7 @@ def test_python_blocks_run(page, tmp_path):
 @pytest.mark.parametrize("page", _documented("sh"), ids=_name)
 def test_commands_and_options_exist(page):
     for words in _commands(page):
-        depth = 2 if words[0] in ("lab", "predict") and len(words) > 1 and not words[1].startswith("-") else 1
+        depth = 2 if words[0] in ("lab", "predict", "learn") and len(words) > 1 and not words[1].startswith("-") else 1
         text = _help(*words[:depth])
         assert text, f"there is no command: headway {' '.join(words)}"
         if words[:2] == ["lab", "kubectl"]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "jobs": "jobs",
     "lab": "lab",
     "predict": "predict",
+    "learn": "learn",
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 

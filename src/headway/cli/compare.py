@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,28 @@ from typing import Annotated
 import typer
 
 from headway.cli.live import Bars
-from headway.cli.options import Cluster, Estimates, Format, Json, Processes, Queues, Report, TraceFile, World
+from headway.cli.options import (
+    BeliefsFile,
+    Cluster,
+    Estimates,
+    Format,
+    Json,
+    Processes,
+    Queues,
+    Report,
+    TraceFile,
+    World,
+)
 from headway.cli.show import show_comparison
-from headway.cli.wiring import check_estimates, command_line, make_policy, queue_setting, seeds_of, writable
+from headway.cli.wiring import (
+    beliefs_for,
+    check_estimates,
+    command_line,
+    make_policy,
+    queue_setting,
+    seeds_of,
+    writable,
+)
 from headway.compare.bounds import needs_of
 from headway.compare.perform import Task, perform, perform_all
 from headway.compare.scenario import read_scenario
@@ -34,6 +54,7 @@ def compare(
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
+    beliefs: BeliefsFile = None,
     world: World = None,
     bounds: Annotated[bool, typer.Option(help="Also run clairvoyant srtf and srsf, as a bound.")] = True,
     report: Report = None,
@@ -42,13 +63,14 @@ def compare(
 ) -> None:
     """Compare policies on one trace: a table with confidence intervals and ratios to two bounds, a page with charts."""
     check_estimates(estimates)
+    known = beliefs_for(estimates, beliefs)
     writable(report, "--report")
     names = _names(policies)
     chosen = _settings(names, settings, queue_setting(queues))
     numbers = seeds_of(seeds)
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is not among the compared policies ({', '.join(names)})")
-    scenario = read_scenario(file, format_, cluster, world, estimates)
+    scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
     tasks = [
         Task(
             policy=name, make=partial(make_policy, name, chosen[name]), settings=chosen[name], seed=seed,

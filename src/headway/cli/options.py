@@ -28,6 +28,10 @@ Format = Annotated[str, typer.Option("--format", help="Name the trace's format, 
 Estimates = Annotated[
     str, typer.Option(help="Choose the source of remaining times: oracle, declared, progress, linear, none.")
 ]
+BeliefsFile = Annotated[
+    Path | None,
+    typer.Option("--beliefs", help="Begin with what earlier jobs taught: a file made by `headway learn beliefs`."),
+]
 Seed = Annotated[
     int, typer.Option(help="Seed all that is random. Not 0: also shuffle jobs submitted at the same moment.")
 ]

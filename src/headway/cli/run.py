@@ -14,10 +14,19 @@ from typing import Annotated
 import typer
 
 from headway.cli.live import Live
-from headway.cli.options import Cluster, Estimates, Json, PolicyName, Queues, Set
+from headway.cli.options import BeliefsFile, Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.show import show_result
 from headway.cli.signals import Signals
-from headway.cli.wiring import after, make_book, make_policy, parse_cluster, queue_setting, safe_policy, warn
+from headway.cli.wiring import (
+    beliefs_for,
+    keep_beliefs,
+    make_policy,
+    named_beliefs,
+    parse_cluster,
+    queue_setting,
+    safe_policy,
+    warn,
+)
 from headway.core.board import Board
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -48,6 +57,7 @@ def run(
     queues: Queues = None,
     cluster: Cluster = "",
     estimates: Estimates = "progress",
+    beliefs: BeliefsFile = None,
     state: Annotated[
         Path | None,
         typer.Option(help="Keep log, output and checkpoints in this folder. Default: .headway/NAME beside FILE."),
@@ -66,7 +76,7 @@ def run(
     _check_programs(file, workload)
     warn(impossible_deadlines(workload.jobs))
     settings = [*settings, *queue_setting(queues)]
-    chosen, book = make_policy(policy, settings), make_book(estimates)
+    chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
     folder = folder_of(file, state)
     with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:
         left = earlier(folder, file, fresh=fresh)
@@ -75,12 +85,20 @@ def run(
         _tell(file, folder, left, going)
         if not (left.last and going.is_idle):
             digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-            head = Head("local", policy, estimates, {"set": list(settings)}, 0, began, f"{file.name} {digest}")
+            head = Head(
+                "local",
+                policy,
+                estimates,
+                {"set": list(settings), **named_beliefs(known)},
+                0,
+                began,
+                f"{file.name} {digest}",
+            )
             setup = LocalSettings(
                 folder=folder, began=began, timeouts=LocalTimeouts(save=save_seconds), cgroups=cgroups,
                 foreign_cores=claim.foreign_cores,
             )  # fmt: skip
-            book = after(book, folder / "run.log")
+            book = keep_beliefs(estimates, known, folder / "run.log")
             here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup), going)
             loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
             _train(here, loop, LogWriter(folder / "run.log", head, durable=True), Live(quiet=json, told=_told(going)))

@@ -15,9 +15,20 @@ from urllib.parse import urlsplit
 import typer
 import yaml
 
-from headway.cli.options import Context, Estimates, Json, Kubeconfig, Log, PolicyName, Set, access_for, need_extra
+from headway.cli.options import (
+    BeliefsFile,
+    Context,
+    Estimates,
+    Json,
+    Kubeconfig,
+    Log,
+    PolicyName,
+    Set,
+    access_for,
+    need_extra,
+)
 from headway.cli.show import show_result
-from headway.cli.wiring import after, make_book, make_policy, safe_policy
+from headway.cli.wiring import beliefs_for, keep_beliefs, make_policy, named_beliefs, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
@@ -37,6 +48,7 @@ def schedule(
     policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     estimates: Estimates = "progress",
+    beliefs: BeliefsFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     namespace: Annotated[str, typer.Option(help="Schedule TrainingJobs of this namespace, or of `all`.")] = "all",
@@ -80,10 +92,10 @@ def schedule(
         return
     from headway.kube.settings import KubeSettings, KubeTimeouts, PodDefaults
 
-    chosen, book = make_policy(policy, settings), make_book(estimates)
+    chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
     access = access_for(kubeconfig, context)
     began, serials = _earlier(log)
-    book = after(book, log)
+    book = keep_beliefs(estimates, known, log)
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
     how = KubeSettings(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
@@ -95,7 +107,7 @@ def schedule(
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
-    head = Head("kube", policy, estimates, {"set": list(settings)}, 0, began, "")
+    head = Head("kube", policy, estimates, {"set": list(settings), **named_beliefs(known)}, 0, began, "")
     writer = LogWriter(log, head, *readers, durable=True)
     _serve(cluster, chosen, book, writer)
     if until_idle and not cluster.board.unfinished:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from headway.cli.live import Bars
 from headway.cli.options import (
+    BeliefsFile,
     Cluster,
     Estimates,
     Format,
@@ -20,7 +22,7 @@ from headway.cli.options import (
     World,
 )
 from headway.cli.show import show_result
-from headway.cli.wiring import check_estimates, command_line, make_policy, queue_setting, writable
+from headway.cli.wiring import beliefs_for, check_estimates, command_line, make_policy, queue_setting, writable
 from headway.compare.bounds import needs_of
 from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
@@ -37,6 +39,7 @@ def simulate(
     cluster: Cluster = "",
     format_: Format = "",
     estimates: Estimates = "declared",
+    beliefs: BeliefsFile = None,
     seed: Seed = 0,
     world: World = None,
     log: Log = None,
@@ -48,11 +51,12 @@ def simulate(
     With --log, an interrupted simulation continues from its log: recorded plans are not made again.
     """
     check_estimates(estimates)
+    known = beliefs_for(estimates, beliefs)
     settings = [*settings, *queue_setting(queues)]
     make = partial(make_policy, policy, tuple(settings))
     make()  # a mistake in the settings is told before anything is read
     writable(report, "--report")
-    scenario = read_scenario(file, format_, cluster, world, estimates)
+    scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
     task = Task(
         policy=policy, make=make, settings=tuple(settings), seed=seed, picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,

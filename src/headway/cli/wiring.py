@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
+from headway.beliefs.kept_book import go_on_learning
 from headway.cli.own_policy import load_own
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
@@ -18,8 +20,6 @@ from headway.core.policy import Policy
 from headway.core.quantity import QuantityError, parse
 from headway.core.text import clean
 from headway.cycle.loop import Book
-from headway.cycle.resume import remembered
-from headway.estimates.progress import ProgressBook
 from headway.jobspec import meant
 from headway.policies.baselines.fifo import first_fit as safe_policy
 from headway.policies.registry import POLICIES, settings_of
@@ -33,11 +33,13 @@ from headway.workload.yaml_values import shortened
 
 __all__ = [
     "ESTIMATES",
-    "after",
+    "beliefs_for",
     "check_estimates",
     "command_line",
+    "keep_beliefs",
     "make_book",
     "make_policy",
+    "named_beliefs",
     "parse_cluster",
     "queue_setting",
     "read_queues",
@@ -108,11 +110,29 @@ def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
     return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
 
 
-def after(book: Book, log: Path | None) -> Book:
-    """The book with what jobs of an earlier run have shown, where that run left a log that is quick to read."""
-    if not isinstance(book, ProgressBook) or log is None or not log.exists() or log.stat().st_size > MOST_LOG_BYTES:
-        return book
-    return remembered(snapshots(log))
+def beliefs_for(estimates: str, file: Path | None) -> LearnedBeliefs:
+    """The beliefs that a run begins with."""
+    if file is None:
+        return NO_BELIEFS
+    if estimates != "progress":
+        raise UserError("--beliefs: only estimates by progress use beliefs; add --estimates progress")
+    return read_beliefs(file)
+
+
+def named_beliefs(beliefs: LearnedBeliefs) -> dict[str, str]:
+    """The beliefs as the head of a log names them."""
+    return {"beliefs": beliefs.name} if beliefs.name else {}
+
+
+def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> Book:
+    """The book of a live run. It goes on where an earlier run with the same log was, and keeps what it learns.
+
+    A log that would take long to read is not read: what was kept beside it counts.
+    """
+    if estimates != "progress" or log is None:
+        return make_book(estimates, beliefs=beliefs)
+    is_quick = log.exists() and log.stat().st_size <= MOST_LOG_BYTES
+    return go_on_learning(log.with_name(f"{log.name}.beliefs"), beliefs, snapshots(log) if is_quick else ())
 
 
 def check_estimates(estimates: str) -> None:

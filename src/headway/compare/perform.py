@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
 from headway.compare.scenario import Scenario, differing
 from headway.core.errors import UserError
 from headway.core.estimates import Counts
@@ -77,7 +78,7 @@ def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path
     before = interrupted(log, head)
     readers = [] if tell is None else [_watcher(tally, scenario, tell)]
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
-    book = make_book(head.estimates, cluster.truth, cluster.speed_at)
+    book = make_book(head.estimates, cluster.truth, cluster.speed_at, scenario.beliefs)
     policy = resume(task.make(), before.plans)
     last: list[Decided] = []
 
@@ -128,10 +129,15 @@ def make_head(scenario: Scenario, task: Task) -> Head:
     if (world := differing(scenario.trace.simulate, SimulateFields())) and scenario.world_file:
         chosen["simulate"] = world
     estimates = task.estimates or scenario.estimates
+    if scenario.beliefs.name and estimates == "progress":
+        chosen["beliefs"] = scenario.beliefs.name
     return Head("sim", task.policy, estimates, chosen, task.seed, 0.0, scenario.source)
 
 
-def make_book(estimates: str, truth: Truth | None = None, speed: Callable[[Job, Counts], float] = plain_speed) -> Book:
+def make_book(
+    estimates: str, truth: Truth | None = None, speed: Callable[[Job, Counts], float] = plain_speed,
+    beliefs: LearnedBeliefs = NO_BELIEFS,
+) -> Book:  # fmt: skip
     """The book of estimates by name. Only virtual time has a truth for the oracle."""
     match estimates:
         case "oracle":
@@ -141,7 +147,7 @@ def make_book(estimates: str, truth: Truth | None = None, speed: Callable[[Job, 
         case "declared":
             return DeclaredBook()
         case "progress":
-            return ProgressBook()
+            return ProgressBook(history=beliefs.history)
         case "linear":
             return LinearBook()
         case "none":

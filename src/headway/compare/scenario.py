@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
 from headway.core.errors import UserError
 from headway.core.node import Node
 from headway.estimates.models.coefficients import BUILT_IN
@@ -45,6 +46,8 @@ class Scenario:
     """The name of the trace's file."""
     world_file: str = ""
     """The name of the file that describes the world, where it is not the trace itself."""
+    beliefs: LearnedBeliefs = NO_BELIEFS
+    """What estimates by progress begin with."""
     shuffles: bool = False
     """Whether a seed other than 0 shuffles jobs that are submitted at the same moment."""
 

@@ -1,13 +1,12 @@
-"""Resuming a run that was interrupted: its recorded plans, and what its book has learned."""
+"""Resuming a simulation that was interrupted: its recorded plans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from headway.core.plan import Plan
 from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
-from headway.estimates.progress import ProgressBook
 
 
 def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
@@ -22,11 +21,3 @@ def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
 
     resumed.gangless = is_gangless(policy)  # type: ignore[attr-defined]
     return resumed
-
-
-def remembered(past: Iterable[Snapshot]) -> ProgressBook:
-    """A book that has learned from the finished jobs of an earlier run. Unfinished jobs report again."""
-    book = ProgressBook()
-    for snapshot in past:
-        book = book.fold(snapshot)
-    return ProgressBook(history=book.history)

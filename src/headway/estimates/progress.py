@@ -53,13 +53,20 @@ class ProgressBook:
     history: History = History()
     cache: BeliefCache = field(default_factory=lambda: BeliefCache([]), compare=False, repr=False)
     """Answers computed before; with an empty one the book believes the same."""
+    since: float = -math.inf
+    """Jobs that finished up to this moment have taught already: a run that goes on shows them once more."""
+
+    def teaches(self, snapshot: Snapshot, row: int) -> bool:
+        """Whether this job has finished, and is not one that an earlier run has learned from."""
+        state, since = snapshot.jobs.values(row, ("state", "since"))
+        return bool(state == State.FINISHED and since > self.since)
 
     def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
         touched = [*snapshot.changed, *(row_of[one.job] for one in snapshot.samples if one.job in row_of)]
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched))
+            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched), self.since)
         tracks, history = dict(self.tracks), self.history
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
@@ -68,11 +75,11 @@ class ProgressBook:
         for row in over:
             job = jobs.job(row)
             gone = tracks.pop(job.id, None)
-            if jobs.value(row, "state") == State.FINISHED:
+            if self.teaches(snapshot, row):
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
                 if gone is not None and job.model:
                     touched += _of_model(job.model, tracks, snapshot)
-        return ProgressBook(tracks, history, self.cache.after(snapshot, touched))
+        return ProgressBook(tracks, history, self.cache.after(snapshot, touched), self.since)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(

@@ -69,7 +69,9 @@ def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
     if fresh:
         jobs = _named_in(log)
         pieces = [folder / part / job for job in jobs for part in PARTS]
-        set_aside(folder, [*pieces, folder / "run.png", log])  # the log is last: it tells what is ours
+        set_aside(
+            folder, [*pieces, folder / "run.png", folder / "run.log.beliefs", log]
+        )  # the log is last: it tells what is ours
         return Left()
     try:
         left = left_behind(log)

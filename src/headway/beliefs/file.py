@@ -1,0 +1,188 @@
+"""A file of beliefs: what finished jobs have taught, kept for the next run.
+
+One JSON object: its version, what it was made of, how good it was, and the history. Numbers keep all their digits: a
+history that is written and read again is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from headway.core.errors import UserError
+from headway.core.job import Target
+from headway.estimates.fit.duration import BINS, Durations, Histogram
+from headway.estimates.fit.history import History, Kind, Seconds
+from headway.estimates.fit.speed import Form
+from headway.estimates.fit.target import GRID, Reached
+
+FORMAT = "headway beliefs"
+VERSION = 1
+MOST_BYTES = 64 << 20
+COEFFICIENTS = {Form.GANG: 5, Form.SYNC: 6}
+
+Positive = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+Steps = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
+Bin = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
+
+
+class SourceFields(msgspec.Struct, forbid_unknown_fields=True):
+    """One log or trace that was folded in."""
+
+    name: str
+    sha256: str
+    jobs: int
+
+
+class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    model: str
+    form: Form
+    coefficients: list[Positive] = []
+    weight: Positive = 0.0
+    seconds: dict[int, tuple[Positive, float, Positive]] = {}
+
+
+class DurationFields(msgspec.Struct, forbid_unknown_fields=True):
+    kind: list[str | int]
+    count: int
+    weights: dict[Bin, Positive]
+
+
+class ReachedFields(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    metric: str
+    value: float
+    higher: bool
+    lengths: list[Steps]
+    shapes: list[list[float]]
+
+
+class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    version: int
+    headway: str = ""
+    made_of: list[SourceFields] = []
+    scores: dict[str, float | int | None] = {}
+    until: float = 0.0
+    """In the state of a live run: the run's time up to which its finished jobs are folded in."""
+    kinds: list[KindFields] = []
+    durations: list[DurationFields] = []
+    targets: list[ReachedFields] = []
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedBeliefs:
+    """A history and where it is from."""
+
+    history: History = History()
+    made_of: tuple[SourceFields, ...] = ()
+    scores: tuple[tuple[str, float | int | None], ...] = ()
+    until: float = 0.0
+    name: str = ""
+    """The file's name and the begin of its hash, as logs name it; empty where there is no file."""
+
+
+NO_BELIEFS = LearnedBeliefs()
+
+
+def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> None:
+    """Writes the file in one step: a reader sees the old one or the new one."""
+    history = beliefs.history
+    fields = BeliefsFields(
+        FORMAT, VERSION, headway, list(beliefs.made_of), dict(beliefs.scores), beliefs.until,
+        [_kind_fields(model, form, kind) for (model, form), kind in history.kinds.items()],
+        [DurationFields(list(kind), found.count, dict(found.weights))  # type: ignore[arg-type]
+         for kind, found in history.durations.histograms.items()],
+        [
+            ReachedFields(model, target.metric, target.value, target.higher, list(found.lengths),
+                         [shape.tolist() for shape in found.shapes])
+            for (model, target), found in history.targets.items()
+        ],
+    )  # fmt: skip
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fields), indent=1))
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_beliefs(path: Path) -> LearnedBeliefs:
+    """Raises a UserError with one sentence where the file does not fit."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; this is not a file of beliefs")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        fields = msgspec.json.decode(raw, type=BeliefsFields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{path}: is not a file of beliefs: {error}; make one with `headway learn beliefs`") from error
+    if (fields.format, fields.version) != (FORMAT, VERSION):
+        raise UserError(
+            f"{path}: field version: is {fields.format!r} version {fields.version}; this headway reads "
+            f"{FORMAT!r} version {VERSION}"
+        )
+    try:
+        history = _history(fields)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    name = f"{path.name} {hashlib.sha256(raw).hexdigest()[:12]}"
+    return LearnedBeliefs(history, tuple(fields.made_of), tuple(fields.scores.items()), fields.until, name)
+
+
+# ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _kind_fields(model: str, form: Form, kind: Kind) -> KindFields:
+    seconds = {workers: (one.count, one.mean, one.square) for workers, one in kind.seconds.items()}
+    return KindFields(model, form, list(kind.coefficients), kind.weight, seconds)
+
+
+def _history(fields: BeliefsFields) -> History:
+    kinds, targets = {}, {}
+    durations: dict[tuple[object, ...], Histogram] = {}
+    for number, one in enumerate(fields.kinds):
+        kinds[one.model, one.form] = _kind(f"field kinds[{number}]", one)
+    for number, two in enumerate(fields.durations):
+        _check(0 < len(two.kind) < 6 and two.count >= 0, f"field durations[{number}]", "is no kind of job")
+        weights: dict[int, float] = dict(two.weights)
+        durations[tuple(two.kind)] = Histogram(two.count, weights)
+    for number, three in enumerate(fields.targets):
+        targets[three.model, Target(metric=three.metric, value=three.value, higher=three.higher)] = _reached(
+            f"field targets[{number}]", three
+        )
+    return History(kinds, Durations(durations), targets)
+
+
+def _kind(where: str, fields: KindFields) -> Kind:
+    wanted = COEFFICIENTS[fields.form]
+    _check(
+        not fields.coefficients or (len(fields.coefficients) == wanted and sum(fields.coefficients) > 0),
+        f"{where}.coefficients", f"must be {wanted} numbers of 0 or more that are not all 0",
+    )  # fmt: skip
+    _check(bool(fields.coefficients) or not fields.weight, f"{where}.weight", "must be 0 without coefficients")
+    _check(all(workers > 0 for workers in fields.seconds), f"{where}.seconds", "must be by one worker or more")
+    seconds = {workers: Seconds(*numbers) for workers, numbers in fields.seconds.items()}
+    return Kind(tuple(fields.coefficients), fields.weight, seconds)
+
+
+def _reached(where: str, fields: ReachedFields) -> Reached:
+    _check(math.isfinite(fields.value), f"{where}.value", "must be a number")
+    _check(all(len(shape) == GRID for shape in fields.shapes), f"{where}.shapes", f"must have {GRID} numbers each")
+    shapes: tuple[Any, ...] = tuple(np.array(shape, dtype=np.float64) for shape in fields.shapes)
+    return Reached(tuple(fields.lengths), shapes)
+
+
+def _check(good: bool, where: str, why: str) -> None:
+    if not good:
+        raise ValueError(f"{where}: {why}")

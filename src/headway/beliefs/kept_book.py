@@ -1,0 +1,74 @@
+"""A book whose learning survives a restart: what finished jobs have taught is kept in a file beside the log."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
+from headway.beliefs.folding import Folding
+from headway.core.errors import UserError
+from headway.core.snapshot import Snapshot
+from headway.estimates.progress import ProgressBook
+
+EVERY = 60.0
+"""Seconds between two writes, by the clock of the machine."""
+
+
+@dataclass(slots=True)
+class BeliefsKeeper:
+    """Writes the newest history, at most once in a while. A write that fails is tried again; nothing ends by it."""
+
+    path: Path
+    began_with: LearnedBeliefs = NO_BELIEFS
+    clock: Callable[[], float] = time.monotonic
+    _written: object = None
+    _next: float = 0.0
+
+    def keep(self, book: ProgressBook, now: float) -> None:
+        if book.history is self._written or self.clock() < self._next:
+            return
+        self._next = self.clock() + EVERY
+        try:
+            write_beliefs(self.path, replace(self.began_with, history=book.history, until=now))
+        except UserError:
+            return
+        self._written = book.history
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBook:
+    """Folds and tells as the book inside does."""
+
+    book: ProgressBook
+    keeper: BeliefsKeeper
+
+    def fold(self, snapshot: Snapshot) -> KeptBook:
+        book = self.book.fold(snapshot)
+        if book.history is not self.keeper.began_with.history:
+            self.keeper.keep(book, snapshot.now)
+        return KeptBook(book, self.keeper)
+
+    def annotate(self, snapshot: Snapshot) -> Snapshot:
+        return self.book.annotate(snapshot)
+
+
+def go_on_learning(kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot]) -> KeptBook:
+    """The book of a run that goes on: what was kept, and what has finished since.
+
+    What was kept counts only if that run began with the same beliefs. Otherwise all of `past` is folded into the given.
+    """
+    base = given
+    if kept.exists():
+        try:
+            found = read_beliefs(kept)
+        except UserError:
+            found = NO_BELIEFS
+        if found.made_of == given.made_of and found.until > 0:
+            base = found
+    folding = Folding(base.history)
+    folding.run(past, base.until if base is not given else -math.inf)
+    return KeptBook(ProgressBook(history=folding.history, since=folding.until), BeliefsKeeper(kept, given))

@@ -1,0 +1,77 @@
+"""A file of beliefs is read back to the last digit, or refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
+from headway.core.errors import UserError
+from headway.core.job import Target
+from headway.estimates.fit.duration import Durations
+from headway.estimates.fit.history import History, Kind, Seconds
+from headway.estimates.fit.speed import Form
+from headway.estimates.fit.target import GRID, Reached
+from make import a_job
+
+positive = some.floats(0, 1e6, allow_subnormal=False)
+kinds = some.builds(
+    Kind, some.just((1.0, 2.0, 0.1, 0.0, 0.3)), positive, some.dictionaries(some.integers(1, 512),
+    some.builds(Seconds, positive, some.floats(-9, 9), positive), max_size=3),
+)  # fmt: skip
+
+
+@given(some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
+       some.lists(some.floats(1, 1e6), max_size=9))  # fmt: skip
+def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, seconds):
+    durations = Durations()
+    for number, took in enumerate(seconds):
+        durations = durations.add(a_job(f"j{number}", model="bert", user="ann"), took)
+    shape = np.linspace(0.0, 1.0, GRID)
+    target = Target(value=0.5)
+    history = History(found, durations, {("bert", target): Reached((10.0, 12.5), (shape,))})
+    path = tmp_path_factory.mktemp("beliefs") / "b.json"
+    write_beliefs(path, LearnedBeliefs(history, until=3.5))
+    again = read_beliefs(path)
+    assert again.history.kinds == history.kinds
+    assert again.history.durations == history.durations
+    assert again.history.targets["bert", target].lengths == (10.0, 12.5)
+    assert (again.history.targets["bert", target].shapes[0] == shape).all()
+    assert again.until == 3.5
+    assert again.name.startswith("b.json ")
+
+
+GOOD = {"format": "headway beliefs", "version": 1}
+KIND = {"model": "m", "form": "gang"}
+TARGET = {"model": "m", "metric": "loss", "value": 1, "higher": False, "lengths": [], "shapes": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "is not a file of beliefs"),
+        ("[" * 100_000, "is not a file of beliefs"),
+        ("{}", "missing required field `format`"),
+        ({**GOOD, "version": 7}, "field version: is 'headway beliefs' version 7; this headway reads"),
+        ({**GOOD, "colour": 1}, "unknown field `colour`"),
+        ({**GOOD, "kinds": [{**KIND, "coefficients": [1, 2]}]}, "kinds[0].coefficients: must be 5"),
+        ({**GOOD, "kinds": [{**KIND, "coefficients": [0] * 5}]}, "not all 0"),
+        ({**GOOD, "kinds": [{**KIND, "coefficients": [-1] * 5}]}, ">= 0"),
+        ({**GOOD, "kinds": [{**KIND, "weight": 2}]}, "kinds[0].weight: must be 0"),
+        ({**GOOD, "durations": [{"kind": [], "count": 1, "weights": {}}]}, "durations[0]: is no kind of job"),
+        ({**GOOD, "durations": [{"kind": ["all"], "count": 1, "weights": {"9999": 1}}]}, "durations[0].weights"),
+        ({**GOOD, "targets": [{**TARGET, "lengths": [0]}]}, "targets[0].lengths"),
+        ({**GOOD, "targets": [{**TARGET, "shapes": [[1]]}]}, "targets[0].shapes: must have 65 numbers"),
+    ],
+)  # fmt: skip
+def test_a_file_that_does_not_fit_is_refused_in_one_sentence(tmp_path, content, says):
+    path = tmp_path / "b.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(UserError, match=r"b\.json") as error:
+        read_beliefs(path)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,102 @@
+"""What an earlier run has learnt is not lost with it."""
+
+from __future__ import annotations
+
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
+from headway.beliefs.folding import Folding
+from headway.cli.wiring import MOST_LOG_BYTES, beliefs_for, keep_beliefs
+from headway.core.job import Target
+from headway.cycle.loop import run
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.plain_books import DeclaredBook
+from headway.estimates.progress import ProgressBook
+from headway.policies.registry import POLICIES
+from headway.record.lines import Head
+from headway.record.log import LogWriter
+from headway.record.replay import snapshots
+from headway.sim.cluster import Reports, SimCluster, World
+from headway.sim.speed import Speed
+from make import a_job, a_snapshot, some_nodes
+
+
+def _logged(path, *, appended=False):
+    """A run of four jobs that reach a target, and of one that never ends."""
+    target = Target(value=BUILT_IN["bert"].curve(0.5))
+    jobs = [a_job(f"j{n}", submit=600.0 * n, seconds=1000.0, steps=4000, model="bert", target=target) for n in range(4)]
+    world = World(speed=Speed(profiles=BUILT_IN), reports=Reports(seconds=10.0))
+    cluster = SimCluster(some_nodes(2), jobs, world)
+    writer = LogWriter(path, Head("sim", "fifo", "progress", {}, 0, 0.0, ""), fresh=not appended)
+    books = [ProgressBook()]
+
+    def policy(snapshot):
+        plan = POLICIES["fifo"]()(snapshot)
+        return type(plan)(plan.decisions, snapshot.now + 10.0)
+
+    def observe(decided):
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        books.append(books[-1].fold(decided.snapshot))
+
+    run(cluster, policy, ProgressBook(), observe)
+    writer.end(cluster.now, 0)
+    return books[-1], jobs[0]
+
+
+def _folded(log):
+    folding = Folding()
+    folding.run(snapshots(log))
+    return folding
+
+
+def test_history_is_folded_again_from_the_log(tmp_path):
+    log = tmp_path / "run.log"
+    book, job = _logged(log)
+    again = _folded(log)
+    assert again.history.reached(job).lengths == book.history.reached(job).lengths != ()
+    assert len(again.history.reached(job).lengths) == 4
+    assert again.history.kinds == book.history.kinds
+    fresh = a_snapshot(a_job("new", model="bert", target=job.target), nodes=some_nodes(2))
+    told = ProgressBook(history=again.history).annotate(fresh).estimates.left(0.0)[0]
+    assert 450 < told < 550, "half of 1,000 s"
+
+
+def test_jobs_that_a_resumed_run_shows_again_teach_once(tmp_path):
+    log = tmp_path / "run.log"
+    book, _ = _logged(log)
+    _logged(log, appended=True)
+    assert _folded(log).history.durations == book.history.durations, "all of them finished before the run went on"
+    assert _folded(log).jobs == 4
+
+
+def test_a_live_run_keeps_what_it_learned_and_goes_on_from_there(tmp_path):
+    log = tmp_path / "run.log"
+    book, job = _logged(log)
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    assert live.book.history.durations == book.history.durations
+    kept = log.with_name("run.log.beliefs")
+    write_beliefs(kept, LearnedBeliefs(book.history, until=live.book.since))
+    assert keep_beliefs("progress", NO_BELIEFS, log).book.history.durations == book.history.durations, "no job twice"
+    with log.open("r+b") as file:
+        file.truncate(MOST_LOG_BYTES + 1)
+    again = keep_beliefs("progress", NO_BELIEFS, log).book
+    assert again.history.durations == book.history.durations, "a log that takes long to read is not needed"
+    assert again.history.reached(job).lengths == book.history.reached(job).lengths
+    kept.write_text("not ours")
+    assert keep_beliefs("progress", NO_BELIEFS, log).book.history == ProgressBook().history
+
+
+def test_what_finishes_is_written_while_the_run_goes_on(tmp_path):
+    log = tmp_path / "run.log"
+    book, _ = _logged(tmp_path / "other.log")
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    for snapshot in snapshots(tmp_path / "other.log"):
+        live = live.fold(snapshot)
+        live.keeper._next = 0.0
+    found = read_beliefs(log.with_name("run.log.beliefs"))
+    assert found.history.durations == book.history.durations
+    assert found.until > 0
+
+
+def test_books_without_a_history_keep_nothing(tmp_path):
+    assert isinstance(keep_beliefs("declared", NO_BELIEFS, tmp_path / "run.log"), DeclaredBook)
+    assert isinstance(keep_beliefs("progress", NO_BELIEFS, None), ProgressBook)
+    assert beliefs_for("declared", None) is NO_BELIEFS

@@ -1,0 +1,85 @@
+"""`headway learn beliefs`, and runs that begin with its file."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from headway.cli import main
+from headway.record.lines import Head
+from headway.record.log import read
+
+JOBS = """
+nodes: [{name: n, count: 2, cpu: 8, gpu: 4}]
+simulate: {report: 10, speed: {profiles: built-in}}
+jobs:
+""" + "".join(
+    f"- {{name: j{n}, submit: {200 * n}, seconds: 400, steps: 1000, model: bert, user: ann, "
+    "roles: {worker: {replicas: 2, least: 1, most: 4, gpu: 1}}}\n"
+    for n in range(8)
+)  # fmt: skip
+
+
+def _call(capsys, *words):
+    sys.argv = ["headway", *map(str, words)]
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS)
+    return path
+
+
+def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
+    log, file, second = tmp_path / "a.log", tmp_path / "beliefs.json", tmp_path / "b.log"
+    assert _call(capsys, "simulate", jobs, "--estimates", "progress", "--log", log)[0] == 0
+    code, out, err = _call(capsys, "learn", "beliefs", log, "--out", file)
+    assert code == 0, err
+    assert "8 jobs that finished" in out
+    assert max(map(len, out.splitlines()[1:])) <= 80
+    made = json.loads(file.read_text())
+    assert made["made_of"][0]["name"] == "a.log"
+    assert made["scores"]["error of like jobs"] is not None
+    words = ("simulate", jobs, "--estimates", "progress", "--beliefs", file, "--log", second)
+    assert _call(capsys, *words)[0] == 0
+    head = next(line for line in read(second) if isinstance(line, Head))
+    assert head.settings["beliefs"].startswith("beliefs.json ")
+    assert _call(capsys, "replay", second)[0] == 0, "a replay needs no beliefs"
+
+
+def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsys):
+    file, more = tmp_path / "beliefs.json", tmp_path / "more.json"
+    code, out, _ = _call(capsys, "learn", "beliefs", jobs, "-o", file, "--json")
+    assert code == 0
+    assert json.loads(out)["scores"]["jobs"] == 8
+    assert _call(capsys, "learn", "beliefs", jobs, "--from", file, "-o", more)[0] == 0
+    every = json.loads(more.read_text())
+    assert [one["name"] for one in every["made_of"]] == ["jobs.yaml", "jobs.yaml"]
+    assert next(one for one in every["durations"] if one["kind"] == ["all"])["count"] == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("simulate", "jobs.yaml", "--beliefs", "b.json"), "add --estimates progress"),
+        (("simulate", "jobs.yaml", "--estimates", "progress", "--beliefs", "no.json"), "no.json: cannot be read"),
+        (("simulate", "jobs.yaml", "--estimates", "progress", "--beliefs", "jobs.yaml"), "is not a file of beliefs"),
+        (("learn", "beliefs", "no.log"), "no.log"),
+        (("learn", "beliefs", "jobs.yaml", "-o", "nowhere/b.json"), "--out nowhere/b.json: cannot be written"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(jobs, monkeypatch, capsys, words, says):
+    monkeypatch.chdir(jobs.parent)
+    code, _, err = _call(capsys, *words)
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
