@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.states import State
-from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job, unpack_job
 from headway.record.log import LogWriter
 from headway.record.resume import Left, go_on, left_behind
 from make import a_job, a_role
@@ -62,7 +63,7 @@ def test_a_finished_job_stays_finished_and_a_failed_one_comes_again():
     done, broken = trained("a"), trained("b")
     past = left((done, a_change(0, State.FINISHED)), (broken, a_change(1, State.FAILED)), complete=True)
     going = go_on(past, [done, broken, trained("c", deadline=60.0)], now=20.0)
-    assert (going.finished, going.again, going.new) == (["a"], ["b"], ["c"])
+    assert (going.found.finished, going.found.again, going.found.new) == (["a"], ["b"], ["c"])
     assert [State(change.state) for _, change in going.restored] == [State.FINISHED, State.FAILED]
     assert [(job.id, job.submit, job.deadline) for job in going.arriving] == [("b", 20.0, None), ("c", 20.0, 80.0)]
     assert go_on(left((done, a_change(0, State.FINISHED))), [done], now=20.0).is_idle
@@ -72,15 +73,37 @@ def test_a_finished_job_stays_finished_and_a_failed_one_comes_again():
 @pytest.mark.parametrize("changed", [{"command": "other.py"}, {"env": "2"}])
 def test_a_job_that_runs_something_else_starts_afresh(state, changed):
     going = go_on(left((trained(), a_change(0, state))), [trained(**changed)], now=30.0)
-    assert going.afresh == ["a"]
+    assert going.found.afresh == ["a"]
     assert [job.id for job in going.arriving] == ["a"]
     assert State(going.restored[0][1].state) is (state if state in (State.FINISHED, State.FAILED) else State.CANCELLED)
 
 
 def test_a_job_with_another_size_goes_on_from_its_checkpoint():
     going = go_on(left((trained(), a_change(0, State.RUNNING))), [trained(cpu=2)], now=30.0)
-    assert (going.edited, going.afresh) == (["a"], [])
-    assert going.arriving[0].roles[0].amount("cpu") == 2000
+    assert (going.found.edited, going.found.afresh) == (["a"], [])
+    assert going.arriving == []
+    [(job, change)] = going.restored
+    assert (job.roles[0].amount("cpu"), State(change.state)) == (2000, State.WAITING)
+    assert not going.is_idle
+
+
+def test_an_edit_moves_neither_the_submission_nor_where_the_deadline_counts_from():
+    old = trained(submit=10.0, deadline=70.0)
+    for edited, deadline in ((trained(priority=3, deadline=60.0), 70.0), (trained(deadline=30.0), 40.0)):
+        [(job, _)] = go_on(left((old, a_change(0, State.RUNNING))), [edited], now=30.0).restored
+        assert (job.submit, job.deadline, job.priority) == (10.0, deadline, edited.priority)
+
+
+def test_env_is_compared_by_marks_of_the_same_key_only():
+    def logged(key: bytes) -> Job:
+        return unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(trained(env="1"), key)))))
+
+    def kind(key: bytes, env: str) -> str:
+        found = go_on(left((logged(key), a_change(0, State.RUNNING))), [trained(env=env)], 30.0, key=b"mine").found
+        return "afresh" if found.afresh else "same" if found.unfinished else "?"
+
+    assert (kind(b"mine", "1"), kind(b"mine", "2")) == ("same", "afresh")
+    assert (kind(b"lost", "1"), kind(b"", "1")) == ("same", "same"), "no checkpoint is given up on a guess"
 
 
 def test_an_unfinished_job_keeps_its_times_and_loses_what_it_did_not_save():
@@ -105,9 +128,9 @@ def test_a_checkpoint_that_the_script_made_by_itself_counts(wrote, saved, since)
 def test_a_job_that_was_removed_is_cancelled_and_may_come_back():
     past = left((trained("a"), a_change(0, State.RUNNING)), (trained("b"), a_change(1, State.FINISHED)))
     going = go_on(past, [trained("b")], now=30.0)
-    assert (going.removed, going.finished) == (["a"], ["b"])
+    assert (going.found.removed, going.found.finished) == (["a"], ["b"])
     again = Left(HEAD, True, past.jobs, {c.serial: c for _, c in going.restored}, 40.0)
-    assert go_on(again, [trained("a"), trained("b")], now=40.0).again == ["a"]
+    assert go_on(again, [trained("a"), trained("b")], now=40.0).found.again == ["a"]
 
 
 def test_a_job_that_has_not_arrived_keeps_its_time_in_an_unfinished_run():
@@ -120,5 +143,5 @@ def test_a_name_that_came_twice_means_its_last_arrival():
     first, second = trained(), trained(command="other.py")
     past = left((first, a_change(0, State.CANCELLED)), (second, a_change(1, State.RUNNING)))
     going = go_on(past, [second], now=30.0)
-    assert going.unfinished == ["a"]
+    assert going.found.unfinished == ["a"]
     assert [State(change.state) for _, change in going.restored] == [State.CANCELLED, State.WAITING]

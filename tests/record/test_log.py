@@ -22,11 +22,11 @@ from headway.cycle.loop import Decided, run
 from headway.estimates.plain_books import DeclaredBook, NoEstimates, OracleBook
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
+from headway.record.env_marks import hidden_env
 from headway.record.lines import (
     CycleLine,
     Head,
     JobLine,
-    hidden_env,
     pack_decision,
     pack_job,
     pack_sample,
@@ -210,9 +210,9 @@ def test_compressed_logs_are_read_alike(tmp_path):
     assert results[0] == results[1]
 
 
-def _logged(*env: tuple[str, str]) -> Job:
+def _logged(*env: tuple[str, str], key: bytes = b"key") -> Job:
     job = a_job(roles=[replace(a_role(), env=env)])
-    return unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job))))
+    return unpack_job(msgspec.json.decode(msgspec.json.encode(pack_job(job, key))))
 
 
 def test_values_of_env_stay_out_of_the_log(tmp_path):
@@ -233,6 +233,8 @@ def test_a_log_tells_whether_env_has_changed():
     assert _logged(("A", "1")) != _logged(("A", "2"))
     assert _logged(("A", "1")) != _logged(("B", "1"))
     assert _logged(("A", "\ud800")) != _logged(("A", ""))
+    assert _logged(("A", "1")) != _logged(("A", "1"), key=b"another"), "who has no key can guess nothing"
+    assert _logged(("A", "1"), key=b"") == _logged(("A", "2"), key=b""), "without a key a mark tells nothing"
     once = _logged(("A", "1"))
     assert unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(once))))) == once
 

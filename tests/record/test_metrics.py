@@ -209,3 +209,31 @@ def test_a_kind_of_resource_that_comes_later() -> None:
     result = tally.result()
     assert result["held"] == {"gpu": 45.0, "memory": 5.0}
     assert result["utilisation"] == {"gpu": 0.75, "memory": 0.25}
+
+
+def test_a_job_that_is_edited_while_it_runs_is_one_job() -> None:
+    old, new = a_job("a", gpus=1, seconds=20.0), a_job("a", gpus=1, seconds=20.0, deadline=40.0)
+    nodes = some_nodes(1, gpus=2)
+
+    def change(serial: int, state: State, since: float, attained: float, nodes: list[int] | None = None) -> Change:
+        return Change(serial, int(state), since, attained, 0.0, None, 0.0, 0.0, 0, nodes and [[nodes]], None)
+
+    tally = Tally(courses=True)
+    begun = [
+        Head("local", "fifo", "declared"), NodesLine(list(nodes.nodes), list(nodes.kinds)), JobLine(0, pack_job(old)),
+        CycleLine(0, 0.0, changed=[change(0, State.RUNNING, 0.0, 0.0, [0])]),
+    ]  # fmt: skip
+    exchanged = [change(0, State.CANCELLED, 10.0, 10.0), change(1, State.RUNNING, 0.0, 0.0, [0])]
+    for line in (
+        *begun, JobLine(1, pack_job(new)), CycleLine(1, 10.0, changed=exchanged),
+        begun[0], begun[1], JobLine(0, pack_job(old)), JobLine(1, pack_job(new)),  # it goes on after a restart
+        CycleLine(0, 12.0, changed=[change(0, State.CANCELLED, 10.0, 10.0), change(1, State.RUNNING, 0.0, 0.0, [0])]),
+        CycleLine(1, 20.0, changed=[change(1, State.FINISHED, 20.0, 20.0)]), End(20.0),
+    ):  # fmt: skip
+        tally(line)
+    result = tally.result()
+    [course] = tally.courses.values()
+    assert (result["jobs"], result["finished"], result["cancelled"]) == (1, 1, 0)
+    assert (course.up, course.waited, course.met) == (20.0, 0.0, True)
+    assert result["held"] == {"gpu": 20.0}
+    assert (course.spans[0][0], course.spans[-1][1]) == (0.0, 20.0)

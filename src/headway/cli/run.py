@@ -39,7 +39,7 @@ from headway.local.cluster import LocalCluster
 from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import missing_program
 from headway.local.settings import LocalSettings, LocalTimeouts, clock_zero
-from headway.local.state_folder import PARTS, earlier, folder_of, lock, newest_write, set_aside
+from headway.local.state_folder import PARTS, earlier, env_key, folder_of, lock, newest_write, set_aside
 from headway.record.lines import Change, Head
 from headway.record.log import LogWriter, read
 from headway.record.log_gate import LogGate
@@ -81,7 +81,8 @@ def run(
     with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:
         left = earlier(folder, file, fresh=fresh)
         began = _clock_began(left)
-        going = go_on(left, workload.jobs, time.time() - began, partial(_saved_at, folder, began))
+        key = env_key(folder)
+        going = go_on(left, workload.jobs, time.time() - began, partial(_saved_at, folder, began), key)
         _tell(file, folder, left, going)
         if not (left.last and going.is_idle):
             digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
@@ -101,7 +102,8 @@ def run(
             book = keep_beliefs(estimates, known, folder / "run.log")
             here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup), going)
             loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
-            _train(here, loop, LogWriter(folder / "run.log", head, durable=True), Live(quiet=json, told=_told(going)))
+            writer = LogWriter(folder / "run.log", head, durable=True, key=key)
+            _train(here, loop, writer, Live(quiet=json, told=_told(going)))
     _report(folder, {job.id for job in workload.jobs}, as_json=json)
 
 
@@ -154,14 +156,15 @@ def _tell(file: Path, folder: Path, left: Left, going: GoingOn) -> None:
     """Says what becomes of each job of an earlier run, and sets aside the folders of those that start afresh."""
     if not left.last:
         return
-    pieces = [folder / part / job for job in going.afresh for part in PARTS]
+    found = going.found
+    pieces = [folder / part / job for job in found.afresh for part in PARTS]
     aside = set_aside(folder, pieces)
     sayings = {
-        "finished before, is kept": going.finished, "goes on": going.unfinished,
-        "failed or was cancelled, runs again from its checkpoint": going.again,
-        "was edited, goes on from its checkpoint": going.edited,
-        f"runs something else now, starts afresh{f'; the old is in {_short(aside)}' if aside else ''}": going.afresh,
-        "is new": going.new, f"is no longer in {file.name}, is cancelled; its checkpoint stays": going.removed,
+        "finished before, is kept": found.finished, "goes on": found.unfinished,
+        "failed or was cancelled, runs again from its checkpoint": found.again,
+        "was edited, goes on from its checkpoint": found.edited,
+        f"runs something else now, starts afresh{f'; the old is in {_short(aside)}' if aside else ''}": found.afresh,
+        "is new": found.new, f"is no longer in {file.name}, is cancelled; its checkpoint stays": found.removed,
     }  # fmt: skip
     for saying, jobs in sayings.items():
         if jobs:

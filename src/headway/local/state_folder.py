@@ -18,6 +18,7 @@ from typing import IO
 
 from headway.core.errors import UserError
 from headway.core.job import JobId
+from headway.record.env_marks import KEY_BYTES
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogError, read
 from headway.record.logfile import private
@@ -59,6 +60,25 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def env_key(folder: Path) -> bytes:
+    """The key of the marks that the log has in place of env values. Only its owner may read it; it is made once."""
+    path, part = folder / "env-key", folder / "env-key.part"
+    try:
+        key = path.read_bytes()
+        if len(key) == KEY_BYTES:
+            return key
+    except OSError:
+        pass
+    key = os.urandom(KEY_BYTES)
+    try:
+        with open(part, "wb", opener=private) as file:
+            file.write(key)
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}; name another folder with --state") from error
+    return key
 
 
 def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:

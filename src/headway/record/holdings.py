@@ -162,6 +162,13 @@ class Holdings:
     def arrive(self, serial: int, job: Job) -> None:
         self.stays[serial] = Stay(job, self._vectors(job), max(self.now, job.submit))
 
+    def edit(self, before: int, serial: int, job: Job) -> None:
+        """The job has other terms, and perhaps another number, from now on. What it holds stays."""
+        if before in self.stays:
+            stay = self.stays[serial] = self.stays.pop(before)
+            stay.job, stay.requests = job, self._vectors(job)
+            self._used[serial] = self._used.pop(before, 0.0)
+
     def _vectors(self, job: Job) -> list[list[int]]:
         """Per role: what one replica asks for, by kind. Cached, because many jobs of a trace are alike."""
         known = self._requests.get(id(job.roles))

@@ -11,7 +11,6 @@ A log keeps changes, not snapshots. The snapshot of every cycle can be built aga
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import fields
 from operator import attrgetter
@@ -24,6 +23,7 @@ from headway.core.node import Node
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample
+from headway.record.env_marks import hidden_env
 
 VERSION = 1
 PackedPlacement = list[list[list[int] | None]]
@@ -181,8 +181,8 @@ _JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.nam
 _ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
 _JOB_FIELDS = {*_JOB_DEFAULTS, "roles", "can"}
 _job_values = attrgetter(*_JOB_DEFAULTS)
-_known_roles: dict[int, tuple[tuple[Role, ...], list[dict[str, Any]]]] = {}
-"""By identity, which is valid while the roles are kept beside it: a trace has many jobs and few different roles."""
+_known_roles: dict[tuple[int, bytes], tuple[tuple[Role, ...], list[dict[str, Any]]]] = {}
+"""By identity, which is valid while the roles are kept beside it, and key: a trace has many jobs and few roles."""
 
 
 class PackedJob(dict[str, Any]):
@@ -195,47 +195,30 @@ class PackedJob(dict[str, Any]):
         self.origin = origin
 
 
-Env = tuple[tuple[str, str], ...]
-HIDDEN = "hidden:"
-
-
-def hidden_env(env: Env) -> Env:
-    """Names with marks in place of values, which may be secrets. Another value has another mark; a mark stays as it is.
-
-    Example: `(("TOKEN", "abc"),)` becomes `(("TOKEN", "hidden:3f0c9a1e"),)`.
-    """
-    return tuple((name, value if value.startswith(HIDDEN) else f"{HIDDEN}{_mark(name, value)}") for name, value in env)
-
-
-def _mark(name: str, value: str) -> str:
-    text = f"{name}={value}".encode(errors="surrogatepass")
-    return hashlib.blake2b(text, digest_size=4, person=b"headway env").hexdigest()
-
-
-def pack_job(job: Job) -> PackedJob:
-    """Only what differs from the defaults, so that lines are short."""
+def pack_job(job: Job, key: bytes = b"") -> PackedJob:
+    """Only what differs from the defaults, so that lines are short. `key` is for the marks of its env."""
     differing = zip(_JOB_DEFAULTS.items(), _job_values(job), strict=True)
     packed = PackedJob({name: value for (name, default), value in differing if value != default}, job)
     packed["can"] = int(job.can)
-    packed["roles"] = _pack_roles(job.roles)
+    packed["roles"] = _pack_roles(job.roles, key)
     return packed
 
 
-def _pack_roles(roles: tuple[Role, ...]) -> list[dict[str, Any]]:
-    known = _known_roles.get(id(roles))
+def _pack_roles(roles: tuple[Role, ...], key: bytes) -> list[dict[str, Any]]:
+    known = _known_roles.get((id(roles), key))
     if known is not None and known[0] is roles:
         return known[1]
     if len(_known_roles) >= MOST_ROLES:
         _known_roles.clear()
-    packed = [_pack_role(role) for role in roles]
-    _known_roles[id(roles)] = (roles, packed)
+    packed = [_pack_role(role, key) for role in roles]
+    _known_roles[id(roles), key] = (roles, packed)
     return packed
 
 
-def _pack_role(role: Role) -> dict[str, Any]:
+def _pack_role(role: Role, key: bytes) -> dict[str, Any]:
     packed = _differing(role, _ROLE_DEFAULTS)
     if role.env:
-        packed["env"] = hidden_env(role.env)
+        packed["env"] = hidden_env(role.env, key)
     return packed
 
 

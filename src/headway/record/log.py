@@ -40,7 +40,7 @@ class LogWriter:
 
     `durable` writes each cycle to the file before the plan is applied. If that fails, `trouble` says why, the lines are
     kept, and the next cycle tries again; without `durable` a failure raises. `fresh` starts an empty file. The first
-    `written` lines are already in the file and are not written again.
+    `written` lines are already in the file and are not written again. `key` is for the marks in place of env values.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class LogWriter:
         durable: bool = False,
         fresh: bool = False,
         written: int = 0,
+        key: bytes = b"",
     ) -> None:
         self._file = LogFile(path, fresh=fresh)
         self._discard = path is None
@@ -61,6 +62,7 @@ class LogWriter:
         self._stale: set[int] = set()
         self._readers = readers
         self._written = written
+        self._key = key
         self._used_cpu: dict[int, float] = {}
         self._speeds: dict[tuple[int, tuple[int, ...]], float] = {}
         self._written_beliefs = WrittenBeliefs()
@@ -79,7 +81,7 @@ class LogWriter:
                 fresh.append((change.serial, row))
         for serial, row in sorted(fresh):
             self._known = serial
-            self._write(JobLine(serial, pack_job(snapshot.jobs.job(row))))
+            self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
         line = CycleLine(snapshot.cycle, snapshot.now, changed)
         self._fill(line, snapshot, plan)
         if refusals:

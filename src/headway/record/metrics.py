@@ -90,16 +90,17 @@ class Tally:
         self._fresh_nodes: Nodes | None = None
         self._open: dict[int, tuple[float, State, tuple[tuple[int, ...], ...]]] = {}
         self._serial_of: dict[str, int] = {}
+        self._before: dict[int, int] = {}
+        """Arrival number of a job to that of the living job of its name that came before."""
+        self._replaced: set[int] = set()
+        """Arrival numbers of jobs that were edited while they lived, and live on under another number."""
 
     def __call__(self, line: Line) -> None:
         match line:
             case CycleLine():
                 self._cycle(line)
             case JobLine():
-                job = unpack_job(line.job)  # a resumed run writes it again; a name may be used again
-                self._serial_of[job.id] = line.serial
-                if line.serial not in self.courses:
-                    self.courses[line.serial] = Course(job, present=-1.0)
+                self._job(line.serial, unpack_job(line.job))
             case NodesLine():
                 self._fresh_nodes = Nodes.of(line.nodes, line.kinds)
                 if self.nodes is None:
@@ -108,6 +109,17 @@ class Tally:
                 self.head = self.head or line
             case End():
                 self.now, self.complete = max(self.now, line.now), True
+
+    def _job(self, serial: int, job: Job) -> None:
+        """A resumed run writes it again, edited perhaps; a name may be used again."""
+        before, self._serial_of[job.id] = self._serial_of.get(job.id), serial
+        if serial in self.courses:
+            self.courses[serial].job = job
+            self.holdings.edit(serial, serial, job)
+        elif serial not in self._replaced:
+            self.courses[serial] = Course(job, present=-1.0)
+            if before in self.holdings.stays:
+                self._before[serial] = before
 
     def _cycle(self, line: CycleLine) -> None:
         changed, holdings, now = line.changed, self.holdings, line.now
@@ -151,7 +163,10 @@ class Tally:
                     self.courses[self._serial_of[job]].losses.append((at, step, loss))
 
     def _change(self, change: Change) -> None:
+        if change.serial in self._replaced:
+            return
         course, over, holdings = self.courses[change.serial], change.state in _OVER, self.holdings
+        self._take_over(change, course)
         if change.since > holdings.now:
             holdings.advance(change.since)
         if course.present < 0:
@@ -169,6 +184,18 @@ class Tally:
             course.present = (holdings.present_area - course.present) / life if life > 0 else 1.0
         if self._keep:
             self._span(change, course, course.state)
+
+    def _take_over(self, change: Change, course: Course) -> None:
+        """A job that comes as one that has trained, and whose name lives already, is that job under other terms."""
+        before = self._before.pop(change.serial, None)
+        if before is None or (change.state == _WAITING and not (change.attained or change.stops)):
+            return
+        old = self.courses.pop(before)
+        self._replaced.add(before)
+        course.present, course.spans, course.losses, course.note = old.present, old.spans, old.losses, old.note
+        if before in self._open:
+            self._open[change.serial] = self._open.pop(before)
+        self.holdings.edit(before, change.serial, course.job)
 
     def _span(self, change: Change, course: Course, state: State) -> None:
         opened = self._open.pop(change.serial, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,8 @@ import msgspec
 from headway.core.job import Job, JobId
 from headway.core.plan import Plan
 from headway.core.states import OVER, TRAINING, State
-from headway.record.lines import Change, CycleLine, End, Head, JobLine, pack_job, unpack_job, unpack_plan
+from headway.record.differences import Differences, as_edited, differences, submitted_at
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, unpack_job, unpack_plan
 from headway.record.log import read
 
 
@@ -61,87 +62,42 @@ def left_behind(path: Path) -> Left:
 class GoingOn:
     """The jobs of a file beside what an earlier run of it left."""
 
+    found: Differences
     restored: list[tuple[Job, Change]] = field(default_factory=list)
     """Every job of the log, in order of arrival, as it is now. One that has been replaced or removed is cancelled."""
     arriving: list[Job] = field(default_factory=list)
     """Jobs that the log does not have, or has as failed, cancelled or other."""
-    finished: list[JobId] = field(default_factory=list)
-    unfinished: list[JobId] = field(default_factory=list)
-    again: list[JobId] = field(default_factory=list)
-    """Failed or cancelled before; they go on from their checkpoints."""
-    edited: list[JobId] = field(default_factory=list)
-    """The file says something else of them, but they run the same; they go on from their checkpoints."""
-    afresh: list[JobId] = field(default_factory=list)
-    """They run something else than before."""
-    new: list[JobId] = field(default_factory=list)
-    removed: list[JobId] = field(default_factory=list)
-    """Unfinished, and no longer in the file."""
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to run, and nothing to note in the log."""
-        return not (self.arriving or self.unfinished or self.removed)
+        return not (self.arriving or self.found.unfinished or self.found.edited or self.found.removed)
 
 
 SavedAt = Callable[[JobId], float | None]
 """The time, on the run's clock, at which a job last wrote to its checkpoint folder."""
 
 
-def go_on(left: Left, jobs: Sequence[Job], now: float, saved_at: SavedAt = lambda _: None) -> GoingOn:
+def go_on(left: Left, jobs: Sequence[Job], now: float, saved_at: SavedAt = lambda _: None, key: bytes = b"") -> GoingOn:
     """Compares the jobs of the file with those of the log. The times of new jobs count from now."""
-    going, newest, wanted = GoingOn(), left.newest(), {job.id: job for job in jobs}
+    newest, wanted = left.newest(), {job.id: job for job in jobs}
+    known = {job_id: (left.jobs[serial], State(left.last[serial].state)) for job_id, serial in newest.items()}
+    going = GoingOn(differences(known, jobs, key))
+    stays = {*going.found.unfinished, *going.found.edited}
     for job in jobs:
-        serial = newest.get(job.id)
-        kind = _kind(job, left.jobs[serial], State(left.last[serial].state)) if serial is not None else "new"
-        getattr(going, kind).append(job.id)
-        if kind not in ("finished", "unfinished"):
-            to_come = kind == "new" and not left.complete and job.submit > left.now
-            going.arriving.append(job if not left.last or to_come else _later(job, now))
+        if job.id not in stays and job.id not in going.found.finished:
+            to_come = job.id not in newest and not left.complete and job.submit > left.now
+            going.arriving.append(job if not left.last or to_come else submitted_at(job, now))
     for serial, change in sorted(left.last.items()):
         job = left.jobs[serial]
         if State(change.state) in OVER:
             going.restored.append((job, change))
-        elif newest[job.id] == serial and job.id in going.unfinished:
-            same = replace(wanted[job.id], submit=job.submit, deadline=job.deadline)
-            going.restored.append((same, _interrupted(change, State.WAITING, left.now, now, saved_at(job.id))))
-        else:
-            going.restored.append((job, _interrupted(change, State.CANCELLED, left.now, now, saved_at(job.id))))
-            if job.id not in wanted:
-                going.removed.append(job.id)
+            continue
+        on = newest[job.id] == serial and job.id in stays
+        state = State.WAITING if on else State.CANCELLED
+        interrupted = _interrupted(change, state, left.now, now, saved_at(job.id))
+        going.restored.append((as_edited(wanted[job.id], job) if on else job, interrupted))
     return going
-
-
-def runs_the_same(one: Job, other: Job) -> bool:
-    """Whether a checkpoint of one is a checkpoint of the other: the same roles with the same commands and env."""
-    parts = [[(role.name, role.command, role.env) for role in _as_logged(job).roles] for job in (one, other)]
-    return parts[0] == parts[1]
-
-
-def _kind(job: Job, old: Job, state: State) -> str:
-    """The list of `GoingOn` that it belongs to."""
-    if not runs_the_same(job, old):
-        return "afresh"
-    if state in OVER:
-        return "finished" if state is State.FINISHED else "again"
-    return "unfinished" if _timeless(job) == _timeless(old) else "edited"
-
-
-def _as_logged(job: Job) -> Job:
-    """The job as a log gives it back."""
-    try:
-        return unpack_job(msgspec.json.decode(msgspec.json.encode(dict(pack_job(job)))))
-    except UnicodeEncodeError:  # a lone surrogate in a text
-        return job
-
-
-def _timeless(job: Job) -> Job:
-    """With its deadline counted from its submission; the submission may have been shifted."""
-    deadline = None if job.deadline is None else round(job.deadline - job.submit, 3)
-    return replace(_as_logged(job), submit=0.0, deadline=deadline)
-
-
-def _later(job: Job, now: float) -> Job:
-    return replace(job, submit=job.submit + now, deadline=None if job.deadline is None else job.deadline + now)
 
 
 def _interrupted(change: Change, state: State, ended: float, now: float, saved_at: float | None) -> Change:
