@@ -58,8 +58,10 @@ def a_local_job(name: str, scripts: Path, *command: str, cpu: int = 200, memory:
 class Run:
     """A run on this machine; it keeps the snapshots, notes and plans for the test."""
 
-    def __init__(self, folder: Path, jobs: list[Job], timeouts: LocalTimeouts | None = None, **more: object) -> None:
-        nodes = Nodes.of([Node(name=n, capacity=(("cpu", 1000), ("memory", 4096))) for n in ("left", "right")])
+    def __init__(
+        self, folder: Path, jobs: list[Job], timeouts: LocalTimeouts | None = None, *, cpu: int = 1000, **more: object
+    ) -> None:
+        nodes = Nodes.of([Node(name=n, capacity=(("cpu", cpu), ("memory", 4096))) for n in ("left", "right")])
         self.folder = folder / "state"
         settings = LocalSettings(
             folder=self.folder, began=time.time(), timeouts=timeouts or LocalTimeouts(save=30, stop=30, start=90),

@@ -6,8 +6,10 @@ import os
 import signal
 
 import pytest
-from conftest_local import Run, a_local_job
+from conftest_local import Can, Run, a_local_job
 
+from headway.core.job import JobId
+from headway.core.plan import Plan, Resize
 from headway.local.affinity import CoreLoads
 from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
 from headway.policies.baselines.fifo import first_fit
@@ -25,8 +27,10 @@ def test_replicas_are_spread_over_the_cores_of_their_node():
     loads.give_back("c")
     loads.give_back("c")
     assert loads.take("f", 1500, (0, 1, 2, 3)) == (2, 3)
-    loads.change("f", 100)
-    assert loads.take("g", 500, (0, 1, 2, 3)) == (2,)
+    assert loads.change("f", 100) == (2,)
+    assert loads.take("g", 500, (0, 1, 2, 3)) == (3,)
+    assert loads.change("f", 1100) == (2, 3)
+    assert loads.change("nobody", 100) == ()
     assert loads.take("h", 9000, (0, 1)) == (0, 1)
 
 
@@ -55,6 +59,34 @@ def test_two_jobs_run_on_two_cores(scripts):
     run.cluster._context.cores[:] = [tuple(cores)] * 2  # both nodes share the cores
     run.go(first_fit)
     assert run.output("a") != run.output("b")
+
+
+def test_a_resize_changes_the_cores_of_all_threads(scripts):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    (scripts / "threads.py").write_text(
+        "import os, threading, time\nfrom headway import progress\nstop = threading.Event()\n"
+        "threading.Thread(target=stop.wait).start()\n"
+        "def of(): return sorted({len(os.sched_getaffinity(int(t))) for t in os.listdir('/proc/self/task')})\n"
+        "with progress.track() as p:\n"
+        "    p.report(1)\n    print(of(), flush=True)\n"
+        "    end = time.time() + 9\n"
+        "    while of() == [1] and time.time() < end: time.sleep(0.02)\n"
+        "    time.sleep(0.2)\n    print(of(), flush=True)\nstop.set()\n"
+    )
+
+    def policy(snapshot):
+        if snapshot.samples and JobId("a") in snapshot.jobs.row_of and not run.resized:
+            run.resized = True
+            return Plan((Resize(JobId("a"), "worker", 1500, 1),))
+        return first_fit(snapshot)
+
+    run = Run(scripts, [a_local_job("a", scripts, "threads.py", cpu=500, can=Can.RESIZE)], cpu=2000, cgroups=False)
+    run.resized = False
+    run.cluster._context.cores[:] = [tuple(cores[:2])] * 2
+    run.go(policy)
+    assert run.output("a").split("\n")[:2] == ["[1]", "[2]"], run.notes
 
 
 def test_only_processes_are_killed_never_our_own_group(tmp_path, monkeypatch):

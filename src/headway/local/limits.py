@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headway.local.affinity import CoreLoads
+from headway.local.affinity import CoreLoads, bind
 
 PERIOD_MICROSECONDS = 20_000
 """Short, so that a replica with half a core is slowed evenly. Long bursts would disturb its reports."""
@@ -68,8 +68,6 @@ class ControlGroup:
         if self.pids is not None and limits.processes > 0:
             with contextlib.suppress(OSError):
                 (self.pids / "pids.max").write_text(str(limits.processes))
-        if self.loads is not None:
-            self.loads.change(self.name, limits.cpu)
         if not self.folders or limits.cpu <= 0:
             return
         quota = max(1000, limits.cpu * PERIOD_MICROSECONDS // 1000)
@@ -78,6 +76,12 @@ class ControlGroup:
         else:
             (self.folders[0] / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
             (self.folders[0] / "cpu.cfs_quota_us").write_text(str(quota))
+
+    def bind(self, shim: int, limits: ReplicaLimits) -> None:
+        """Where cpu is limited by affinity: gives the processes below the shim as many cores as the limit says."""
+        cores = self.loads.change(self.name, limits.cpu) if self.loads is not None else ()
+        if cores:
+            bind(shim, cores)
 
     def held_memory(self) -> int:
         """MiB that the kernel cannot reclaim without killing a process; 0 if it is not measured."""

@@ -62,6 +62,7 @@ class LocalReplica:
     def set_limits(self, limits: ReplicaLimits) -> None:
         self.limits = limits
         self.group.limit(limits)
+        self.group.bind(self.process.pid, limits)
 
 
 @dataclass(frozen=True, slots=True)
