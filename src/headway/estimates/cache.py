@@ -10,8 +10,8 @@ cache the book believes the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -132,11 +132,22 @@ class Groups:
         """The groups with these jobs in them, and the number of each job's group."""
         numbers, examples, found = dict(self.numbers), list(self.examples), []
         for job in jobs:
-            number = numbers.setdefault((job.user, job.queue, job.model, job.roles, job.target), len(examples))
+            number = numbers.setdefault(_group_key(job), len(examples))
             if number == len(examples):
                 examples.append(job)
             found.append(number)
         return Groups(numbers, tuple(examples)), found
+
+    def kept(self, numbers: Sequence[int]) -> Groups:
+        """These groups only, numbered anew in this order."""
+        examples = tuple(self.examples[number] for number in numbers)
+        return Groups({_group_key(job): number for number, job in enumerate(examples)}, examples)
+
+
+def _group_key(job: Job) -> GroupKey:
+    """Everything that the answer depends on. What a job runs is no part of it, and may be long."""
+    roles = tuple(replace(role, command=(), env=()) if role.command or role.env else role for role in job.roles)
+    return (job.user, job.queue, job.model, roles, job.target)
 
 
 class Answers(NamedTuple):
@@ -156,9 +167,12 @@ class Answers(NamedTuple):
 
     def brought_up_to(self, jobs: Jobs, stale: Iterable[int], read: ReadRow) -> Answers:
         """The answers for the jobs as they are now: stale and new rows are computed, the others are taken over."""
-        rows, count, groups = self._rows_left(jobs), jobs.count, self.groups
+        rows, count, groups, likes = self._rows_left(jobs), jobs.count, self.groups, self.likes
         before = len(self.serial) if rows is None else len(rows)
         columns = self.columns.copied(rows, count)
+        if rows is not None:  # groups of which no job is left go with the rows
+            used, columns.group[:before] = np.unique(columns.group[:before], return_inverse=True)
+            groups, likes = groups.kept(used.tolist()), likes.kept(used.tolist())
         if count > before:
             new = jobs.jobs[before:count]
             groups, columns.group[before:] = groups.with_jobs(new)
@@ -169,7 +183,7 @@ class Answers(NamedTuple):
             row_now = jobs.row_of_serial(serial)
             if row_now is not None and row_now < before:
                 columns.fill(row_now, read(row_now))
-        return Answers(jobs.serial, columns, groups, self.likes.copy())
+        return Answers(jobs.serial, columns, groups, likes.copy())
 
     def _rows_left(self, jobs: Jobs) -> Rows | None:
         """The rows that are still in the table; None for all of them. Rows that stay keep their order."""

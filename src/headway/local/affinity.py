@@ -57,7 +57,7 @@ class CoreLoads:
 def bind(root: int, cores: Sequence[int]) -> None:
     """Binds every thread of every process below `root` to these cores.
 
-    A thread that starts meanwhile has the cores of the one that started it, so it looks again until it finds no new one.
+    A thread that starts meanwhile has the cores of the one that started it, so it looks until it finds no new one.
     """
     bound: set[int] = set()
     for _ in range(MOST_LOOKS):

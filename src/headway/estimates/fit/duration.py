@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,23 @@ MEMORY = 200.0
 LEAST_LEFT = 0.1
 """A job is expected to train on for at least this share of what it has trained."""
 
+MOST_KINDS = 20_000
+"""Kinds that are remembered; the most general are used most and stay."""
+
 Kind = tuple[object, ...]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def newest(known: Mapping[Key, Value], changed: Mapping[Key, Value], most: int) -> dict[Key, Value]:
+    """The mapping with these changes, which come last. Of more than `most` entries, those changed longest ago go."""
+    mixed = dict(known)
+    for key, value in changed.items():
+        mixed.pop(key, None)
+        mixed[key] = value
+    for key in list(mixed)[: len(mixed) - most] if len(mixed) > most else ():
+        del mixed[key]
+    return mixed
 
 
 def kinds(job: Job) -> tuple[Kind, ...]:
@@ -109,10 +126,8 @@ class Durations:
     histograms: Mapping[Kind, Histogram] = field(default_factory=dict)
 
     def add(self, job: Job, seconds: float) -> Durations:
-        changed = dict(self.histograms)
-        for kind in kinds(job):
-            changed[kind] = changed.get(kind, Histogram()).add(seconds)
-        return Durations(changed)
+        changed = {kind: self.histograms.get(kind, Histogram()).add(seconds) for kind in kinds(job)}
+        return Durations(newest(self.histograms, changed, MOST_KINDS))
 
     def most_alike(self, job: Job) -> Histogram | None:
         """The histogram of the most alike kind that has enough jobs; None where no kind has."""

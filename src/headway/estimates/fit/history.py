@@ -2,21 +2,21 @@
 
 `History` learns from finished jobs. `Like` is what it tells of a group of jobs before they report.
 
-Frozen: learning from a finished job makes another history. Its size is bounded by the number of models and kinds of
-job, not by the number of jobs.
+Frozen: learning from a finished job makes another history. Its size is bounded: of many models and kinds of job, those
+that finished longest ago are forgotten.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from headway.core.job import Job, Target
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, place_of, place_of_all
+from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, newest, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms, workers_per_node
 from headway.estimates.fit.target import NOBODY, Reached
@@ -26,6 +26,10 @@ LEAST_JOBS = 2
 MEMORY = 20.0
 """After this many further jobs, an old job weighs a third."""
 LEARNED_SPREAD = 0.07
+MOST_KINDS = 5_000
+"""Models and forms, and models and targets, that are remembered."""
+MOST_SIZES = 100
+"""Sizes of one model that are remembered."""
 FEW = 12
 """Up to this many jobs are answered one by one."""
 
@@ -115,12 +119,12 @@ class History:
         if at_asked is not None and at_asked.spread < 0.3:
             workers = asked.layout.workers
             seconds = kind.seconds.get(workers, Seconds()).add(at_asked.seconds)
-            kind = Kind(kind.coefficients, kind.weight, {**kind.seconds, workers: seconds})
+            kind = Kind(kind.coefficients, kind.weight, newest(kind.seconds, {workers: seconds}, MOST_SIZES))
         targets = self.targets
         if job.target is not None:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
-            targets = {**targets, (job.model, job.target): there}
-        return History({**self.kinds, key: kind}, durations, targets)
+            targets = newest(targets, {(job.model, job.target): there}, MOST_KINDS)
+        return History(newest(self.kinds, {key: kind}, MOST_KINDS), durations, targets)
 
 
 def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:
@@ -218,6 +222,11 @@ class Likes:
 
     def copy(self) -> Likes:
         return Likes(self.answers.copy())
+
+    def kept(self, groups: Sequence[int]) -> Likes:
+        """The answers of these groups only, numbered anew in this order."""
+        known = self.answers
+        return Likes({number: known[group] for number, group in enumerate(groups) if group in known})
 
     def of(self, group: int, job: Job, history: History, nodes: Nodes) -> Like:
         found = self.answers.get(group)
