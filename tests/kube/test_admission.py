@@ -168,3 +168,13 @@ def test_the_start_waits_for_all_three_lists_and_keeps_the_rest():
 def test_a_start_that_fails_says_what_to_do(messages, words):
     with pytest.raises(KubeError, match=words):
         read_initial_state(an_inbox(*messages), seconds=0.01)
+
+
+def test_what_was_refused_is_forgotten_when_it_is_deleted():
+    admission = an_admission()
+    for number in range(3):
+        admission.news(changed(an_object(f"j{number}", uid=f"u{number}", spec={"roles": {}})))
+    assert len(admission._rejected) == 3
+    admission.news(Deleted(TrainingJob, an_object("j0", uid="u0", spec={"roles": {}})))
+    admission.news(Listed(TrainingJob, (an_object("j1", uid="u1", spec={"roles": {}}),)))
+    assert admission._rejected == {"u1"}

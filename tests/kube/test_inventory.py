@@ -140,6 +140,25 @@ def test_a_node_keeps_its_number():
     ]  # fmt: skip
 
 
+def test_numbers_of_nodes_that_are_gone_are_used_again_unless_a_job_names_them():
+    inventory = Inventory()
+    for day in range(50):
+        inventory.see_nodes(Listed(NodeObject, (a_node(f"spot-{day}"), a_node("fixed"))), float(day))
+        inventory.see_pods(Changed(Pod, a_pod(f"p{day}", node=f"spot-{day}")), {})
+        inventory.see_pods(Deleted(Pod, a_pod(f"p{day}", node=f"spot-{day}")), {})
+        inventory.forget_unnamed({"spot-7"})
+        nodes = inventory.take_table(["spot-7"] if day >= 7 else [])
+        assert nodes is not None
+    assert sorted(node.name for node in nodes.nodes if node.ready) == ["fixed", "spot-49"]
+    assert nodes.nodes[inventory.table.numbers["spot-7"]].name == "spot-7"
+    assert len(nodes.nodes) <= 5
+    assert inventory.absent == {"spot-7"}
+    assert len(inventory.foreign.by_node) <= 3
+    inventory.forget_unnamed(set())
+    assert inventory.take_table(["spot-7"]) is not None, "named again: its number is not free any more"
+    assert not inventory.table.spare
+
+
 def test_what_a_pod_asks_for():
     def of(cpu, **more):
         return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **more}

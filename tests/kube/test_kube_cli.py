@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -56,3 +58,33 @@ def test_the_manifests_are_whole_and_ask_for_little():
     assert not any("*" in word for rule in rules for word in rule)
     assert not {resource for resource, _ in rules} & {"secrets", "configmaps", "serviceaccounts"}
     assert ("nodes", "patch") not in rules
+
+
+def test_a_damaged_log_is_used_up_to_where_it_is_good(tmp_path, capsys):
+    """The same as `headway run` does: its good part stays, the whole is kept beside it."""
+    from headway.cli.schedule import _earlier
+
+    log = tmp_path / "s.log"
+    lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes()).splitlines(True)
+    log.write_bytes(b"".join(lines))
+    began, serials = _earlier(log)
+    assert (began > 0, len(serials) > 0, capsys.readouterr().err) == (True, True, "")
+    log.write_bytes(b"".join(lines[:-3]) + b"{ no line\n" + lines[-1])
+    assert _earlier(log) == (began, serials)
+    said = capsys.readouterr().err
+    assert f"line {len(lines) - 2}: not a line of a headway log" in said
+    assert "the damaged log is kept as s.log.damaged" in said
+    assert log.read_bytes() == b"".join(lines[:-3])
+    assert _earlier(log) == (began, serials)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_damaged_log_of_another_command_is_left_alone(tmp_path):
+    from headway.cli.schedule import _earlier
+
+    log = tmp_path / "s.log"
+    content = gzip.decompress((Path(__file__).parents[1] / "golden/sim-adapt.log.gz").read_bytes())[:-500] + b"x\n"
+    log.write_bytes(content)
+    with pytest.raises(UserError, match="is the log of a sim run"):
+        _earlier(log)
+    assert log.read_bytes() == content

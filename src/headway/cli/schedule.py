@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,9 +35,10 @@ from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.cycle.loop import Book, Decided, run
 from headway.record.lines import Head, JobLine
-from headway.record.log import LogWriter, read
+from headway.record.log import LogError, LogWriter, read
 from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
+from headway.record.reading import keep_good
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
@@ -159,16 +161,28 @@ def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None
 
 
 def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
-    """The start time and the job numbers of an earlier run with the same log, which goes on."""
+    """The start time and the job numbers of an earlier run with the same log, which goes on.
+
+    Of a damaged log the good part is used, and a sentence says up to where it is good.
+    """
+    if log is None or not log.exists():
+        return time.time(), {}
+    try:
+        return _told(log)
+    except LogError:
+        print(keep_good(log), file=sys.stderr)
+        return _told(log)
+
+
+def _told(log: Path) -> tuple[float, dict[JobId, int]]:
     began, serials = 0.0, {}
-    if log is not None and log.exists():
-        for line in read(log):
-            if isinstance(line, Head) and line.cluster != "kube":
-                raise UserError(f"--log {log}: is the log of a {line.cluster} run, not of schedule; give another file")
-            if isinstance(line, Head):
-                began = began or line.began
-            elif isinstance(line, JobLine):
-                serials[JobId(line.job["id"])] = line.serial
+    for line in read(log):
+        if isinstance(line, Head) and line.cluster != "kube":
+            raise UserError(f"--log {log}: is the log of a {line.cluster} run, not of schedule; give another file")
+        if isinstance(line, Head):
+            began = began or line.began
+        elif isinstance(line, JobLine):
+            serials[JobId(line.job["id"])] = line.serial
     return began or time.time(), serials
 
 

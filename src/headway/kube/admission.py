@@ -37,8 +37,7 @@ class Admitted(NamedTuple):
 
     def nodes(self) -> list[str]:
         """The nodes that its status names."""
-        intent = self.kept.intent
-        return [name for one in (*(intent.allocation or ()), *(intent.target or ())) for name in one.nodes]
+        return self.kept.intent.nodes()
 
 
 @dataclass(slots=True)
@@ -62,6 +61,7 @@ class Admission:
         match message:
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
+                self._rejected &= there
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         _withdraw(tracked)
@@ -71,6 +71,7 @@ class Admission:
                 return [] if admitted is None else [admitted]
             case Deleted(object=found):
                 uid = found.metadata.uid
+                self._rejected.discard(uid)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}

@@ -154,6 +154,10 @@ class KubeCluster:
             self._happened = self._seen_any = True
 
     def _check_nodes(self) -> None:
+        if self._inventory.absent:
+            replicas = (one for job in self._jobs() for one in job.replicas.values() if not one.over)
+            named = {name for job in self._jobs() for name in job.intent.nodes()}
+            self._inventory.forget_unnamed(named | {replica.node for replica in replicas})
         self._set_nodes(())
         gone = self._gone()
         for job in self._jobs() if gone else ():

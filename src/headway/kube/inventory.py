@@ -1,7 +1,7 @@
 """Nodes, and what foreign pods request of them, from the watches. Policies plan with what is left.
 
-A node keeps its number for as long as this process lives; a deleted node stays in the table, not ready. The kinds of
-resources are fixed at the start, because placements are counted in them.
+A node keeps its number while it exists or a job names it. A deleted node stays in the table, not ready, until another
+takes its number. The kinds of resources are fixed at the start, because placements are counted in them.
 """
 
 from __future__ import annotations
@@ -79,9 +79,13 @@ def is_ready(found: NodeObject) -> bool:
 
 @dataclass(slots=True)
 class NodeTable:
-    """Gives each node a number when it is first seen."""
+    """Gives each node a number when it is first seen. Numbers of nodes that are gone are used again."""
 
     numbers: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    """By number."""
+    spare: set[str] = field(default_factory=set)
+    """Nodes that are gone and that no job names."""
     kinds: tuple[str, ...] = ()
     gpu: str = GPU_NAMES[0]
     """The resource name of a GPU on these nodes."""
@@ -89,14 +93,30 @@ class NodeTable:
     def nodes(
         self, found: Mapping[str, NodeObject], foreign: Mapping[str, Mapping[str, int]], also: Iterable[str] = ()
     ) -> Nodes:
-        """The table of all nodes that were ever seen or named by an allocation."""
-        for name in [*sorted(found), *also]:
-            self.numbers.setdefault(name, len(self.numbers))
+        """The table of all nodes that exist or are named by an allocation, and of some that are gone."""
+        wanted = [*sorted(found), *also]
+        self.spare.difference_update(wanted)
+        for name in wanted:
+            if name not in self.numbers:
+                self._number(name)
         self.gpu = next((n for o in found.values() for n in GPU_NAMES if n in o.status.allocatable), self.gpu)
         if not self.kinds:
             seen = {kind for o in found.values() for kind in amounts_of(o.status.allocatable)}
             self.kinds = tuple(dict.fromkeys([CPU, MEMORY, GPU, *sorted(seen)]))
-        return Nodes.of([self._node(name, found.get(name), foreign.get(name, {})) for name in self.numbers], self.kinds)
+        return Nodes.of([self._node(name, found.get(name), foreign.get(name, {})) for name in self.names], self.kinds)
+
+    def keeps(self, name: str) -> bool:
+        return name in self.numbers and name not in self.spare
+
+    def _number(self, name: str) -> None:
+        if not self.spare:
+            self.numbers[name] = len(self.names)
+            self.names.append(name)
+            return
+        old = min(self.spare, key=self.numbers.__getitem__)
+        self.spare.remove(old)
+        self.numbers[name] = number = self.numbers.pop(old)
+        self.names[number] = name
 
     def _node(self, name: str, found: NodeObject | None, foreign: Mapping[str, int]) -> Node:
         if found is None:
@@ -175,11 +195,20 @@ class Inventory:
     def take_table(self, named: Iterable[str] = ()) -> Nodes | None:
         """The nodes as policies see them; None if nothing changed. Allocations may name nodes that were deleted."""
         names = list(named)
-        if not self.changed and all(name in self.table.numbers for name in names):
+        if not self.changed and all(self.table.keeps(name) for name in names):
             return None
         self.absent |= {name for name in names if name not in self.nodes}
         self.changed = False
         return self.table.nodes(self.nodes, self.foreign.by_node, names)
+
+    def forget_unnamed(self, named: set[str]) -> None:
+        """Nodes that are gone are forgotten, except for these, which a job or a pod of one still names."""
+        unnamed = self.absent - named
+        self.absent -= unnamed
+        self.table.spare |= unnamed & self.table.numbers.keys()
+        for name in unnamed:
+            if not any(self.foreign.by_node.get(name, {}).values()):
+                self.foreign.by_node.pop(name, None)
 
     def gone(self, now: float, timeout: float) -> frozenset[str]:
         """Nodes whose pods count as lost: not ready for `timeout` seconds, or deleted."""

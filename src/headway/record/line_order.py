@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headway.core.job import Can, Job
+from headway.core.node import Node
 from headway.core.quantity import LARGEST
 from headway.core.states import STATES
 from headway.record.lines import (
@@ -24,6 +25,8 @@ from headway.record.lines import (
     unpack_plan,
     wrong_sample,
 )
+
+NOWHERE = Node(name="", capacity=())
 
 
 class Past:
@@ -52,7 +55,13 @@ class Past:
         return self._changes(line) if isinstance(line, CycleLine) else ""
 
     def _table(self, line: NodesLine) -> str:
-        self._nodes, self._kinds = len(line.nodes), len(line.kinds)
+        if line.at is not None and (self._nodes < 0 or len(line.kinds) != self._kinds):
+            return "some nodes change before all are told"
+        if line.at is None:
+            self._nodes, self._kinds = len(line.nodes), len(line.kinds)
+        else:
+            whole = line.table([NOWHERE] * self._nodes)
+            self._nodes = len(whole)
         sound = all(0 <= amount <= LARGEST for node in line.nodes for _, amount in node.capacity)
         known = {kind for node in line.nodes for kind, _ in node.capacity} <= set(line.kinds)
         return "" if sound and known else "a node has an amount that no node can have"

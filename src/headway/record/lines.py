@@ -1,7 +1,7 @@
 """The lines of a log, one JSON object each. One format for virtual time, this machine and Kubernetes.
 
     head    what ran: cluster, policy, settings, estimates, seed          (a resumed run writes another)
-    nodes   the node table, again whenever it changes
+    nodes   the node table; whenever it changes, again or only the nodes that changed
     job     a job as submitted, once
     cycle   the time, what changed since the last cycle, the samples, and the plan
     end     the run was completed
@@ -12,6 +12,7 @@ A log keeps changes, not snapshots. The snapshot of every cycle can be built aga
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import msgspec
 
 from headway.core.job import Job, JobId, Role
-from headway.core.node import Node
+from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample
@@ -43,9 +44,32 @@ class Head(msgspec.Struct, tag="head", tag_field="line"):
     version: int = VERSION
 
 
-class NodesLine(msgspec.Struct, tag="nodes", tag_field="line"):
+class NodesLine(msgspec.Struct, tag="nodes", tag_field="line", omit_defaults=True):
     nodes: list[Node]
     kinds: list[str]
+    at: list[int] | None = None
+    """Only these nodes changed or are new, by number; None: these are all nodes."""
+
+    def table(self, before: Sequence[Node]) -> list[Node]:
+        """All nodes after the change. Raises IndexError where the line does not fit."""
+        if self.at is None:
+            return self.nodes
+        whole = list(before)
+        for number, node in zip(self.at, self.nodes, strict=True):
+            if not 0 <= number <= len(whole):
+                raise IndexError(f"there is no node number {number}")
+            whole[number : number + 1] = [node]
+        return whole
+
+
+def nodes_line(nodes: Nodes, before: Nodes | None) -> NodesLine:
+    """What to write after a change: where few of many nodes changed, only those."""
+    whole, kinds = list(nodes.nodes), list(nodes.kinds)
+    if before is None or before.kinds != nodes.kinds or len(before.nodes) > len(whole):
+        return NodesLine(whole, kinds)
+    known = len(before.nodes)
+    at = [number for number, node in enumerate(whole) if number >= known or node != before.nodes[number]]
+    return NodesLine([whole[number] for number in at], kinds, at) if 2 * len(at) < known else NodesLine(whole, kinds)
 
 
 class JobLine(msgspec.Struct, tag="job", tag_field="line", omit_defaults=True):

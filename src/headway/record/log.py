@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from headway.core.check import Refusal
-from headway.core.estimates import Beliefs
-from headway.core.node import FloatArray
+from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
+from headway.core.states import OVER
+from headway.record.beliefs import WrittenBeliefs
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -23,7 +22,7 @@ from headway.record.lines import (
     Head,
     JobLine,
     Line,
-    NodesLine,
+    nodes_line,
     pack_decision,
     pack_job,
     pack_placement,
@@ -32,7 +31,9 @@ from headway.record.lines import (
 from headway.record.logfile import LogError, LogFile
 from headway.record.reading import read
 
-__all__ = ["COLUMNS", "UNTOLD", "LogError", "LogWriter", "WrittenBeliefs", "packed", "read", "unpacked"]
+__all__ = ["LogError", "LogWriter", "read"]
+
+MOST_STALE = 1000
 
 
 class LogWriter:
@@ -57,21 +58,22 @@ class LogWriter:
         self._discard = path is None
         self._durable = durable
         self._encoder = msgspec.json.Encoder(order="deterministic")
-        self._nodes: object = None
+        self._nodes: Nodes | None = None
         self._known = -1
         self._stale: set[int] = set()
         self._readers = readers
         self._written = written
         self._key = key
         self._used_cpu: dict[int, float] = {}
-        self._speeds: dict[tuple[int, tuple[int, ...]], float] = {}
+        self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
+        """By arrival number, of jobs that are not over."""
         self._written_beliefs = WrittenBeliefs()
         self._write(head)
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
         if snapshot.nodes is not self._nodes:
+            self._write(nodes_line(snapshot.nodes, self._nodes))
             self._nodes = snapshot.nodes
-            self._write(NodesLine(list(snapshot.nodes.nodes), list(snapshot.nodes.kinds)))
         changed, fresh = list[Change](), list[tuple[int, int]]()
         for row in snapshot.changed:
             change = _change(snapshot, row)
@@ -79,9 +81,12 @@ class LogWriter:
             self._stale.add(change.serial)
             if change.serial > self._known:
                 fresh.append((change.serial, row))
+            if change.state in OVER:
+                self._speeds.pop(change.serial, None)
         for serial, row in sorted(fresh):
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
+        self._forget_stale(snapshot)
         line = CycleLine(snapshot.cycle, snapshot.now, changed)
         self._fill(line, snapshot, plan)
         if refusals:
@@ -137,10 +142,11 @@ class LogWriter:
     def _new_speeds(self, snapshot: Snapshot) -> list[tuple[int, list[int], float | None]]:
         fresh: list[tuple[int, list[int], float | None]] = []
         for (row, counts), speed in snapshot.estimates.asked_speeds.items():
-            asked = (int(snapshot.jobs.serial[row]), counts)
-            if self._speeds.get(asked) != speed:
-                self._speeds[asked] = speed
-                fresh.append((asked[0], list(counts), speed))
+            serial = int(snapshot.jobs.serial[row])
+            known = self._speeds.setdefault(serial, {})
+            if known.get(counts) != speed:
+                known[counts] = speed
+                fresh.append((serial, list(counts), speed))
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
@@ -160,6 +166,11 @@ class LogWriter:
             for number in wanted
             if (row := snapshot.jobs.row_of_serial(number)) is not None
         ]
+
+    def _forget_stale(self, snapshot: Snapshot) -> None:
+        """A policy that never asks must not make the list endless: jobs that are in the table no more leave it."""
+        if len(self._stale) > MOST_STALE + 2 * snapshot.jobs.count:
+            self._stale = {serial for serial in self._stale if snapshot.jobs.row_of_serial(serial) is not None}
 
     def _write(self, line: Line) -> None:
         for reader in self._readers:
@@ -206,64 +217,3 @@ def _pack_flight(flight: Flight | None) -> tuple[list[Any] | None, float, float 
 
 def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-# ── beliefs ─────────────────────────────────────────────────────────────────────────────────────────────────
-# A book that learns from other jobs changes its mind about jobs that reported nothing. So the log finds by comparison
-# what it has to write. Numbers are kept as they are; NaN is null.
-
-COLUMNS = 7
-UNTOLD = (math.nan, 0.0, 0.0, math.nan, 0.0, math.nan, 0.0)
-_CODES = (4, 6)
-"""Columns that hold whole numbers."""
-
-
-def packed(beliefs: Beliefs) -> FloatArray:
-    """(rows, 7): left, as of, burning, spread, growth, since when, basis."""
-    columns = (
-        beliefs.left, beliefs.at, beliefs.burning, beliefs.spread, beliefs.growth, beliefs.growth_since, beliefs.basis,
-    )  # fmt: skip
-    table: FloatArray = np.empty((len(beliefs.left), COLUMNS))
-    for number, column in enumerate(columns):
-        table[:, number] = UNTOLD[number] if column is None else column
-    table[~np.isfinite(table)] = np.nan
-    return table
-
-
-def unpacked(table: FloatArray, *, rich: bool) -> Beliefs:
-    times = (table[:, 0], table[:, 1], table[:, 2] > 0)
-    if not rich:
-        return Beliefs(*times)
-    return Beliefs(*times, table[:, 3], table[:, 4].astype(np.uint8), table[:, 5], table[:, 6].astype(np.uint8))
-
-
-class WrittenBeliefs:
-    """The beliefs that the log has so far, by arrival number."""
-
-    def __init__(self) -> None:
-        self._table: FloatArray = np.empty((0, COLUMNS))
-
-    def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[list[Any]]:
-        """Serial and columns of every job whose beliefs differ from those in the log."""
-        if not len(serials):
-            return []
-        self._make_room(int(serials[-1]) + 1)
-        now, told = packed(beliefs), self._table[serials]
-        differs = ((now != told) & ~(np.isnan(now) & np.isnan(told))).any(axis=1)
-        rows = np.flatnonzero(differs)
-        self._table[serials[rows]] = now[rows]
-        return [[int(serials[row]), *_plain(now[row])] for row in rows]
-
-    def _make_room(self, count: int) -> None:
-        if count > len(self._table):
-            more = np.empty((max(64, 2 * count) - len(self._table), COLUMNS))
-            more[:] = UNTOLD
-            self._table = np.concatenate([self._table, more])
-
-
-def _plain(row: FloatArray) -> list[Any]:
-    values: list[Any] = [None if math.isnan(value) else value for value in row.tolist()]
-    values[2] = bool(values[2])
-    for place in _CODES:
-        values[place] = int(values[place])
-    return values

@@ -102,7 +102,8 @@ class Tally:
             case JobLine():
                 self._job(line.serial, unpack_job(line.job))
             case NodesLine():
-                self._fresh_nodes = Nodes.of(line.nodes, line.kinds)
+                newest = self._fresh_nodes or self.nodes
+                self._fresh_nodes = Nodes.of(line.table(() if newest is None else newest.nodes), line.kinds)
                 if self.nodes is None:
                     self._take_nodes()
             case Head():

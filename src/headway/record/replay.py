@@ -17,6 +17,7 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
+from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
     Change,
     CycleLine,
@@ -30,7 +31,6 @@ from headway.record.lines import (
     unpack_plan,
     unpack_sample,
 )
-from headway.record.log import COLUMNS, UNTOLD, unpacked
 from headway.record.logfile import LogError
 from headway.record.reading import MALFORMED, LogReader
 
@@ -86,7 +86,8 @@ class ReplayCluster:
                 self.heads.append(line)
                 self._board, self._rows, self._speeds = None, {}, {}
             case NodesLine():
-                nodes = Nodes.of(line.nodes, line.kinds)
+                before = () if self._board is None else self._board.nodes.nodes
+                nodes = Nodes.of(line.table(before), line.kinds)
                 if self._board is None:
                     self._board = Board(nodes, self._compacted)
                 else:

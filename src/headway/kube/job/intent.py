@@ -62,6 +62,10 @@ class Intent:
     reason: str = ""
     message: str = ""
 
+    def nodes(self) -> list[str]:
+        """The nodes that it names, now and next."""
+        return [name for one in (*(self.allocation or ()), *(self.target or ())) for name in one.nodes]
+
     def without_board(self) -> Intent:
         """What the board does not keep: all but the first five fields."""
         return replace(self, state=State.WAITING, allocation=None, target=None, since=0.0, until=math.inf)
