@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from headway.cli.wiring import make_policy, queue_setting, read_queues
+from headway.cli.queues_file import read_rules
+from headway.cli.wiring import check_claims, make_policy, queue_setting, read_queues, warn_of_claims
 from headway.core.errors import UserError
+from headway.core.queue_rules import QueueRule
 from headway.policies.baselines.las import Las
 from headway.policies.combined_priority import CombinedPriority
 from headway.policies.wrappers.queues import Queued
 from headway.policies.wrappers.quota import Queue
 from headway.policies.wrappers.rounds import InRounds
+from make import a_job
 
 GOOD = """
 queues:
   - {name: research, quota: {gpu: 8, cpu: 1.5}, borrow: {gpu: 4}, lend: {gpu: 2}, weight: 2}
+  - {name: product}
+"""
+RULED = """
+queues:
+  - {name: research, namespaces: [team-a], highest_priority: 10, priority_classes: [], deadlines: false}
   - {name: product}
 """
 
@@ -37,9 +45,37 @@ def test_a_file_of_queues(tmp_path):
         make_policy("fifo", ["round=soon"])
 
 
+def test_the_same_file_says_what_jobs_may_claim(tmp_path, capsys):
+    file = tmp_path / "queues.yaml"
+    file.write_text(RULED)
+    assert read_rules(file) == (
+        QueueRule(
+            name="research", namespaces=("team-a",), highest_priority=10, priority_classes=(), deadlines=False
+        ),
+        QueueRule(name="product"),
+    )  # fmt: skip
+    assert read_queues(file) == (Queue(name="research"), Queue(name="product"))
+    settings = queue_setting(file)
+    fine = [
+        a_job("a", priority=10, queue="research"),
+        a_job("b", priority=99, deadline=5.0, queue="product"),
+        a_job("c"),
+    ]
+    check_claims(tmp_path / "jobs.yaml", settings, fine)
+    warn_of_claims(settings, fine)
+    assert capsys.readouterr().err == ""
+    greedy = [a_job("d", priority=11, queue="research"), a_job("e", deadline=5.0, queue="research")]
+    with pytest.raises(UserError, match=r"jobs.yaml: job 'd': field priority: 11 is above 10"):
+        check_claims(tmp_path / "jobs.yaml", settings, greedy)
+    warn_of_claims(settings, greedy)
+    assert "warning: 2 jobs claim more than their queue allows" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("queues: [{name: a, highest_priority: 3000000000}]", "field highest_priority"),
+        ("queues: [{name: a, namespaces: ['']}]", "field namespaces"),
         ("queues: [{name: a}, {name: a}]", "is listed twice"),
         ("queues: [{name: a, quota: {gpu: many}}]", "field quota"),
         ("queues: [{name: a, lend: {gpu: -1}}]", "field lend"),
@@ -52,7 +88,7 @@ def test_mistakes_name_file_and_field(tmp_path, text, said):
     file = tmp_path / "queues.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=said) as told:
-        read_queues(file)
+        read_queues(file), read_rules(file)
     assert "queues.yaml" in str(told.value)
 
 

@@ -32,6 +32,7 @@ from headway.cli.wiring import (
     make_policy,
     queue_setting,
     seeds_of,
+    warn_of_claims,
     writable,
 )
 from headway.compare.bounds import needs_of
@@ -71,6 +72,7 @@ def compare(
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is not among the compared policies ({', '.join(names)})")
     scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
+    warn_of_claims(queue_setting(queues), scenario.trace.jobs)
     tasks = [
         Task(
             policy=name, make=partial(make_policy, name, chosen[name]), settings=chosen[name], seed=seed,

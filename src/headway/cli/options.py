@@ -18,7 +18,7 @@ PolicyName = Annotated[str, typer.Option("--policy", help="Choose a policy by na
 Set = Annotated[list[str], typer.Option("--set", help="Set a policy's setting, name=value. Repeatable.")]
 Queues = Annotated[
     Path | None,
-    typer.Option(help="Put the policy behind queues. A YAML file has each queue's quota, borrow, lend and weight."),
+    typer.Option(help="Put the policy behind the queues of this YAML file: quotas, weights, who may claim what."),
 ]
 Cluster = Annotated[
     str,

@@ -19,6 +19,7 @@ from headway.cli.show import show_result
 from headway.cli.signals import Signals
 from headway.cli.wiring import (
     beliefs_for,
+    check_claims,
     keep_beliefs,
     make_policy,
     named_beliefs,
@@ -76,6 +77,7 @@ def run(
     _check_programs(file, workload)
     warn(impossible_deadlines(workload.jobs))
     settings = [*settings, *queue_setting(queues)]
+    check_claims(file, settings, workload.jobs)
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
     folder = folder_of(file, state)
     with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:

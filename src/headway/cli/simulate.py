@@ -22,7 +22,15 @@ from headway.cli.options import (
     World,
 )
 from headway.cli.show import show_result
-from headway.cli.wiring import beliefs_for, check_estimates, command_line, make_policy, queue_setting, writable
+from headway.cli.wiring import (
+    beliefs_for,
+    check_estimates,
+    command_line,
+    make_policy,
+    queue_setting,
+    warn_of_claims,
+    writable,
+)
 from headway.compare.bounds import needs_of
 from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
@@ -57,6 +65,7 @@ def simulate(
     make()  # a mistake in the settings is told before anything is read
     writable(report, "--report")
     scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
+    warn_of_claims(settings, scenario.trace.jobs)
     task = Task(
         policy=policy, make=make, settings=tuple(settings), seed=seed, picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,

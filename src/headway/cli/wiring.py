@@ -13,18 +13,17 @@ import msgspec
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
 from headway.beliefs.kept_book import go_on_learning
 from headway.cli.own_policy import load_own
+from headway.cli.queues_file import beyond_rules, read_queues, read_rules
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
-from headway.core.job import Amounts
+from headway.core.job import Job
 from headway.core.policy import Policy
-from headway.core.quantity import QuantityError, parse
-from headway.core.text import clean
+from headway.core.queue_rules import QueueRule
 from headway.cycle.loop import Book
 from headway.jobspec import meant
 from headway.policies.baselines.fifo import first_fit as safe_policy
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
-from headway.policies.wrappers.quota import Queue
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.workload.cluster import open_cluster as parse_cluster
@@ -34,6 +33,7 @@ from headway.workload.yaml_values import shortened
 __all__ = [
     "ESTIMATES",
     "beliefs_for",
+    "check_claims",
     "check_estimates",
     "command_line",
     "keep_beliefs",
@@ -41,11 +41,13 @@ __all__ = [
     "make_policy",
     "named_beliefs",
     "parse_cluster",
+    "queue_rules",
     "queue_setting",
     "read_queues",
     "safe_policy",
     "seeds_of",
     "warn",
+    "warn_of_claims",
     "writable",
 ]
 
@@ -70,6 +72,25 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
 def queue_setting(file: Path | None) -> list[str]:
     """The option as a setting, so that the log has it like every other setting."""
     return [] if file is None else [f"{QUEUES}{file}"]
+
+
+def queue_rules(settings: Sequence[str]) -> tuple[QueueRule, ...]:
+    """What the file of queues allows; nothing is ruled where no file is named."""
+    file = next((item.partition("=")[2] for item in reversed(settings) if item.startswith(QUEUES)), None)
+    return () if file is None else read_rules(Path(file))
+
+
+def check_claims(file: Path, settings: Sequence[str], jobs: Iterable[Job]) -> None:
+    """Refuses the first job that claims more than its queue allows, before anything is started."""
+    for sentence in beyond_rules(queue_rules(settings), jobs):
+        raise UserError(f"{file}: {sentence}")
+
+
+def warn_of_claims(settings: Sequence[str], jobs: Iterable[Job]) -> None:
+    """In virtual time such jobs run all the same; the cluster would refuse them."""
+    said = beyond_rules(queue_rules(settings), jobs)
+    if said:
+        warn([f"{len(said)} jobs claim more than their queue allows and would be refused on a cluster: {said[0]}"])
 
 
 def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
@@ -169,51 +190,3 @@ def seeds_of(text: str, first: int = 0) -> tuple[int, ...]:
     if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
     return tuple(numbers)
-
-
-# ── the file of queues ──────────────────────────────────────────────────────────────────────────────────────
-
-Amount = str | int | float
-
-
-class QueueFields(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    quota: dict[str, Amount] = {}
-    borrow: dict[str, Amount] = {}
-    lend: dict[str, Amount] = {}
-    weight: float = 1.0
-
-
-class QueuesFields(msgspec.Struct, forbid_unknown_fields=True):
-    queues: list[QueueFields]
-
-
-def read_queues(path: Path) -> tuple[Queue, ...]:
-    fields = decode(path, QueuesFields).queues
-    names = [field.name for field in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"{path}: queue {twice!r} is listed twice; give every queue its own name")
-    return tuple(_queue(path, field) for field in fields)
-
-
-def _queue(path: Path, field: QueueFields) -> Queue:
-    if not field.weight > 0:
-        raise UserError(f"{path}: queue {field.name!r}: field weight: must be above zero, is {field.weight:g}")
-    return Queue(
-        name=clean(field.name), weight=field.weight,
-        **{name: _amounts(path, field, name) for name in ("quota", "borrow", "lend")},
-    )  # fmt: skip
-
-
-def _amounts(path: Path, field: QueueFields, name: str) -> Amounts:
-    found = []
-    for kind, value in sorted(getattr(field, name).items()):
-        try:
-            amount = parse(kind, value)
-        except QuantityError as error:
-            raise UserError(f"{path}: queue {field.name!r}: field {name}: {error}") from error
-        if amount < 0:
-            raise UserError(f"{path}: queue {field.name!r}: field {name}: {kind} must be 0 or more, is {value}")
-        found.append((kind, amount))
-    return tuple(found)

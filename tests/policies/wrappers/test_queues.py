@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.core.check import check
-from headway.core.plan import Plan, Scale, Start, Stop
+from headway.core.plan import Because, Plan, Scale, Start, Stop
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
 from headway.policies.wrappers.queues import Queued, with_queues
@@ -191,3 +191,54 @@ def test_a_start_that_is_left_out_makes_way_for_another_queues():
     names = [name[0] for name in started(plan_of(*jobs, queues=queues))]
     assert names.count("a") + names.count("b") == 8
     assert names.count("a") in (4, 5, 6)
+
+
+def victims(snapshot, *rows):
+    """A policy that stops these jobs, whatever for."""
+    return Plan(tuple(Stop(snapshot.jobs.job(row).id, Because.PREEMPTED) for row in rows))
+
+
+SHARED = [Queue(name="a", quota=gpu(4)), Queue(name="b", quota=gpu(4)), Queue(name="c")]
+
+
+def test_a_deadline_takes_what_is_borrowed_and_never_what_is_within_another_queues_quota():
+    """Without queues, edf would stop b0, which has no deadline at all."""
+    entries = [
+        running(a_job("b0", 4, queue="b"), [0, 0, 0, 0]),
+        running(a_job("a0", 2, queue="a", deadline=500.0), [1, 1]),
+        running(a_job("c0", 2, queue="c", deadline=900.0), [1, 1]),
+        a_job("a1", 2, queue="a", deadline=200.0),
+    ]
+    edf = POLICIES["edf"]()
+    assert decided(edf(a_snapshot(*entries, nodes=GPUS, now=100.0))) == {"b0": "stop"}
+    assert decided(plan_of(*entries, queues=SHARED, policy=edf)) == {"c0": "stop"}
+
+
+def test_a_deadline_beyond_its_queues_share_takes_nothing():
+    entries = [
+        running(a_job("b0", 4, queue="b"), [0, 0, 0, 0]),
+        running(a_job("a0", 4, queue="a", deadline=500.0), [1, 1, 1, 1]),
+        a_job("a1", 2, queue="a", deadline=200.0),
+    ]
+    for name in ("edf", "deadline", "elasticflow", "headway"):
+        assert decided(plan_of(*entries, queues=SHARED, policy=POLICIES[name]())) == {}, name
+
+
+def test_a_queue_may_stop_its_own_jobs_and_borrowers_within_its_quota():
+    own = [running(a_job("b0", 2, queue="b"), [0, 0]), a_job("b1", 2, queue="b")]
+    assert decided(plan_of(*own, queues=SHARED, policy=lambda s: victims(s, 0))) == {"b0": "stop"}
+    lent = running(a_job("c0", 2, queue="c"), [0, 0])
+    assert decided(plan_of(lent, queues=SHARED, policy=lambda s: victims(s, 0))) == {"c0": "stop"}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_no_job_within_its_queues_quota_is_stopped_or_shrunk_for_a_running_job_of_another(size):
+    def shrinks(snapshot):
+        return Plan((Scale(snapshot.jobs.job(0).id, "worker", (0,) * size),))
+
+    entries = [
+        running(a_job("b0", 4, least=1, most=4, queue="b"), [0, 0, 0, 0]),
+        running(a_job("a0", 1, most=4, queue="a", deadline=300.0), [1]),
+    ]
+    assert decided(plan_of(*entries, queues=SHARED, policy=shrinks)) == {}
+    assert decided(plan_of(*entries, queues=SHARED, policy=lambda s: victims(s, 0))) == {}

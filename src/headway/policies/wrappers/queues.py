@@ -2,7 +2,8 @@
 
 1. What may each queue hold now? Quotas come first, then fair shares. Waiting jobs beyond that are hidden.
 2. Starts in the policy's plan are cut to the size that the limits allow, and growth beyond them is left out. Where a
-   start was left out because other jobs of its queue came first, the policy is asked again without that job.
+   start was left out because other jobs of its queue came first, the policy is asked again without that job. What a
+   queue holds within its quota is not taken from it for others, whatever their deadlines or priorities are.
 3. For a job within its queue's quota that finds no room, whole jobs of queues that borrow are stopped, those with least
    unsaved work first. What they leave is not given to borrowers, because jobs within a quota come first.
 """
@@ -19,7 +20,7 @@ from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
-from headway.core.plan import Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
+from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
@@ -59,7 +60,7 @@ class Queued:
         for _ in range(ROUNDS):
             use = before.copy()
             plan = self.policy(hiding(snapshot, out) if out else snapshot)
-            draft, dropped = within_limits(snapshot, plan, use, limit.copy())
+            draft, dropped = within_limits(snapshot, plan, use, limit.copy(), out)
             if not dropped:
                 break
             out += dropped
@@ -79,9 +80,11 @@ def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
     return replace(snapshot, jobs=snapshot.jobs.with_state(state))
 
 
-def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, limit: QueueUse) -> tuple[Draft, list[int]]:
+def within_limits(
+    snapshot: Snapshot, plan: Plan, use: QueueUse, limit: QueueUse, hidden: Sequence[int] = ()
+) -> tuple[Draft, list[int]]:
     """The plan as a draft, and jobs whose start was left out. `use` then includes the plan."""
-    draft, dropped = Draft(snapshot), list[int]()
+    draft, dropped, safe = Draft(snapshot), list[int](), _safe_queues(snapshot, use, hidden)
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
         queue = int(use.queue_of[row])
@@ -94,12 +97,30 @@ def within_limits(snapshot: Snapshot, plan: Plan, use: QueueUse, limit: QueueUse
             draft.start(row, placement)
             continue
         more = _growth(snapshot, row, decision)
+        if queue in safe and _takes(decision, more):
+            continue
         if not (more > 0).any() or limit.may_add(queue, more):
             use.add(queue, more)
             limit.add(queue, more)
             _repeat(draft, row, decision)
     draft.wake(plan.until)
     return draft, dropped
+
+
+def _safe_queues(snapshot: Snapshot, use: QueueUse, hidden: Sequence[int]) -> set[int]:
+    """Queues whose running jobs keep what they hold: it is within the quota, and only other queues could gain by it."""
+    waiting = set(snapshot.jobs.waiting().tolist()).difference(hidden)
+    own = {int(use.queue_of[row]) for row in waiting}
+    present = own | {int(use.queue_of[row]) for row in snapshot.placements}
+    return {
+        queue for queue in present - own
+        if len(present) > 1 and (use.quota[queue] > 0).any() and not use.borrows(queue)
+    }  # fmt: skip
+
+
+def _takes(decision: Decision, more: FloatArray) -> bool:
+    preempts = isinstance(decision, Stop) and decision.because is Because.PREEMPTED
+    return preempts or (isinstance(decision, Scale) and bool((more < 0).any()))
 
 
 def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[QueueUse, QueueUse]) -> Placement | None:
