@@ -178,3 +178,13 @@ def test_what_was_refused_is_forgotten_when_it_is_deleted():
     admission.news(Deleted(TrainingJob, an_object("j0", uid="u0", spec={"roles": {}})))
     admission.news(Listed(TrainingJob, (an_object("j1", uid="u1", spec={"roles": {}}),)))
     assert admission._rejected == {"u1"}
+
+
+def test_a_job_that_is_forgotten_leaves_the_roster_of_pods():
+    admission = an_admission()
+    (entry,) = admission.news(changed(an_object()))
+    labels = {"headway.dev/role": "w", "headway.dev/index": "0", "headway.dev/attempt": "0"}
+    entry.tracked.see(msgspec.convert({"metadata": {"name": "p", "uid": "p", "labels": labels}}, Pod), BEGAN)
+    assert admission.roster == {"p": ("team/j", "w", 0, 0)}
+    admission.forget(entry.tracked)
+    assert admission.roster == {}

@@ -60,6 +60,15 @@ def test_our_own_pods_go_to_their_job_and_are_not_counted():
     assert inventory.foreign.by_node == {"n": {"cpu": 500}}, "a pod of any owner takes room"
 
 
+def test_the_roster_names_the_replica_of_each_pod_of_ours_while_it_exists():
+    inventory, jobs = Inventory(), some_jobs()
+    roster = jobs["ours"].roster
+    inventory.see_pods(Listed(Pod, (a_pod("a", 1, owner="ours"), a_pod("b"), a_pod("c", owner="another"))), jobs)
+    assert roster == {"a": ("j", "w", 0, 0)}
+    inventory.see_pods(Deleted(Pod, a_pod("a", 2, owner="ours")), jobs)
+    assert roster == {}
+
+
 def test_news_from_the_past_and_of_the_dead_is_dropped():
     inventory, jobs = Inventory(), some_jobs()
     record = jobs["ours"]

@@ -31,18 +31,19 @@ HERE = (RoleAllocation("ps", ("n1",), (("cpu", 500),)),)
 THERE = (RoleAllocation("ps", ("n2", "n3"), (("cpu", 500),)),)
 
 
-def a_job(attempt: int = 1, state: State = State.RUNNING) -> Tracked:
+def a_job(attempt: int = 1, state: State = State.RUNNING, replicas: int = 2) -> Tracked:
     job = Job(id=J, roles=(Role(name="ps", request=(("cpu", 500),), most=2),), steps=100)
     tracked = Tracked(Meta(name="j", uid="u"), job, {}, Board(NODES))
     tracked.board.add(job, 0.0)
     target = THERE if state is State.MOVING else None
     tracked.restore(Intent(state=state, attempt=attempt, allocation=HERE, target=target), {})
     tracked.attention.dirty = False
+    tracked.replicas = {f"uid-{index}": a_replica(index, attempt) for index in range(replicas)}
     return tracked
 
 
-def a_replica(index: int) -> PodReplica:
-    return PodReplica(name=f"p-{index}", role="ps", index=index, attempt=1, phase=Phase.UP)
+def a_replica(index: int, attempt: int = 1) -> PodReplica:
+    return PodReplica(name=f"p-{index}", role="ps", index=index, attempt=attempt, phase=Phase.UP)
 
 
 def heard(tracked: Tracked, *events, now: float = 10.0) -> list[bool]:
@@ -62,6 +63,8 @@ def test_other_attempts_and_steps_backwards_are_not_heard():
     assert heard(tracked, *(Reported(J, "ps", 0, 1, step, None, None) for step in (7, 6, 8))) == [True, False, True]
     assert tracked.reports.progress.step == 8
     tracked.set_intent(replace(tracked.intent, attempt=2))
+    assert heard(tracked, Reported(J, "ps", 3, 2, 2, 0.3, None)) == [False], "its pod is not there"
+    tracked.replicas["next"] = a_replica(3, attempt=2)
     assert heard(tracked, Reported(J, "ps", 3, 2, 2, 0.3, None)) == [True], "a new attempt may begin further back"
     assert tracked.reports.progress.step == 2
 
@@ -83,8 +86,6 @@ def test_no_replica_is_asked_to_save_before_all_that_can_are_connected():
     tracked = a_job(state=State.MOVING)
     shards = [Connected(J, "ps", index, 1, True, None) for index in range(2)]
     deaf = Connected(J, "worker", 0, 1, False, None)
-    for index in range(2):
-        tracked.replicas[f"uid-{index}"] = a_replica(index)
     heard(tracked, *shards, deaf)
     assert not tracked.ask_to_save([])
     assert not tracked.ask_to_save([shards[0], deaf]), "the other shard would be missing"
@@ -112,6 +113,23 @@ def test_only_answers_to_the_present_request_count():
     assert (tracked.saves.saved, tracked.saves.failed) == (frozenset(), "")
 
 
+@pytest.mark.parametrize("who", [("ps", 7, 1), ("worker", 0, 1), ("ps", 0, 0), ("ps", 0, 2)])
+def test_one_that_is_no_replica_of_the_job_is_not_heard(who):
+    tracked = a_job(state=State.MOVING)
+    tracked.saves = replace(tracked.saves.next(), asked=frozenset({("ps", 0), ("ps", 1), who[:2]}))
+    request = tracked.saves.request
+    told = heard(
+        tracked, Connected(J, *who, True, None), Reported(J, *who, 90, 0.1, 100), Done(J, *who, 100),
+        Saved(J, *who, request, 9), Saved(J, *who, None, 9), SaveFailed(J, *who, request, "no"),
+    )  # fmt: skip
+    assert told == [False] * 6
+    assert not tracked.savers, "a saver that is no replica could never be stopped"
+    assert tracked.reports.progress is None
+    assert (tracked.saves.saved, tracked.saves.failed) == (frozenset(), "")
+    assert tracked.columns()["saved"] == 0.0
+    assert not tracked.attention.dirty
+
+
 def test_what_an_answer_means():
     create, delete = Create("p", "ps", 0, 1, "n", ()), Delete("p", "uid")
     cases = [
@@ -124,7 +142,7 @@ def test_what_an_answer_means():
         (Bind("p", "uid", "n"), NotFound(404, "gone"), "lost"),
     ]
     for action, error, meaning in cases:
-        tracked = a_job()
+        tracked = a_job(replicas=0)
         tracked.replicas["uid"] = PodReplica(name="p", role="ps", index=0)
         tracked.learn(ActionResult(action, error=error), now=100.0)
         refused = tracked.refusal is not None and ("refused for good" if tracked.refusal.permanent else "refused")

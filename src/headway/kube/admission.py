@@ -21,6 +21,7 @@ from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of
+from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message
@@ -45,6 +46,8 @@ class Admission:
     board: Board
     worker: ApiWorker
     settings: KubeSettings
+    roster: PodRoster = field(default_factory=dict)
+    """Which replica each pod of these jobs is."""
     jobs: dict[str, Tracked] = field(default_factory=dict)
     """By the TrainingJob's uid: all jobs that this process follows."""
     _rejected: set[str] = field(default_factory=set)
@@ -92,6 +95,8 @@ class Admission:
     def forget(self, tracked: Tracked) -> list[Admitted]:
         """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
         del self.jobs[tracked.meta.uid]
+        for uid in tracked.replicas:
+            self.roster.pop(uid, None)
         late = self._later.pop(tracked.job.id, None)
         admitted = None if late is None else self._admit(late)
         return [] if admitted is None else [admitted]
@@ -124,7 +129,7 @@ class Admission:
             if kept is None or kept.intent.state not in OVER:
                 self._reject(found, str(error))
             return None
-        tracked = Tracked(found.metadata, job, spec.template, self.board)
+        tracked = Tracked(found.metadata, job, spec.template, self.board, roster=self.roster)
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
             tracked.written, tracked.savers = kept.intent, set(kept.savers)

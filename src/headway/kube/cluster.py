@@ -32,6 +32,7 @@ from headway.kube.job.status import event_of
 from headway.kube.outgoing import explain_waiting, status_for, work_for
 from headway.kube.reconcile.model import NextStep, RequestCheckpoint
 from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWorker, Performed, Wake
@@ -44,13 +45,16 @@ IDLE_SECONDS = 10.0
 
 
 class KubeCluster:
-    def __init__(self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings) -> None:
+    def __init__(
+        self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings, roster: PodRoster | None = None
+    ) -> None:
+        """`roster` is kept up to date with the pods of all jobs."""
         self.settings = settings
         self.board = Board(Nodes.of(()))
         self._worker, self._server = worker, server
         self._offset = time.time() - settings.began - time.monotonic()
         self._inventory = Inventory(settings.began)
-        self._admission = Admission(self.board, worker, settings)
+        self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
         self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf

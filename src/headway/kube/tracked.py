@@ -20,56 +20,21 @@ from headway.core.snapshot import Flight, Sample
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
 from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.api.objects import Meta, Pod
+from headway.kube.attention import Attention
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
 from headway.kube.reports import JobReports
+from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.worker import ActionResult
 from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
 
 log = logging.getLogger("headway.kube")
-SHORTEST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 15.0
 COLUMNS = ("attained", "service", "saved", "stops")
 """Columns of the board that are written to the job's status, in addition to `MOMENTS`."""
 _SAVING = frozenset({State.MOVING, State.STOPPING})
-
-
-@dataclass(slots=True)
-class Attention:
-    """When this job is reconciled again. Times are on the cluster's clock."""
-
-    dirty: bool = True
-    """Something changed since the last reconciliation."""
-    busy: bool = False
-    """The API worker has work for this job; nothing more is sent until that is done."""
-    wake: float = math.inf
-    not_before: float = -math.inf
-    """When to try again after the API server could not be reached."""
-    pause: float = SHORTEST_PAUSE_SECONDS
-    troubled: bool = False
-    """The failure was logged; it is not logged again until a request succeeds."""
-
-    def due(self, now: float) -> bool:
-        return (self.dirty or now >= self.wake) and self.free(now)
-
-    def free(self, now: float) -> bool:
-        return not self.busy and now >= self.not_before
-
-    def next(self) -> float:
-        """When to reconcile, as far as is known now; infinite while the worker is busy with the job."""
-        return math.inf if self.busy else max(-math.inf if self.dirty else self.wake, self.not_before)
-
-    def put_off(self, error: ApiError, now: float) -> None:
-        """The server did not answer: try again after a pause that doubles each time."""
-        self.troubled, self.dirty = True, True
-        self.not_before = now + max(self.pause, error.retry_after_seconds)
-        self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS)
-
-    def recovered(self) -> None:
-        self.pause, self.troubled = SHORTEST_PAUSE_SECONDS, False
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +62,8 @@ class Tracked:
     savers: set[ReplicaKey] = field(default_factory=set)
     """Replicas that can save, as they said in this attempt. A checkpoint is complete when all have saved."""
     saves: SaveRound = SaveRound()
+    roster: PodRoster = field(default_factory=dict)
+    """Of all jobs: which replica each pod is. The progress server reads it."""
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,9 +190,11 @@ class Tracked:
         replica = replica_of(pod, began)
         if replica is not None and self.replicas.get(pod.metadata.uid) != replica:
             self.replicas[pod.metadata.uid] = replica
+            self.roster[pod.metadata.uid] = (self.job.id, replica.role, replica.index, replica.attempt)
             self.attention.dirty = True
 
     def lose(self, uid: str) -> None:
+        self.roster.pop(uid, None)
         if self.replicas.pop(uid, None) is not None:
             self.attention.dirty = True
 
@@ -265,6 +234,8 @@ class Tracked:
         if event.attempt != self.memory.attempt or self.ended is not None:
             return False
         replica, reports = (event.role, event.index), self.reports
+        if not self._has(replica):
+            return False
         match event:
             case Reported(step=step, loss=loss, total_steps=total):
                 sample = Sample(self.job.id, now, step, loss, total, event.metric(self.job.target))
@@ -284,6 +255,11 @@ class Tracked:
             case SaveFailed(request=request, why=why):
                 self._answered(replica, request, why)
         return False
+
+    def _has(self, replica: ReplicaKey) -> bool:
+        """Whether one of its pods is this replica of this attempt: only such a one is heard."""
+        attempt = self.memory.attempt
+        return any((r.role, r.index) == replica and r.attempt == attempt for r in self.replicas.values())
 
     def _answered(self, replica: ReplicaKey, request: int | None, error: str | None) -> None:
         answered = self.saves.answered(replica, request, error)
