@@ -24,12 +24,21 @@ from headway.cli.options import (
     Kubeconfig,
     Log,
     PolicyName,
+    Queues,
     Set,
     access_for,
     need_extra,
 )
 from headway.cli.show import show_result
-from headway.cli.wiring import beliefs_for, keep_beliefs, make_policy, named_beliefs, safe_policy
+from headway.cli.wiring import (
+    beliefs_for,
+    keep_beliefs,
+    make_policy,
+    named_beliefs,
+    queue_rules,
+    queue_setting,
+    safe_policy,
+)
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
@@ -49,6 +58,7 @@ if TYPE_CHECKING:
 def schedule(
     policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
+    queues: Queues = None,
     estimates: Estimates = "progress",
     beliefs: BeliefsFile = None,
     kubeconfig: Kubeconfig = None,
@@ -92,8 +102,9 @@ def schedule(
     if print_manifests or install:
         _install(kubeconfig, context, only_print=print_manifests)
         return
-    from headway.kube.settings import KubeSettings, KubeTimeouts, PodDefaults
+    from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts, PodDefaults
 
+    settings = [*settings, *queue_setting(queues)]
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
     access = access_for(kubeconfig, context)
     began, serials = _earlier(log)
@@ -103,6 +114,7 @@ def schedule(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
         pods=PodDefaults(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
+        claims=ClaimSettings(queues=queue_rules(settings)),
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, how)

@@ -65,14 +65,15 @@ def allowed_queue(rules: Sequence[QueueRule], claim: QueueClaim) -> str:
     return rule.name
 
 
-def held_to(rules: Sequence[QueueRule], job: Job) -> Job:
+def held_to(rules: Sequence[QueueRule], job: Job, namespace: str | None = None) -> Job:
     """A job that was admitted earlier, held to what its queue allows now: it is not refused any more."""
-    rule = next((rule for rule in rules if rule.name == job.queue), None)
+    named = (rule for rule in rules if rule.name == job.queue or (not job.queue and rule.open_to(namespace)))
+    rule = next(named, None)
     if rule is None:
         return job
     most = rule.highest_priority
     priority = job.priority if most is None else min(job.priority, most)
-    return replace(job, priority=priority, deadline=job.deadline if rule.deadlines else None)
+    return replace(job, queue=rule.name, priority=priority, deadline=job.deadline if rule.deadlines else None)
 
 
 def _queue_of(rules: Sequence[QueueRule], claim: QueueClaim) -> QueueRule:

@@ -18,6 +18,7 @@ from headway.core.states import OVER, State
 from headway.kube.api.errors import KubeError, NotFound
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
+from headway.kube.job.claims import settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of
@@ -125,6 +126,7 @@ class Admission:
         try:
             spec = read_spec(found.spec)
             job = job_of(found, spec, self.settings.began)
+            job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
         except SpecError as error:
             if kept is None or kept.intent.state not in OVER:
                 self._reject(found, str(error))

@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.core.gang import GRACE_SECONDS, RestartLimits
 from headway.core.job import JobId
+from headway.core.queue_rules import QueueRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,23 @@ class PodDefaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSettings:
+    """What submitters may claim."""
+
+    queues: tuple[QueueRule, ...] = ()
+    """What each queue allows. None: a job may name any queue and have any priority and deadline."""
+    users_since: float | None = None
+    """The Unix time since when the cluster records who submits; None where it does not: then users are namespaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     began: float
     """The Unix time at which the cluster's clock was zero."""
     pods: PodDefaults = field(default_factory=PodDefaults)
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
     progress_seconds: float = 60.0
     """Min seconds between two writes of progress to a job's status."""
     serials: Mapping[JobId, int] = field(default_factory=dict)

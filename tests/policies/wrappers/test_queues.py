@@ -242,3 +242,21 @@ def test_no_job_within_its_queues_quota_is_stopped_or_shrunk_for_a_running_job_o
     ]
     assert decided(plan_of(*entries, queues=SHARED, policy=shrinks)) == {}
     assert decided(plan_of(*entries, queues=SHARED, policy=lambda s: victims(s, 0))) == {}
+
+
+@pytest.mark.parametrize("name", ["edf", "deadline", "elasticflow", "headway"])
+def test_over_a_whole_run_deadlines_take_nothing_from_another_queues_share(name):
+    """A flood of tight deadlines in queue a delays no job of queue b, which has its quota and no more.
+
+    Without queues the same flood does: that is what the quota is for.
+    """
+    honest = [a_job(f"b{i}", 2, queue="b", seconds=200.0, submit=60.0 * i) for i in range(8)]
+    flood = [a_job(f"a{i}", 4, queue="a", seconds=120.0, submit=20.0 * i, deadline=20.0 * i + 200.0) for i in range(24)]
+    quotas = [Queue(name=queue, quota=gpu(4), borrow=(("gpu", most),)) for queue, most in (("a", 4), ("b", 0))]
+    queued = with_queues(POLICIES[name](), quotas)
+    alone, beside, lawless = (
+        ends_of(simulate(jobs, GPUS, policy))
+        for jobs, policy in ((honest, queued), ([*honest, *flood], queued), ([*honest, *flood], POLICIES[name]()))
+    )
+    assert max(beside[job.id] - alone[job.id] for job in honest) == pytest.approx(0.0)
+    assert max(lawless[job.id] - alone[job.id] for job in honest) > 60.0
