@@ -1,7 +1,7 @@
 """What a submitter claims beyond resources, held to what the administrator allows. Pure.
 
-Example: queue `research` allows priorities up to 10. A TrainingJob of team-a with priority 11 ends Failed, and its status
-names the field. A job that was admitted before the rule was made goes on with priority 10.
+Example: queue `research` allows priorities up to 10. A TrainingJob of team-a with priority 11 ends Failed, and its
+status names the field. A job that was admitted before the rule was made goes on with priority 10.
 
 `spec.user` counts where the cluster records who submits (`user_policy.py`). Elsewhere it is only what somebody typed:
 then a job belongs to its namespace.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from test_admission import RUNNING, an_admission, an_object, changed
 
 from headway.core.queue_rules import QueueRule
 from headway.kube.settings import ClaimSettings
-from test_admission import RUNNING, an_admission, an_object, changed
 
 RESEARCH = QueueRule(name="research", namespaces=("team",), highest_priority=10, priority_classes=(), deadlines=False)
 OTHERS = QueueRule(name="others", namespaces=("elsewhere",))
