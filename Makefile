@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check browser lab-ready clean help
+.PHONY: run test check browser terminal lab-ready clean help
 
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
@@ -44,6 +44,15 @@ browser:
 	      || echo "chromium could not be installed: the report is not tested in a browser"; \
 	  else echo "no chromium here: the report is not tested in a browser"; fi
 
+# The screens are looked at in a real terminal of 80 columns and 24 lines. Without it, those tests are skipped and say so.
+terminal:
+	@command -v tmux >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing tmux"; \
+	    { apt-get install -y -qq --no-install-recommends tmux || { apt-get update -qq && apt-get install -y -qq --no-install-recommends tmux; }; } >/dev/null 2>&1 \
+	      || echo "tmux could not be installed: the screens are not tested in a terminal"; \
+	  else echo "no tmux here: the screens are not tested in a terminal"; fi
+
 # Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
 # Where they cannot be had, those tests say why they are skipped (and fail where CI is set). Kueue takes five minutes
 # more and is tested where it is built: `headway lab build`.
@@ -52,7 +61,7 @@ lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab deps
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)
 
-test: check browser lab-ready
+test: check browser terminal lab-ready
 	$(BIN)/pytest
 
 clean:

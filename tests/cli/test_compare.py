@@ -279,3 +279,46 @@ def test_soft_deadlines_are_told_by_what_was_got(headway: Command, tmp_path: Pat
     assert code == 0
     assert json.loads(out)["worth"] == {"got": 14.0, "most": 20.0}
     assert "worth       14 of 20" in headway(*words)[1]
+
+
+def test_what_is_taken_for_granted_is_said(headway: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "nodes: [{name: n, gpu: 4}]\nsimulate: {start: 30s, save: 5s}\njobs:\n"
+        "  - {name: a, gpu: 1, seconds: 90}\n"
+        "  - {name: b, gpu: 1, seconds: 90, replicas: 2, min_replicas: 1, max_replicas: 4}\n"
+    )
+    _, out, _ = headway("compare", file, "--policies", "fifo,srtf", "-j", 1)
+    told = " ".join(out.split())
+    for words in ("elastic: 1 of 2 jobs may have fewer or more replicas", "Amdahl's law, 90 % of it parallel",
+                  "a start 30 s, a save 5 s", "declared seconds, which are the true ones here"):  # fmt: skip
+        assert words in told
+    found = json.loads(headway("compare", file, "--policies", "fifo", "--estimates", "progress", "--json", "-j", 1)[1])
+    assert list(found["assumptions"]) == ["sizes", "speed", "costs", "estimates"]
+    assert found["assumptions"]["estimates"] == "fitted to the progress that jobs report"
+
+
+def test_a_hint_where_nothing_contends(headway: Command, jobs: Path, tmp_path: Path) -> None:
+    lines = [f"j{i},{i},100,1" for i in range(8)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,submit,seconds,gpu", *lines]) + "\n")
+    calm = ("compare", tmp_path / "t.csv", "--policies", "fifo,las", "-j", 1, "--cluster")
+    assert "note: Jobs hardly compete here" in headway(*calm, "8x1")[1]
+    assert "hardly compete" not in headway(*calm, "1x1")[1]
+
+
+def test_a_long_name_costs_no_figure(
+    headway: Command, jobs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "a_policy_whose_name_is_much_longer_than_half_a_line_of_a_terminal"
+    (tmp_path / "mine.py").write_text(f"from headway.policies.baselines.fifo import first_fit as {name}\n")
+    wide, narrow = (
+        headway("compare", jobs, "--policies", f"{policy},fifo", "-j", 1)[1]
+        for policy in ("first-fit", f"{tmp_path / 'mine.py'}:{name}")
+    )
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "…" not in narrow
+    figures = [word for line in wide.splitlines() if line.startswith(" fifo") for word in line.split()[1:4:2]]
+    assert figures
+    assert all(word in narrow.split() for word in figures)

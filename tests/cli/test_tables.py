@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from headway.cli.jobs import table_of
-from headway.cli.live import Live
+from headway.cli.live_table import live_table
 from headway.cli.show import job_table
 from headway.cli.tables import TableColumn, fitted
 from headway.core.plan import Plan
@@ -51,21 +51,18 @@ def test_the_table_of_jobs_fits_in_eighty_columns():
     job = a_job("a-rather-long-name-of-a-job-with-many-letters", user="somebody", seconds=9.0, deadline=40_000.0)
     course = Course(job, State.FINISHED, started=123_456.7, ended=234_567.8, trained=111_111.1, stops=2)
     shown = printed(job_table([course]))
-    assert {"234,568", "finished", "missed"} <= set(shown.split())
+    assert {"Jobs", "(minutes)", "3,909.5", "666.7", "finished", "missed"} <= set(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
 
 
 def test_thirty_jobs_in_eighty_by_twenty_four_show_the_running_first():
     """Ten are over, two run, the others wait: the two are seen with their deadlines, the ten are counted."""
-    live = Live(quiet=True)
-    for number in range(10):
-        live._states[f"done-{number}"] = State.FINISHED
-    live._states["bad"] = State.FAILED
+    told = {f"done-{number}": State.FINISHED for number in range(10)} | {"bad": State.FAILED}
     jobs = [waiting(a_job(f"waits-{number}")) for number in range(18)]
     jobs += [running(a_job(f"runs-{number}", deadline=90.0), [0]) for number in range(2)]
     snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=2), now=10.0)
-    lines = printed(live._jobs(Decided(snapshot, Plan(()), ()), 80, 24)).splitlines()
+    lines = printed(live_table(Decided(snapshot, Plan(()), ()), {}, told, (80, 24))).splitlines()
     assert len(lines) <= 24
     names = [line.split()[0] for line in lines if line.strip()]
     assert names.index("runs-0") < names.index("runs-1") < names.index("waits-0")
@@ -73,7 +70,16 @@ def test_thirty_jobs_in_eighty_by_twenty_four_show_the_running_first():
     assert any("gpu" in line for line in lines), "a waiting job has its reason"
     assert "10 finished" in lines[-1]
     assert "1 failed" in lines[-1]
-    assert "more running or waiting" in lines[-1]
+    assert "more waiting" in lines[-1]
+
+
+def test_waiting_jobs_are_seen_however_many_run():
+    jobs = [running(a_job(f"runs-{number}"), [0]) for number in range(30)] + [waiting(a_job("waits"))]
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=30), now=10.0)
+    lines = printed(live_table(Decided(snapshot, Plan(()), ()), {}, {}, (80, 24))).splitlines()
+    assert len(lines) <= 24
+    assert any(line.startswith("waits") and "needs 1 gpu; 0 gpu is free" in line for line in lines)
+    assert "19 more running" in lines[-1]
 
 
 def test_training_jobs_fit_in_eighty_columns():

@@ -109,7 +109,7 @@ def test_a_job_that_is_over_has_its_note_and_a_dead_headway_is_told(tmp_path):
     )
     assert _headway(tmp_path, "run", "jobs.yaml", "--policy", "first-fit").returncode == 1
     told = _headway(tmp_path, "why", "bad").stdout
-    assert "It is failed." in told
+    assert "It failed." in told
     assert "exit code 3; its output is in" in told
     assert "does not run now" not in told, "the run was finished"
     log = tmp_path / ".headway/jobs/run.log"

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.comparison import show_comparison
 from headway.cli.live import Bars
 from headway.cli.options import (
     BeliefsFile,
@@ -24,7 +25,6 @@ from headway.cli.options import (
     TraceFile,
     World,
 )
-from headway.cli.show import show_comparison
 from headway.cli.wiring import (
     beliefs_for,
     check_estimates,

@@ -4,28 +4,26 @@ line per event elsewhere.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live as RichLive
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from headway.cli.show import plain
-from headway.cli.tables import TableColumn, fitted
+from headway.cli.live_table import live_table, where
+from headway.cli.show import near, plain
 from headway.core.job import JobId
-from headway.core.plan import Move, Resize, Scale, Start, Stop
-from headway.core.reason import Reasons
+from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import OVER, State
 from headway.cycle.loop import Decided
 
-ROWS_AROUND = 12
-"""Lines of the terminal that the live table leaves to its frame, folded names and the events below it."""
+MOST_ALIKE = 3
+"""More jobs than these that come into one state at once share a line."""
 
 
 class Bars:
@@ -87,9 +85,11 @@ class Live:
             self._last[sample.job] = sample
         if self._quiet:
             return
+        events = self._events(decided)
         if self._on_terminal:
-            self._table.update(self._jobs(decided, self._console.width, self._console.height))
-        for line in self._events(decided):
+            size = (self._console.width, self._console.height)
+            self._table.update(live_table(decided, self._last, self._states, size))
+        for line in events:
             self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
 
     def say(self, sentence: str) -> None:
@@ -97,74 +97,40 @@ class Live:
         self._console.print(plain(sentence), highlight=False)
 
     def _events(self, decided: Decided) -> list[str]:
-        snapshot, lines = decided.snapshot, []
+        snapshot, entered = decided.snapshot, dict[State, list[tuple[JobId, str]]]()
         for row in snapshot.changed:
             job, state = snapshot.jobs.job(row).id, snapshot.jobs.state_of(row)
             if snapshot.jobs.row_of.get(job) == row and self._states.get(job) is not state:
                 self._states[job] = state
-                lines.append(f"{job} is {state.name.lower()}{_where(snapshot, row)}")
-        lines += [f"{job}: {sentence}" for job, sentence in snapshot.notes]
-        names = snapshot.nodes.nodes
-        for decision in decided.plan.decisions:
-            match decision:
-                case Scale(job, role, nodes):
-                    lines.append(f"→ scale {job}: {len(nodes)} {role}")
-                case Resize(job, role, cpu, _):
-                    lines.append(f"→ resize {job}: {role} to {cpu / 1000:g} cpu")
-                case Move(job, placement):
-                    lines.append(f"→ move {job} to {', '.join(names[n].name for n in placement.used_nodes())}")
-                case Stop(job, because):
-                    lines.append(f"→ stop {job}: {because}")
-                case Start(job, placement):
-                    lines.append(f"→ start {job} on {', '.join(names[n].name for n in placement.used_nodes())}")
+                if state is not State.STARTING:  # the decision to start it has been told
+                    entered.setdefault(state, []).append((job, where(snapshot, row)))
+        lines = [line for state, jobs in entered.items() for line in _entered(state, jobs)]
+        lines += [f"{job}: {near(sentence)}" for job, sentence in snapshot.notes]
+        lines += [line for decision in decided.plan.decisions if (line := _decision(decision, snapshot))]
         lines += [f"refused: {refusal.decision}: {refusal.why}" for refusal in decided.refusals]
         return lines
 
-    def _jobs(self, decided: Decided, width: int, height: int) -> Group:
-        """Running jobs first, then waiting jobs with the reason, as far as there is room; the others are counted."""
-        snapshot = decided.snapshot
-        alive = [row for row in range(snapshot.jobs.count) if not snapshot.jobs.is_over(row)]
-        up = [row for row in alive if snapshot.jobs.state_of(row) is not State.WAITING]
-        waiting = [row for row in alive if snapshot.jobs.state_of(row) is State.WAITING]
-        rows = [*up, *waiting][: max(3, height - ROWS_AROUND)]
-        columns = [
-            TableColumn("job", is_text=True), TableColumn("state"), TableColumn("step", drop=1),
-            TableColumn("loss", drop=2), TableColumn("left"), TableColumn("deadline"),
-            TableColumn("where, or why it waits", is_text=True, one_line=True),
-        ]  # fmt: skip
-        reasons = Reasons(snapshot, decided.plan)
-        table = fitted("", columns, [self._row(snapshot, row, reasons) for row in rows], width)
-        hidden = len(alive) - len(rows)
-        counts = [f"{hidden} more running or waiting"] if hidden else []
-        over = [self._states[job] for job in self._states if self._states[job] in OVER]
-        counts += [f"{over.count(state)} {state.name.lower()}" for state in sorted(OVER) if state in over]
-        return Group(table, Text(", ".join(counts), style="dim"))
 
-    def _row(self, snapshot: Snapshot, row: int, reasons: Reasons) -> list[str | Text]:
-        job, state = snapshot.jobs.job(row), snapshot.jobs.state_of(row)
-        sample, left = self._last.get(job.id), snapshot.estimates.of(row, snapshot.now).left
-        loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4f}"
-        step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
-        deadline = "" if job.deadline is None else f"in {job.deadline - snapshot.now:.0f} s"
-        if job.deadline is not None and job.deadline < snapshot.now:
-            deadline = "missed"
-        if state is State.WAITING:
-            where = reasons.of(job.id).sentence
-        else:
-            where = _where(snapshot, row).strip(" ()")
-        seconds = "" if math.isnan(left) else f"{left:.0f} s"
-        return [plain(job.id), state.name.lower(), step, loss, seconds, deadline, plain(where)]
+def _entered(state: State, jobs: Sequence[tuple[JobId, str]]) -> list[str]:
+    """A line for each job that came into a state; one line for all where they are many."""
+    word = "failed" if state is State.FAILED else f"is {state.name.lower()}"
+    if len(jobs) <= MOST_ALIKE or state in OVER:
+        return [f"{job} {word}" + (f" ({placed})" if placed else "") for job, placed in jobs]
+    names = ", ".join(job for job, _ in jobs[:2])
+    return [f"{names} and {len(jobs) - 2} more are {state.name.lower()}"]
 
 
-def _where(snapshot: Snapshot, row: int) -> str:
-    placement = snapshot.placements.get(row)
-    if placement is None:
-        return ""
+def _decision(decision: Decision, snapshot: Snapshot) -> str:
     names = snapshot.nodes.nodes
-    roles = snapshot.jobs.job(row).roles
-    parts = [
-        f"{len(nodes)} {role.name} on {'+'.join(sorted({names[n].name for n in nodes}))}"
-        for role, nodes in zip(roles, placement.nodes, strict=True)
-        if nodes
-    ]
-    return f" ({', '.join(parts)})"
+    match decision:
+        case Scale(job, role, nodes):
+            return f"→ scale {job}: {len(nodes)} {role}"
+        case Resize(job, role, cpu, _):
+            return f"→ resize {job}: {role} to {cpu / 1000:g} cpu"
+        case Move(job, placement):
+            return f"→ move {job} to {', '.join(names[n].name for n in placement.used_nodes())}"
+        case Stop(job, because):
+            return f"→ stop {job}: {because}"
+        case Start(job, placement):
+            return f"→ start {job} on {', '.join(names[n].name for n in placement.used_nodes())}"
+    return ""

@@ -1,9 +1,10 @@
-"""Results as tables on the terminal."""
+"""The result of one run on the terminal: its jobs, failures, and a summary."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,10 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.tables import TableColumn, fitted
-from headway.compare.table import Compared
+from headway.compare.report_text import duration, in_one_unit
 from headway.core.states import State
-from headway.core.text import clean
+from headway.core.text import clean, lasting
 from headway.record.metrics import Course, Tally
+
+MOST_JOBS = 50
+"""Jobs of a run with more than these are not shown one by one."""
+MOST_LATE = 5
+_UNITS = ((10_000.0, "seconds", 1.0), (600_000.0, "minutes", 60.0), (float("inf"), "hours", 3600.0))
 
 
 def plain(text: str) -> Text:
@@ -23,65 +29,24 @@ def plain(text: str) -> Text:
     return Text(clean(text))
 
 
+def near(text: str) -> str:
+    """The text with paths below the current folder as they are from here."""
+    here = Path.cwd()
+    return text if here == here.parent else text.replace(f"{here}/", "")
+
+
 def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
     result = tally.result()
     if as_json:
         print(json.dumps(result))
         return
-    console = Console()
-    if jobs and len(tally.courses) <= 50:
-        console.print(job_table(list(tally.courses.values()), console.width))
-    for course in tally.courses.values():
+    console, courses = Console(), list(tally.courses.values())
+    if jobs and len(courses) <= MOST_JOBS:
+        console.print(job_table(courses, console.width))
+    for course in courses:
         if course.note and course.state is State.FAILED:
-            console.print(plain(f"{course.job.id} failed: {course.note}"), highlight=False)
-    console.print(summary(result), highlight=False, markup=False)
-
-
-def show_comparison(found: Compared) -> None:
-    console = Console()
-    for table in (times_table(found, console.width), ratios_table(found, console.width)):
-        console.print(table)
-    for line in bound_lines(found):
-        console.print(plain(line), highlight=False)
-
-
-def times_table(found: Compared, width: int) -> Table:
-    columns = [
-        TableColumn("policy", is_text=True), TableColumn("mean"), TableColumn("95 % interval", drop=6),
-        TableColumn("p50", drop=4), TableColumn("p99"), TableColumn("wait", drop=2), TableColumn("makespan", drop=3),
-        TableColumn("held", drop=5), TableColumn("deadlines", drop=1),
-    ]  # fmt: skip
-    rows: list[list[str | Text]] = []
-    for row in found.rows:
-        jct, met = row["jct"], row["deadlines"]
-        rows.append([
-            plain(row["policy"]), _second(jct["mean"]), _interval(row["ci"].get("jct"), "{:,.0f}"),
-            _second(jct["p50"]), _second(jct["p99"]), _second(row["wait"]["mean"]), _second(row["makespan"]),
-            _held(row), f"{met['met']:g} of {met['total']:g}" if met["total"] else "",
-        ])  # fmt: skip
-    return fitted(f"{found.rows[0]['jobs']:,} jobs, completion times in seconds", columns, rows, width)
-
-
-def ratios_table(found: Compared, width: int) -> Table:
-    columns = [
-        TableColumn("policy", is_text=True), TableColumn(f"of {found.baseline}"), TableColumn("95 % interval", drop=3),
-        TableColumn("of clairvoyant", drop=1), TableColumn("of area", drop=2), TableColumn("worse off"),
-        TableColumn("not done"),
-    ]  # fmt: skip
-    rows: list[list[str | Text]] = []
-    for row in found.rows:
-        ratio, missing = row["ratio"], row["jobs"] - row["finished"]
-        rows.append([
-            plain(row["policy"]), _times(ratio["baseline"]), _interval(row["ci"].get("baseline"), "{:.3f}"),
-            _times(ratio["clairvoyant"]), _times(ratio["area"]), f"{row['worse']['share']:.1%}",
-            f"{missing:g}" if missing else "",
-        ])  # fmt: skip
-    return fitted("Mean completion as a multiple", columns, rows, width)
-
-
-def _held(row: dict[str, Any]) -> str:
-    shares = row["utilisation"]
-    return next((f"{shares[kind]:.1%}" for kind in ("gpu", "cpu") if kind in shares), "")
+            console.print(plain(f"{course.job.id} failed: {near(course.note)}"), highlight=False)
+    console.print(summary(result, courses), highlight=False, markup=False)
 
 
 def plain_table(title: str, columns: Sequence[str], *, wrap: bool = True) -> Table:
@@ -92,76 +57,76 @@ def plain_table(title: str, columns: Sequence[str], *, wrap: bool = True) -> Tab
     return table
 
 
-def bound_lines(found: Compared) -> list[str]:
-    lines = []
-    knowing, area = found.bounds["clairvoyant"], found.bounds["area"]
-    if knowing:
-        lines.append(f"best clairvoyant: {knowing['policy']} with true remaining times, mean {_second(knowing['jct'])}")
-    if area:
-        lines.append(f"area bound: no policy's mean is below {_second(area['jct'])}, no makespan below "
-                     f"{_second(area['makespan'])}, where decisions cost nothing")  # fmt: skip
-    over = {row["ci"].get("over") for row in found.rows} - {None}
-    if over:
-        lines.append(f"intervals: 95 %, bootstrap over {' and '.join(sorted(over))}")
-    return lines
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _interval(pair: list[float] | None, form: str) -> str:
-    return "" if pair is None else f"{form.format(pair[0])} to {form.format(pair[1])}"
-
-
-def job_table(courses: list[Course], width: int = 80) -> Table:
+def job_table(courses: Sequence[Course], width: int = 80) -> Table:
     columns = [
         TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=3), TableColumn("submit", drop=2),
         TableColumn("start", drop=1), TableColumn("end"), TableColumn("trained", drop=4), TableColumn("stops", drop=5),
-        TableColumn("deadline"), TableColumn("state"),
+        TableColumn("deadline"), TableColumn("state", is_text=True),
     ]  # fmt: skip
+    last = max((course.ended or course.job.submit for course in courses), default=0.0)
+    word, divisor = next((word, divisor) for most, word, divisor in _UNITS if last < most)
+
+    def when(seconds: float | None) -> str:
+        return "" if seconds is None else figure(seconds / divisor)
+
     rows: list[list[str | Text]] = []
     for course in courses:
-        job = course.job
+        job, late = course.job, _lateness(course)
+        deadline = "" if job.deadline is None else when(job.deadline)
+        verdict = "" if course.ended is None or not deadline else " missed" if late is not None else " met"
         rows.append([
-            plain(job.id), plain(job.user), _second(job.submit), _second(course.started), _second(course.ended),
-            _second(course.trained), str(course.stops) if course.stops else "", _deadline(course),
-            course.state.name.lower(),
+            plain(job.id), plain(job.user), when(job.submit), when(course.started), when(course.ended),
+            when(course.trained), str(course.stops) if course.stops else "",
+            Text(f"{deadline}{verdict}", style="red" if late is not None else ""),
+            Text(course.state.name.lower(), style="red" if course.state is State.FAILED else ""),
         ])  # fmt: skip
-    return fitted("Jobs (seconds)", columns, rows, width)
+    return fitted(f"Jobs ({word})", columns, rows, width)
 
 
-def summary(result: dict[str, Any]) -> str:
+def summary(result: dict[str, Any], courses: Sequence[Course] = ()) -> str:
     jct, wait = result["jct"], result["wait"]
-    used = ", ".join(f"{kind} {share:.0%}" for kind, share in result["utilisation"].items())
+    say = in_one_unit([jct[name] for name in ("mean", "p50", "p95", "p99")])
+    used = ", ".join(f"{kind} {share:.0%}" for kind, share in result["utilisation"].items()).replace("%", " %")
     met = result["deadlines"]
     lines = [
         f"{clean(result['policy'])}: {result['finished']} of {result['jobs']} jobs finished"
         + (f", {result['failed']} failed" if result["failed"] else ""),
-        f"  completion  mean {_second(jct['mean'])}  "
-        + "  ".join(f"{name} {_second(jct[name])}" for name in ("p50", "p95", "p99")),
-        f"  waiting     mean {_second(wait['mean'])}  makespan {_second(result['makespan'])}  held: {used}",
+        "  completion  " + "  ".join(f"{name} {say(jct[name])}" for name in ("mean", "p50", "p95", "p99")),
+        f"  waiting     mean {duration(wait['mean'])}  makespan {duration(result['makespan'])}",
+        f"  held        {used}",
     ]
     if result["slowdown"]["mean"] is not None:
         fair = result["fairness"]
         lines.append(
             f"  slowdown    mean {result['slowdown']['mean']:.2f}  p50 {result['slowdown']['p50']:.2f}"
             f"  p99 {result['slowdown']['p99']:.2f}"
-            + (f"  unfairly late: {fair['unfair']:.0%}" if result["jobs"] > 1 else "")
+            + (f"  unfairly late: {fair['unfair']:.0%}".replace("%", " %") if result["jobs"] > 1 else "")
         )
     if met["total"]:
-        lines.append(f"  deadlines   {met['met']} of {met['total']} met")
+        lines.append(f"  deadlines   {met['met']} of {met['total']} met{_missed(courses)}")
     if "worth" in result:
         lines.append(f"  worth       {result['worth']['got']:,.0f} of {result['worth']['most']:,.0f}")
     return "\n".join(lines)
 
 
-def _deadline(course: Course) -> str:
-    if course.job.deadline is None:
+def _missed(courses: Sequence[Course]) -> str:
+    """The names of jobs that missed their deadline, the latest first."""
+    late = sorted(((seconds, str(course.job.id)) for course in courses if (seconds := _lateness(course)) is not None),
+                  reverse=True)  # fmt: skip
+    if not late:
         return ""
-    verdict = "" if course.ended is None else (" met" if course.met else " missed")
-    return f"{course.job.deadline:.0f}{verdict}"
+    named = [f"{clean(name)} ({lasting(seconds) if seconds >= 10 else f'{seconds:.1f} s'} late)" if seconds else
+             clean(name) for seconds, name in late[:MOST_LATE]]  # fmt: skip
+    more = f" and {len(late) - MOST_LATE} more" if len(late) > MOST_LATE else ""
+    return f"; missed: {', '.join(named)}{more}"
 
 
-def _second(value: float | None) -> str:
+def _lateness(course: Course) -> float | None:
+    """Seconds after the deadline at which the job ended; 0 if it never finished; None if it is in time or has none."""
+    if course.job.deadline is None or course.ended is None or course.met:
+        return None
+    return max(0.0, course.ended - course.job.deadline)
+
+
+def figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.1f}"

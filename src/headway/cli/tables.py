@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
 NARROWEST_TEXT = 12
+NARROWEST_REASON = 30
+"""A text of one line keeps this much before names are folded."""
 _GAP = 2
 """Columns between two cells, and at the edges."""
 
@@ -26,8 +28,13 @@ class TableColumn:
     """Where there is no room, the column with the highest number is dropped first; 0 is never dropped."""
 
 
-def fitted(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
-    """A table of these rows in so many columns of a terminal. A column without any content is left out."""
+def fitted(
+    title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[str | Text]], width: int, *, edge: bool = True
+) -> Table:
+    """A table of these rows in so many columns of a terminal. A column without any content is left out.
+
+    `edge`: with an empty line above and below, and a margin.
+    """
     texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
     shown = [number for number in range(len(columns)) if not rows or any(row[number].plain for row in texts)]
     while _needed(columns, texts, shown) > width:
@@ -35,31 +42,55 @@ def fitted(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[s
         if not droppable:
             break
         shown.remove(max(droppable, key=lambda number: columns[number].drop))
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=edge)
+    widths = _text_widths(columns, texts, shown, width)
     for number in shown:
         column = columns[number]
         if column.is_text:
-            least = min(NARROWEST_TEXT, _natural(columns, texts, number))
-            most = _left_over(columns, texts, shown, width) if column.one_line else None
             table.add_column(column.name, overflow="ellipsis" if column.one_line else "fold",
-                             no_wrap=column.one_line, min_width=least, max_width=most)  # fmt: skip
+                             no_wrap=column.one_line, width=widths[number])  # fmt: skip
         else:
             table.add_column(column.name, justify="right", no_wrap=True, min_width=_natural(columns, texts, number))
     for row in texts:
-        table.add_row(*[row[number] for number in shown])
+        table.add_row(*[
+            folded(row[number], widths[number]) if columns[number].is_text and not columns[number].one_line
+            else row[number] for number in shown
+        ])  # fmt: skip
     return table
+
+
+def folded(text: Text, width: int) -> Text:
+    """The text on several lines, broken behind `:`, `_`, `-`, `/` or a space where that is possible."""
+    lines, rest = [], text.plain
+    while cell_len(rest) > width:
+        part = set_cell_size(rest, width).rstrip()
+        last = max(part.rfind(mark) for mark in ":_-/ ")
+        cut = last + 1 if last >= width // 3 else len(part)
+        lines.append(rest[:cut].rstrip())
+        rest = rest[cut:].lstrip()
+    return Text("\n".join([*lines, rest]), style=text.style)
+
+
+def _text_widths(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int], width: int
+) -> dict[int, int]:
+    """What figures leave goes to texts: to each its own width where there is room, else the widest is narrowed."""
+    widths = {number: _natural(columns, rows, number) for number in shown if columns[number].is_text}
+    figures = [_natural(columns, rows, number) for number in shown if not columns[number].is_text]
+    over = sum(figures) + sum(widths.values()) + _GAP * (len(shown) + 1) - width
+    while over > 0 and widths:
+        widest = max(widths, key=lambda number: (columns[number].one_line, widths[number]))
+        if columns[widest].one_line and widths[widest] <= NARROWEST_REASON:
+            widest = max(widths, key=lambda number: widths[number])
+        if widths[widest] <= NARROWEST_TEXT:
+            break
+        widths[widest] -= 1
+        over -= 1
+    return widths
 
 
 def _natural(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], number: int) -> int:
     return max([cell_len(columns[number].name), *(cell_len(row[number].plain) for row in rows)])
-
-
-def _left_over(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int], width: int) -> int:
-    """What a text of one line may take: what the others leave, names of up to 24 letters whole."""
-    others = [number for number in shown if not columns[number].one_line]
-    taken = [_natural(columns, rows, number) for number in others]
-    taken = [min(one, 24) if columns[number].is_text else one for one, number in zip(taken, others, strict=True)]
-    return max(NARROWEST_TEXT, width - sum(taken) - _GAP * (len(shown) + 1))
 
 
 def _needed(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:

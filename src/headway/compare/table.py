@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headway.compare.assumptions import assumptions, contention
 from headway.compare.bounds import Floor, Need, floor, ratio, ratios
 from headway.compare.perform import Task
 from headway.compare.scenario import Scenario
@@ -38,9 +39,16 @@ class Compared:
     tasks: list[Task]
     baseline: str
     bounds: dict[str, Any]
+    assumptions: dict[str, str]
+    """By topic, a sentence each: what the runs take for granted."""
+    hint: str = ""
+    """A sentence where jobs hardly compete."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"results": self.rows, "baseline": self.baseline, "bounds": self.bounds}
+        return {
+            "results": self.rows, "baseline": self.baseline, "bounds": self.bounds, "assumptions": self.assumptions,
+            "hint": self.hint,
+        }  # fmt: skip
 
 
 def compared(
@@ -62,7 +70,8 @@ def compared(
         "clairvoyant": {"policy": best.name, "jct": best.result["jct"]["mean"]} if best else None,
         "area": {"jct": lowest.completion, "makespan": lowest.makespan} if lowest else None,
     }
-    return Compared(rows, runs, list(tasks), baseline, bounds)
+    taken = assumptions(scenario, tasks[0].estimates or scenario.estimates, rigid=all(task.rigid for task in tasks))
+    return Compared(rows, runs, list(tasks), baseline, bounds, taken, contention(rows))
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:

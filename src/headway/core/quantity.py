@@ -62,8 +62,13 @@ def show(kind: str, amount: float) -> str:
     if kind == CPU:
         return f"{amount / 1000:g} cpu"
     if kind == MEMORY:
-        return f"{amount / 1024:g} GiB" if amount >= 1024 else f"{amount:g} MiB"
+        return f"{_rounded(amount / 1024)} GiB" if amount >= 1024 else f"{amount:g} MiB"
     return f"{amount:g} {kind}"
+
+
+def _rounded(value: float) -> str:
+    """With one digit after the point at most: 23, 1.5."""
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def write(kind: str, amount: int) -> str:

@@ -14,6 +14,9 @@ from headway.core.plan import Plan, Reserve, Start
 from headway.core.quantity import show
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, State
+from headway.core.text import lasting
+
+_OVER = {State.FINISHED: "It has finished.", State.FAILED: "It failed.", State.CANCELLED: "It was cancelled."}
 
 
 class Code(enum.StrEnum):
@@ -52,6 +55,24 @@ class Reason:
     def gap(self) -> int:
         return max(0, self.need - self.have)
 
+    @property
+    def brief(self) -> str:
+        """For a narrow column: what is asked for and what is there, where that is the reason."""
+        match self.code:
+            case Code.NOT_ENOUGH_FREE:
+                return f"needs {show(self.kind, self.need)}; {show(self.kind, self.have)} is free"
+            case Code.FRAGMENTED:
+                return f"{self.have} of {_counted(self.need)} fit: what is free is scattered"
+            case Code.LARGER_THAN_ANY_NODE:
+                return (
+                    f"never: one replica asks for {show(self.kind, self.need)}, a node has {show(self.kind, self.have)}"
+                )
+            case Code.LARGER_THAN_CLUSTER:
+                return f"never: needs {_counted(self.need)}, the empty cluster holds {self.have}"
+            case Code.BEHIND_OTHERS:
+                return f"behind {_named(self.blocked_by)}" if self.blocked_by else "its turn has not come"
+        return self.sentence
+
 
 def explain(snapshot: Snapshot, plan: Plan, job_id: JobId) -> Reason:
     """Why this job does not run, given what the policy decided on this snapshot."""
@@ -78,10 +99,10 @@ class Reasons:
             return Reason(code=Code.RUNNING, sentence="It is running.")
         if state in IN_FLIGHT:
             flight = snapshot.flights[row]
-            sentence = f"It has been {state.name.lower()} for {snapshot.now - flight.since:.0f} seconds."
+            sentence = f"It has been {state.name.lower()} for {lasting(snapshot.now - flight.since)}."
             return Reason(code=Code.IN_FLIGHT, sentence=sentence)
         if state is not State.WAITING:
-            return Reason(code=Code.OVER, sentence=f"It is {state.name.lower()}.")
+            return Reason(code=Code.OVER, sentence=_OVER[state])
         decision = self._decisions.get(job_id)
         if isinstance(decision, Start):
             return Reason(code=Code.STARTS_NOW, sentence="It starts now.")
@@ -116,14 +137,16 @@ class Reasons:
             seconds = decision.until - snapshot.now
             return Reason(
                 code=Code.RESERVED, need=least,
-                sentence=f"Room for its {_counted(least)} is kept for it, free in about {seconds:.0f} seconds.",
+                sentence=f"Room for its {_counted(least)} is kept for it, free in about {lasting(seconds)}.",
             )  # fmt: skip
         earlier = self._reserves or tuple(start.job for start in self._starts)
         place = int((snapshot.jobs.waiting() < row).sum())
+        before = "1 job came" if place == 1 else f"{place} jobs came"
         return Reason(
             code=Code.BEHIND_OTHERS, need=least, blocked_by=earlier[:5],
-            sentence=f"Its {_counted(least)} may fit, but {place} jobs came before it in the queue "
-            f"and the policy does not let it pass them.",
+            sentence=f"Its {_counted(least)} may fit, but "
+            + (f"{before} before it in the queue and the policy does not let it pass." if place
+               else "the policy does not start it yet."),
             remedy="a higher priority, or a policy that backfills",
         )  # fmt: skip
 
@@ -212,6 +235,10 @@ def _holders(snapshot: Snapshot, mask: BoolArray) -> tuple[JobId, ...]:
             if len(largest) == 5:
                 break
     return tuple(largest)
+
+
+def _named(jobs: tuple[JobId, ...]) -> str:
+    return str(jobs[0]) if len(jobs) == 1 else f"{jobs[0]} and {len(jobs) - 1} more"
 
 
 def _counted(replicas: int) -> str:

@@ -17,5 +17,18 @@ def clean(text: str, longest: int | None = None) -> str:
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _BREAKS.sub(" ", text[:longest]))
 
 
+def lasting(seconds: float) -> str:
+    """A duration as people say it: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    if abs(seconds) < 119.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d" + (f" {hours % 24} h" if hours % 24 else "")
+
+
 def is_clean(text: str) -> bool:
     return _UNSAFE.search(text) is None and _BREAKS.search(text) is None

@@ -1,0 +1,99 @@
+"""The table of a live run: running jobs with progress, then waiting ones with the reason; the others are counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
+from headway.core.job import Job, JobId
+from headway.core.reason import Reasons
+from headway.core.snapshot import Sample, Snapshot
+from headway.core.states import OVER, State
+from headway.core.text import lasting
+from headway.cycle.loop import Decided
+
+LINES_AROUND = 12
+"""Lines of the terminal that are left to the heads of two tables, the counts and the newest events."""
+FEWEST_WAITING = 3
+"""So many waiting jobs are shown, however many run."""
+_RUNNING = (
+    TableColumn("job", is_text=True), TableColumn("state", is_text=True), TableColumn("step", drop=1),
+    TableColumn("loss", drop=2), TableColumn("left"), TableColumn("deadline"),
+    TableColumn("where", is_text=True, one_line=True, drop=3),
+)  # fmt: skip
+_WAITING = (
+    TableColumn("waiting", is_text=True), TableColumn("deadline"), TableColumn("why", is_text=True, one_line=True),
+)  # fmt: skip
+
+
+def live_table(
+    decided: Decided, last: Mapping[JobId, Sample], told: Mapping[JobId, State], size: tuple[int, int]
+) -> Group:
+    """`last`: the newest report of each job; `told`: the state of each, also of jobs that are over; `size`: the
+    terminal's columns and lines.
+    """
+    snapshot, (width, height) = decided.snapshot, size
+    alive = [row for row in range(snapshot.jobs.count) if not snapshot.jobs.is_over(row)]
+    waiting = [row for row in alive if snapshot.jobs.state_of(row) is State.WAITING]
+    running = [row for row in alive if snapshot.jobs.state_of(row) is not State.WAITING]
+    room = max(2 + FEWEST_WAITING, height - LINES_AROUND)
+    up = running[: room - min(len(waiting), FEWEST_WAITING)]
+    queued = waiting[: room - len(up)]
+    parts: list[RenderableType] = []
+    if up:
+        rows = [_running(snapshot, row, last) for row in up]
+        parts += [Text(), fitted("", _RUNNING, rows, width, edge=False)]
+    if queued:
+        reasons = Reasons(snapshot, decided.plan)
+        parts += [Text(), fitted("", _WAITING, [_waiting(snapshot, row, reasons) for row in queued], width, edge=False)]
+    counts = _counts((len(running) - len(up), len(waiting) - len(queued)), list(told.values()))
+    return Group(*parts, Text(), Text(counts, style="dim"))
+
+
+def _counts(hidden: tuple[int, int], states: Sequence[State]) -> str:
+    said = [f"{count} more {word}" for count, word in zip(hidden, ("running", "waiting"), strict=True) if count]
+    said += [f"{states.count(state)} {state.name.lower()}" for state in sorted(OVER) if state in states]
+    return ", ".join(said)
+
+
+def _running(snapshot: Snapshot, row: int, last: Mapping[JobId, Sample]) -> list[str | Text]:
+    job, state = snapshot.jobs.job(row), snapshot.jobs.state_of(row)
+    sample, left = last.get(job.id), snapshot.estimates.of(row, snapshot.now).left
+    loss = "" if sample is None or sample.loss is None else f"{sample.loss:.4g}"
+    step = "" if sample is None else f"{sample.step}/{sample.total_steps or '?'}"
+    seconds = "" if math.isnan(left) else lasting(left)
+    return [plain(job.id), state.name.lower(), step, loss, seconds, _deadline(job, snapshot.now, left),
+            plain(where(snapshot, row))]  # fmt: skip
+
+
+def _waiting(snapshot: Snapshot, row: int, reasons: Reasons) -> list[str | Text]:
+    job = snapshot.jobs.job(row)
+    return [plain(job.id), _deadline(job, snapshot.now, math.nan), plain(reasons.of(job.id).brief)]
+
+
+def _deadline(job: Job, now: float, left: float) -> Text:
+    """How long it is until then. In red where it is missed, or where more time is left to train."""
+    if job.deadline is None:
+        return Text()
+    if job.deadline < now:
+        return Text("missed", style="red")
+    return Text(f"in {lasting(job.deadline - now)}", style="red" if job.deadline < now + left else "")
+
+
+def where(snapshot: Snapshot, row: int) -> str:
+    """How many of each role, and on which nodes where there are several: `2 worker on left+right`."""
+    placement = snapshot.placements.get(row)
+    if placement is None:
+        return ""
+    names = snapshot.nodes.nodes
+    parts = []
+    for role, nodes in zip(snapshot.jobs.job(row).roles, placement.nodes, strict=True):
+        if nodes:
+            on = f" on {'+'.join(sorted({names[node].name for node in nodes}))}" if len(names) > 1 else ""
+            parts.append(f"{len(nodes)} {role.name}{on}")
+    return ", ".join(parts)
