@@ -287,7 +287,7 @@ def test_what_is_taken_for_granted_is_said(headway: Command, tmp_path: Path, mon
     file.write_text(
         "nodes: [{name: n, gpu: 4}]\nsimulate: {start: 30s, save: 5s}\njobs:\n"
         "  - {name: a, gpu: 1, seconds: 90}\n"
-        "  - {name: b, gpu: 1, seconds: 90, replicas: 2, min_replicas: 1, max_replicas: 4}\n"
+        "  - {name: b, gpu: 1, seconds: 90, replicas: 2, least: 1, most: 4}\n"
     )
     _, out, _ = headway("compare", file, "--policies", "fifo,srtf", "-j", 1)
     told = " ".join(out.split())
