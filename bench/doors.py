@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.text import is_clean
-from headway.progress_server import Event, ProgressServer, Reported, SaveFailed
+from headway.progress_server import Event, ProgressServer, Reported, SaveFailed, ServerLimits
 
 FIELDS = ("hello", "job", "role", "index", "attempt", "total_steps", "can_save", "rank", "tracker", "step", "loss",
           "values", "saved", "save_failed", "why", "done")  # fmt: skip
@@ -47,6 +47,8 @@ TEXTS = (
 NUMBERS = (0, 1, -1, 2**31, 2**63, 10**15, 10**16, 10**400, -(10**400), 1.5, 1e308, -0.0, float("nan"), float("inf"))
 KINDS = ("valid", "fields", "bytes", "torn", "long", "silent", "reset", "many", "deep", "twice")
 MOST_OPEN = 200
+OPEN = ServerLimits(peer_burst=1e9, waiting_per_peer=MOST_OPEN)
+"""What is sent is the matter here; bench/crowds.py has the limits."""
 
 
 def anything(random_: random.Random, depth: int = 0) -> Any:
@@ -167,7 +169,7 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         for address in (f"unix:{folder}/progress", "tcp:127.0.0.1:0"):
-            server, began = ProgressServer(address), time.monotonic()
+            server, began = ProgressServer(address, limits=OPEN), time.monotonic()
             attack = Attack(server, options.seed)
             try:
                 attack.run(options.cases)

@@ -15,7 +15,8 @@ from wire import connect, hello, send, until
 
 from headway.core.text import is_clean
 from headway.progress_server import Connected, Done, ListenError, ProgressServer, Reported, SaveFailed
-from headway.progress_server.messages import LONGEST_NAME, LONGEST_TEXT, MessageError, event_of, hello_event, parse
+from headway.progress_server.line_server import LineServer
+from headway.progress_server.messages import LONGEST_NAME, LONGEST_TEXT, MessageError, event_of, greeting_of, parse
 
 
 @pytest.fixture
@@ -75,26 +76,26 @@ def test_an_error_of_wake_ends_nothing(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_listener_that_has_ended_is_told_at_the_next_poll(tmp_path, monkeypatch):
-    def ends(self: ProgressServer) -> None:
+    def ends(self: LineServer) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(ProgressServer, "_turn", ends)
+    monkeypatch.setattr(LineServer, "_turn", ends)
     server = ProgressServer(f"unix:{tmp_path}/p")
-    server._thread.join(60)
+    server._lines._thread.join(60)
     with pytest.raises(ListenError, match="no longer receives progress"):
         server.poll()
     server.close()
 
 
 def test_an_error_outside_any_connection_does_not_end_the_listener(tmp_path, monkeypatch, caplog):
-    turn, failures = ProgressServer._turn, [1, 2]
+    turn, failures = LineServer._turn, [1, 2]
 
-    def fails_twice(self: ProgressServer) -> None:
+    def fails_twice(self: LineServer) -> None:
         if failures:
             raise RuntimeError(f"bug {failures.pop()}")
         turn(self)
 
-    monkeypatch.setattr(ProgressServer, "_turn", fails_twice)
+    monkeypatch.setattr(LineServer, "_turn", fails_twice)
     server = ProgressServer(f"unix:{tmp_path}/p")
     with connect(server) as sock:
         send(sock, hello(), {"done": True, "step": 1})
@@ -119,7 +120,7 @@ def test_texts_of_a_replica_are_clean_and_short(server):
 @pytest.mark.parametrize("fields", [{"job": "a\ud800"}, {"role": "w\x1b"}, {"job": "j" * 5000}, {"job": ""}])
 def test_a_hello_with_a_name_that_no_job_can_have_is_invalid(fields):
     with pytest.raises(MessageError):
-        hello_event(hello(**fields))
+        greeting_of(hello(**fields))
 
 
 def test_generated_connections_leave_the_listener_and_others_unharmed(server):
@@ -154,7 +155,8 @@ def _texts(event: object) -> list[str]:
 @given(fields)
 def test_any_message_becomes_clean_events_or_is_invalid(message):
     try:
-        replica = hello_event(parse(json.dumps(hello() | message).encode()))
+        greeting = greeting_of(parse(json.dumps(hello() | message).encode()))
+        replica = greeting.connected(greeting.claimed)
     except MessageError:
         replica = Connected("a", "worker", 0, 0, True, None)
     try:

@@ -11,8 +11,16 @@ from wire import connect, hello, send, until
 
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.progress_server import Connected, Disconnected, Done, ProgressServer, Reported, Saved, SaveFailed
-from headway.progress_server.server import MESSAGES_PER_SECOND
+from headway.progress_server import (
+    Connected,
+    Disconnected,
+    Done,
+    ProgressServer,
+    Reported,
+    Saved,
+    SaveFailed,
+    ServerLimits,
+)
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -114,7 +122,7 @@ def test_a_flood_is_slowed_and_other_replicas_are_received(server):
         send(calm, {"step": 9, "loss": 1.0}, {"done": True, "step": 9})
         events = until(server, Done)
     assert any(isinstance(event, Reported) and event.job == "calm" for event in events)
-    assert taken <= (took + 2.5) * MESSAGES_PER_SECOND
+    assert taken <= (took + 2.5) * ServerLimits().messages_per_second
     assert sent < 16_000_000  # the sender is slowed: its socket is full
 
 

@@ -17,15 +17,15 @@ from wire import connect, hello, send, until, wait_for
 
 from headway import progress
 from headway.core.gang import SaveRound, to_ask
-from headway.progress_server import Disconnected, Done, ProgressServer, Saved, SaveFailed
-from headway.progress_server import server as module
+from headway.progress_server import Disconnected, Done, ProgressServer, Saved, SaveFailed, ServerLimits
 
 SOURCE = str(Path(progress.__path__[0]).parents[1])
 
 
 @pytest.fixture
-def server(tmp_path):
-    server = ProgressServer(f"unix:{tmp_path}/p")
+def server(tmp_path, request):
+    """`@pytest.mark.parametrize("server", [{"per_replica": 3}], indirect=True)` sets limits."""
+    server = ProgressServer(f"unix:{tmp_path}/p", limits=ServerLimits(**getattr(request, "param", {})))
     yield server
     server.close()
 
@@ -37,8 +37,8 @@ def _is_ended(sock: socket.socket) -> bool:
         return True
 
 
-def test_a_connection_that_does_not_say_who_it_is_is_ended(server, monkeypatch):
-    monkeypatch.setattr(module, "HELLO_SECONDS", 0.3)
+@pytest.mark.parametrize("server", [{"greeting_seconds": 0.3}], indirect=True)
+def test_a_connection_that_does_not_say_who_it_is_is_ended(server):
     with connect(server) as known, connect(server) as silent, connect(server) as nonsense:
         send(known, hello())
         send(nonsense, b"GET / HTTP/1.1\n")
@@ -49,8 +49,8 @@ def test_a_connection_that_does_not_say_who_it_is_is_ended(server, monkeypatch):
         until(server, Done)
 
 
-def test_connections_of_one_replica_are_limited_and_other_replicas_connect(server, monkeypatch):
-    monkeypatch.setattr(module, "CONNECTIONS_PER_REPLICA", 3)
+@pytest.mark.parametrize("server", [{"per_replica": 3}], indirect=True)
+def test_connections_of_one_replica_are_limited_and_other_replicas_connect(server):
     socks = [connect(server) for _ in range(5)]
     for sock in socks:
         send(sock, hello())
@@ -63,8 +63,8 @@ def test_connections_of_one_replica_are_limited_and_other_replicas_connect(serve
         sock.close()
 
 
+@pytest.mark.parametrize("server", [{"in_all": 16}], indirect=True)
 def test_when_all_connections_are_taken_a_silent_one_makes_room(server):
-    server._most = 4
     silent = [connect(server) for _ in range(6)]
     wait_for(lambda: sum(_is_ended(sock) for sock in silent) >= 2)
     with connect(server) as good:
@@ -91,17 +91,16 @@ import resource, socket, sys, threading, time
 sys.path[:0] = [sys.argv[2], sys.argv[3]]
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from headway.progress_server import Done, ProgressServer
-from headway.progress_server import server as module
+from headway.progress_server.line_server import LineServer
 from wire import connect, hello, send, until
 server = ProgressServer("unix:" + sys.argv[1])
-server._most = 1000  # so that the descriptors run out first
 client = socket.socket(socket.AF_UNIX)
 client.connect(sys.argv[1])
-server_turns, turn = [0], ProgressServer._turn
+server_turns, turn = [0], LineServer._turn
 def counted(self):
     server_turns[0] += 1
     turn(self)
-ProgressServer._turn = counted
+LineServer._turn = counted
 held = []
 try:
     while True:
@@ -135,7 +134,7 @@ def test_without_descriptors_the_listener_waits_and_does_not_spin(tmp_path):
 def test_the_limit_in_all_leaves_descriptors_for_the_process():
     code = (
         "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "from headway.progress_server.address import most_connections\nprint(most_connections())"
+        "from headway.progress_server.address import most_connections\nprint(most_connections(10_000))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code],

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from headway.core.errors import UserError
 
-MOST_CONNECTIONS = 10_000
 SPARE_DESCRIPTORS = 256
 KEEP_ALIVE_SECONDS = 20
 KEEP_ALIVE_PROBES = 4
@@ -29,19 +28,19 @@ def listen(address: str) -> socket.socket:
     return server
 
 
-def actual(address: str, server: socket.socket) -> str:
+def actual(address: str, server: socket.socket, *, secure: bool) -> str:
     if address.startswith("unix:"):
         return address
     host, port = server.getsockname()[:2]
-    return f"tcp:{host}:{port}"
+    return f"{'tls' if secure else 'tcp'}:{host}:{port}"
 
 
-def most_connections() -> int:
+def most_connections(wanted: int) -> int:
     """The limit in all. It leaves descriptors for the rest of this process, which starts replicas and writes files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return min(MOST_CONNECTIONS, max(soft // 2, soft - SPARE_DESCRIPTORS))
+        return wanted
+    return min(wanted, max(soft // 2, soft - SPARE_DESCRIPTORS))
 
 
 def keep_alive(sock: socket.socket) -> None:

@@ -1,107 +1,104 @@
-"""What the progress server keeps: its connections, and the events that wait to be polled."""
+"""One connection of a replica: its bytes, in plain or under TLS, and how far its greeting is.
+
+Nothing here waits. A connection has no TLS of its own before its first byte: one that stays silent costs a descriptor.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import socket
-import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import ssl
+from dataclasses import dataclass
 
-from headway.progress_server.messages import Connected, Event, Reported, Saved, SaveFailed, Sender
+from headway.progress_server.identity import KnownReplica
+from headway.progress_server.messages import Connected, Greeting
+from headway.progress_server.rates import MessageBudget
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
     sock: socket.socket
     accepted: float
-    """When it began; on the clock that never goes back."""
+    """When it began; on the clock that never goes back, as all times here."""
+    budget: MessageBudget
+    peer: str = ""
+    """The address that it comes from; empty on this machine's own socket."""
+    tls: ssl.SSLContext | None = None
+    greeting: Greeting | None = None
+    """Its first message; None until that has come. Nothing more is read until it is known who sends it."""
+    known: KnownReplica | None = None
     replica: Connected | None = None
-    """Its first message; None until that has come."""
+    """Which replica it is; None until that is known."""
     asked: int | None = None
     """The request to save that it has not answered yet."""
     received: bytes = b""
     """What was read and is not yet a whole line, or waits because too many messages came."""
     outgoing: bytes = b""
-    second: float = 0.0
-    """When the current second began, in which `messages` are counted."""
-    messages: int = 0
+    heard: float = 0.0
+    """When it last sent anything."""
+    beaten: float = 0.0
+    """When it was last sent a heartbeat."""
     paused: bool = False
     """Nothing is read until the current second is over."""
+    watched: int = 0
+    """The events for which the selector watches it."""
+    _secured: bool = False
+    _handshake_writes: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        return self.sock.fileno() >= 0
 
-@dataclass(slots=True)
-class EventQueue:
-    """Events that wait to be polled."""
+    @property
+    def holds(self) -> bool:
+        """Whether it still is the replica that it was known as."""
+        return self.known is None or self.known.holds()
 
-    events: list[Event] = field(default_factory=list)
-    reports: dict[Sender, Reported] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    @property
+    def beats(self) -> bool:
+        """Whether it answers heartbeats."""
+        return self.greeting is not None and self.greeting.beats
 
-    def put(self, event: Event) -> None:
-        with self.lock:
-            if isinstance(event, Reported):
-                self.reports[event.sender] = event
-            else:  # after the report that the replica sent before it
-                waiting = self.reports.pop(event.sender, None)
-                self.events.extend([event] if waiting is None else [waiting, event])
+    @property
+    def reads(self) -> bool:
+        return not self.paused and (self.greeting is None or self.replica is not None)
 
-    def drain(self) -> list[Event]:
-        with self.lock:
-            events = [*self.events, *self.reports.values()]
-            self.events, self.reports = [], {}
-            return events
+    @property
+    def writes(self) -> bool:
+        return bool(self.outgoing) or self._handshake_writes
 
+    def read(self, most: int) -> bytes:
+        """What has come; nothing at the end of the connection. Raises BlockingIOError if nothing has come."""
+        try:
+            if self.tls is not None and not self._secured:
+                self._handshake(self.tls)
+            return self.sock.recv(most)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
 
-@dataclass(slots=True)
-class SaveAnswers:
-    """A replica has saved when all its trackers that were asked have answered. Until then its answer is held."""
+    def write(self) -> None:
+        """Sends what can be sent now."""
+        if self.tls is not None and not self._secured:
+            return
+        try:
+            sent = self.sock.send(self.outgoing)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        self.outgoing = self.outgoing[sent:]
 
-    held: dict[Sender, Saved] = field(default_factory=dict)
+    def say_last(self, line: bytes) -> None:
+        """Sends one more line if that can be done at once; the connection is closed next."""
+        self.outgoing += line
+        with contextlib.suppress(OSError):
+            self.write()
 
-    def take(
-        self, connection: Connection, event: Saved | SaveFailed, all_connections: Iterable[Connection]
-    ) -> Saved | SaveFailed | None:
-        """The answer, if it is to be handed on now."""
-        if event.request is None:  # a checkpoint that the script made by itself
-            return event
-        if connection.asked == event.request:
-            connection.asked = None
-        if isinstance(event, Saved) and _is_asked(event, all_connections):
-            self.held[event.sender] = event
-            return None
-        self.held.pop(event.sender, None)
-        return event
-
-    def without(self, gone: Connection, others: Iterable[Connection]) -> Saved | None:
-        """The held answer of the replica, if it waited only for the connection that is gone."""
-        held = None if gone.replica is None else self.held.get(gone.replica.sender)
-        if held is None or _is_asked(held, others):
-            return None
-        return self.held.pop(held.sender)
-
-
-def _is_asked(answer: Saved, connections: Iterable[Connection]) -> bool:
-    """Whether a tracker of the same replica has not answered the same request yet."""
-    return any(
-        one.replica is not None and one.asked == answer.request and one.replica.sender == answer.sender
-        for one in connections
-    )
-
-
-def savers(connections: Iterable[Connection]) -> set[Connection]:
-    """Whom to ask: of each replica, the connections of its lowest rank that can save.
-
-    Example: torchrun starts four processes in one replica, and each has a tracker. Only the first is asked.
-    """
-    found: dict[Sender, list[Connection]] = {}
-    for connection in connections:
-        replica = connection.replica
-        if replica is None or not replica.can_save:
-            continue
-        others = found.setdefault(replica.sender, [])
-        lowest = others[0].replica.rank if others and others[0].replica is not None else replica.rank
-        if replica.rank < lowest:
-            others.clear()
-        if replica.rank <= lowest:
-            others.append(connection)
-    return {connection for others in found.values() for connection in others}
+    def _handshake(self, tls: ssl.SSLContext) -> None:
+        if not isinstance(self.sock, ssl.SSLSocket):
+            self.sock = tls.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
+        self._handshake_writes = False
+        try:
+            self.sock.do_handshake()
+        except ssl.SSLWantWriteError:
+            self._handshake_writes = True
+            raise
+        self._secured = True

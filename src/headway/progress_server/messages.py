@@ -24,6 +24,7 @@ LONGEST_NAME = 100
 LONGEST_JOB_NAME = 400
 """Of a job with its namespace, or of a role."""
 LONGEST_TEXT = 500
+LONGEST_TOKEN = 16_384
 
 Sender = tuple[JobId, str, int, int]
 """Job, role, index and attempt."""
@@ -41,6 +42,25 @@ class ReplicaEvent:
     @property
     def sender(self) -> Sender:
         return self.job, self.role, self.index, self.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The first message of a connection. It has a token, which proves which replica this is, or a claim."""
+
+    token: str
+    claimed: Sender | None
+    can_save: bool
+    total_steps: int | None
+    rank: int
+    tracker: str
+    beats: bool
+    """It answers heartbeats."""
+    peer: str = ""
+    """The address that it comes from."""
+
+    def connected(self, sender: Sender) -> Connected:
+        return Connected(*sender, self.can_save, self.total_steps, self.rank, self.tracker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +131,21 @@ def parse(line: bytes) -> dict[str, Any]:
     return message
 
 
-def hello_event(message: dict[str, Any]) -> Connected:
-    """The first line of a connection: it says which replica this is."""
+def greeting_of(message: dict[str, Any], peer: str = "") -> Greeting:
+    """The first line of a connection. With a token nothing is read of what it claims to be."""
     if "hello" not in message:
-        raise MessageError("the first message must have the fields hello, job and role")
-    job, role = _name(message.get("job")), _name(message.get("role"))
-    index, attempt, rank = (_whole(message.get(name, 0)) for name in ("index", "attempt", "rank"))
-    tracker = clean(str(message.get("tracker", "")), LONGEST_NAME)
-    return Connected(JobId(job), role, index, attempt, bool(message.get("can_save")), _steps(message), rank, tracker)
+        raise MessageError("the first message must have the field hello")
+    token, claimed = message.get("token", ""), None
+    if not isinstance(token, str) or len(token) > LONGEST_TOKEN or not token.isascii():
+        raise MessageError("not a token")
+    if not token:
+        index, attempt = (_whole(message.get(name, 0)) for name in ("index", "attempt"))
+        claimed = (JobId(_name(message.get("job"))), _name(message.get("role")), index, attempt)
+    return Greeting(
+        token=token, claimed=claimed, can_save=bool(message.get("can_save")), total_steps=_steps(message),
+        rank=_whole(message.get("rank", 0)), tracker=clean(str(message.get("tracker", "")), LONGEST_NAME),
+        beats=bool(message.get("beats")), peer=peer,
+    )  # fmt: skip
 
 
 def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
