@@ -85,6 +85,35 @@ def test_a_resize_is_foreseen_by_the_model_and_then_measured():
     assert book.annotate(later).estimates.speed(0, (0,)) == 0.0
 
 
+def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
+    """It trained at its old speed until the new size was up, ten seconds after its last report."""
+    job, nodes = a_job("a", gpus=2, least=1, most=4), some_nodes(1, gpus=4)
+    book = _fed(_steady(20, speed=10, total=10_000), a_snapshot(running(job, (0, 0)), nodes=nodes, now=20.0))
+    large = a_snapshot(running(job, (0, 0, 0, 0), since=30.0, attained=30.0), nodes=nodes, now=35.0)
+    expected = (10_000 - 300) / (10 * plain_speed(job, (4,)))
+    assert _estimate(book, large)[0] == pytest.approx(expected - 5.0, rel=0.005)
+
+
+def test_a_job_that_was_down_has_not_trained_meanwhile():
+    job = a_job("a", seconds=5000.0)
+    book = _fed(_steady(), a_snapshot(running(job, (0,)), now=20.0))
+    again = a_snapshot(running(job, (0,), since=500.0, attained=30.0), now=510.0)
+    assert _estimate(book, again)[0] == pytest.approx(60.0, rel=0.01), "700 steps were left at 500, and 10 s ago"
+    stopped = a_snapshot(waiting(job, attained=30.0), now=510.0)
+    assert _estimate(book, replace(stopped, now=600.0))[0] == pytest.approx(80.0, rel=0.01)
+
+
+def test_a_job_that_reports_rarely_is_not_silent_after_a_change_of_size():
+    job, nodes = a_job("a", gpus=2, least=1, most=4, seconds=9e5), some_nodes(1, gpus=4)
+    hourly = [Sample(A, 3600.0 * i, 10 * i, None, 10_000) for i in range(1, 20)]
+    book = _fed(hourly, a_snapshot(running(job, (0, 0)), nodes=nodes, now=19 * 3600.0))
+    at = 20 * 3600.0
+    large = a_snapshot(running(job, (0, 0, 0, 0), since=at, attained=at), nodes=nodes, now=at + 10.0)
+    book = _fed([Sample(A, at + 10.0, 200, None, 10_000)], large, book)
+    assert _estimate(book, replace(large, now=at + 2 * 3600.0))[1] is Basis.STEPS
+    assert _estimate(book, replace(large, now=at + 20 * 3600.0))[1] is Basis.SILENT
+
+
 def test_a_stopped_job_is_known_at_the_asked_for_size_and_does_not_burn():
     job = a_job("a", gpus=2, least=1, most=4)
     book = _fed(_steady(), a_snapshot(running(job, (0,)), now=20.0))

@@ -106,23 +106,24 @@ def test_a_job_is_left_alone_after_a_change_and_longer_the_longer_it_runs_where_
     assert decided(at(1500.0, Basis.STEPS)) == {"a": "scale"}
 
 
-def test_what_no_book_has_seen_scale_is_tried_by_one_and_what_it_has_by_doubling():
-    """The plain rule alone promises much; so would a fit, but that has been seen."""
+def test_a_job_grows_at_once_to_the_size_that_is_believed_to_be_best():
+    """Whether the belief is the plain rule or a fit, it is the best there is."""
 
     def grown_by(speed):
         up = running(elastic_job("a", 3), [0] * 3)
-        snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=8), now=1000.0)
+        snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=12), now=1000.0)
         (scale,) = Elastic(calm=0.0)(believing(snapshot, speed, basis=Basis.STEPS)).decisions
         return len(scale.nodes)
 
-    assert grown_by(lambda counts: plain_speed(elastic_job("a", 3), counts)) == 4
-    assert grown_by(lambda counts: counts[0] / 3) == 6
+    assert grown_by(lambda counts: plain_speed(elastic_job("a", 3), counts)) == 8
+    assert grown_by(lambda counts: counts[0] / 3) == 8
+    assert grown_by(lambda counts: min(counts[0], 5) / 3) == 5
 
 
-def test_a_newcomer_of_unknown_scaling_starts_no_larger_than_it_asks():
+def test_a_newcomer_starts_at_the_size_that_is_believed_to_be_best():
     snapshot = a_snapshot(elastic_job("a", 3), nodes=some_nodes(1, gpus=8))
     plain = believing(snapshot, lambda counts: plain_speed(elastic_job("a", 3), counts), basis=Basis.HISTORY)
-    assert [decision.placement.counts for decision in Elastic()(plain).decisions] == [(3,)]
+    assert [decision.placement.counts for decision in Elastic()(plain).decisions] == [(8,)]
     seen = believing(snapshot, lambda counts: counts[0] / 3, basis=Basis.HISTORY)
     assert [decision.placement.counts for decision in Elastic()(seen).decisions] == [(8,)]
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
+from headway.core.placement import Placement
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
@@ -103,9 +104,9 @@ class ProgressBook:
             if since <= track.at or sample.at < since:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
-        setting = Setting.of(job, placement, snapshot.nodes)
         asked = asked_setting(job, snapshot.nodes)
-        prior = self.history.prior(job, asked)
+        where = self._where(snapshot, row, placement)
+        setting, prior = where.setting, where.prior
         if track is None:
             expected = self.history.step(job, asked)
             if expected is not None and setting != asked:
@@ -113,8 +114,15 @@ class ProgressBook:
                 expected = Guess(expected.seconds / model.relative(setting, asked), expected.spread).vaguer(
                     prior.spread
                 )
-            return Track.beginning(sample, placement, setting, snapshot.now, expected)
-        return track.moved(sample, Where(placement=placement, setting=setting, now=snapshot.now, prior=prior))
+            return Track.beginning(sample, where, expected)
+        return track.moved(sample, where)
+
+    def _where(self, snapshot: Snapshot, row: int, placement: Placement) -> Where:
+        job, (attained, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("attained", "since"))
+        return Where(
+            placement=placement, setting=Setting.of(job, placement, snapshot.nodes), now=snapshot.now,
+            prior=self.history.prior(job, asked_setting(job, snapshot.nodes)), clock=attained - since,
+        )  # fmt: skip
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         """By the job's own reports; else as declared; else as like jobs took."""
@@ -149,15 +157,13 @@ class ProgressBook:
 
     def _row(self, snapshot: Snapshot, row: int) -> BeliefRow:
         """What the job's own reports say."""
-        jobs = snapshot.jobs
-        job = jobs.job(row)
-        track = self.tracks.get(job.id)
+        track = self.tracks.get(snapshot.jobs.job(row).id)
         if track is None:
             return NO_REPORTS
-        state, since = jobs.values(row, ("state", "since"))
+        state, since = snapshot.jobs.values(row, ("state", "since"))
         training = state in TRAINING
         odd = track.doubt.basis or Basis.NOTHING
-        shown = self._shown(snapshot, job, track, training=training) if odd is Basis.NOTHING else None
+        shown = self._shown(snapshot, row, track) if odd is Basis.NOTHING else None
         silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT
         grower = track.grower if odd is Basis.NOTHING else None
         growth = (0, math.nan) if grower is None else (int(grower.kind), grower.since)
@@ -174,28 +180,45 @@ class ProgressBook:
         step = f"step {track.step}" + (f" of {total}" if total else "")
         return f"{BASES[basis]} (last: {step}, {now - track.at:.0f} s ago)"
 
-    def _shown(self, snapshot: Snapshot, job: Job, track: Track, *, training: bool) -> Belief | None:
+    def _shown(self, snapshot: Snapshot, row: int, track: Track) -> Belief | None:
         """Time left by the job's own reports; None where they do not tell."""
-        guess = track.guess() if training else None
+        job, (state, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("state", "since"))
+        training = state in TRAINING
+        guess = self._pace_now(snapshot, row, track, training=training)
         if guess is None:
-            asked = asked_setting(job, snapshot.nodes)
-            guess = track.seconds_at(asked, self.history.prior(job, asked)) if not training else None
-            if guess is None and track.setting == asked:
-                guess = self.history.step(job, asked)
-            if guess is None:
-                return None
-        at = track.at
+            return None
+        # It may have been changed since its last report: then this was its step when it began here.
+        step, at = float(track.step), track.at
+        if since > track.at:
+            step, at = track.step_when(snapshot.jobs.value(row, "attained")), since
         total = track.total or job.steps
         if job.target is not None:
             way = track.steps_to_target(job.target, self.history.reached(job))
             if way is not None:
-                return _to_target(way, track.step, total, guess, at)
+                return _to_target(way, step, total, guess, at)
         if total:
-            return Belief(Basis.STEPS, max(0, total - track.step) * guess.seconds, at, guess.spread)
+            return Belief(Basis.STEPS, max(0.0, total - step) * guess.seconds, at, guess.spread)
         end = track.steps_to_converge()
         if end is None:
             return None
-        return Belief(Basis.CURVE, max(0.0, end - track.step) * guess.seconds, at, CURVE_SPREAD)
+        return Belief(Basis.CURVE, max(0.0, end - step) * guess.seconds, at, CURVE_SPREAD)
+
+    def _pace_now(self, snapshot: Snapshot, row: int, track: Track, *, training: bool) -> Guess | None:
+        """Seconds per step where the job is now: measured, or as the model says until it reports from there. While it
+        waits: at the requested size.
+        """
+        job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
+        asked = asked_setting(job, snapshot.nodes)
+        if not training:
+            guess = track.seconds_at(asked, self.history.prior(job, asked))
+        elif placement is None or placement is track.placement or placement == track.placement:
+            guess = track.guess()
+        else:
+            setting = Setting.of(job, placement, snapshot.nodes)
+            guess = track.expected_at(setting, self.history.prior(job, asked))
+        if guess is None and track.setting == asked:
+            return self.history.step(job, asked)
+        return guess
 
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
@@ -242,7 +265,7 @@ def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatA
     return like.going(attained, since, attained + np.where(jobs.training()[rows], snapshot.now - since, 0.0))
 
 
-def _to_target(way: Length, step: int, total: int | None, guess: Guess, at: float) -> Belief:
+def _to_target(way: Length, step: float, total: int | None, guess: Guess, at: float) -> Belief:
     """Time left to the target, or to the last step if that comes first."""
     end = min(way.median, total or math.inf)
     left = max(0.0, end - step)

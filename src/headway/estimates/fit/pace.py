@@ -58,8 +58,9 @@ class Pace:
     suspects: tuple[tuple[float, float], ...] = ()
 
     @classmethod
-    def beginning(cls, at: float, step: float, prior: Guess | None = None) -> Pace:
-        return cls(at, step, began=at, last=at, prior=prior)
+    def beginning(cls, at: float, step: float, prior: Guess | None = None, gap: float = 0.0) -> Pace:
+        """`gap`: the usual seconds between reports so far, where the job has reported before."""
+        return cls(at, step, gap=gap, began=at, last=at, prior=prior)
 
     def add(self, at: float, step: float) -> Pace:
         """The line after one more report. The caller makes sure that times do not go back."""
@@ -110,7 +111,7 @@ class Pace:
         if len(suspects) < SUSPECTS:
             return replace(self, suspects=suspects, last=at)
         guess = self.guess()
-        fresh = Pace.beginning(*suspects[0], None if guess is None else Guess(guess.seconds, CHANGED_SPREAD))
+        fresh = Pace.beginning(*suspects[0], None if guess is None else Guess(guess.seconds, CHANGED_SPREAD), self.gap)
         for one in suspects[1:]:
             fresh = fresh.with_report(*one)
         return fresh

@@ -54,6 +54,8 @@ class Where:
     setting: Setting
     now: float
     prior: Prior
+    clock: float
+    """Seconds that it had trained when it began here, less that moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +76,19 @@ class Track:
     """Points of the target's metric."""
     grower: Grower | None = None
     doubt: Doubt = TRUST
+    clock: float = math.nan
+    """Seconds that the job had trained at its last report, less the time of that report."""
     memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
 
     @classmethod
-    def beginning(
-        cls, sample: Sample, placement: Placement, setting: Setting, now: float, expected: Guess | None = None
-    ) -> Track | None:
+    def beginning(cls, sample: Sample, where: Where, expected: Guess | None = None) -> Track | None:
         """Starts with the first report; None where that is impossible. `expected`: seconds per step of like jobs."""
-        if doubt.impossible(sample, -math.inf, now) is not None:
+        if doubt.impossible(sample, -math.inf, where.now) is not None:
             return None
         track = cls(
             began=sample.at, at=sample.at, step=sample.step, total=_total(sample.total_steps, None),
-            placement=placement, setting=setting, pace=Pace.beginning(sample.at, sample.step, expected),
+            placement=where.placement, setting=where.setting, pace=Pace.beginning(sample.at, sample.step, expected),
+            clock=where.clock,
         )  # fmt: skip
         grower, losses = track.with_loss(sample)
         return replace(track, grower=grower, losses=losses, metrics=track.with_metric(sample))
@@ -107,7 +110,7 @@ class Track:
             began=self.began, at=max(self.at, sample.at), step=sample.step, placement=self.placement,
             total=_total(sample.total_steps, self.total), setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
-            metrics=self.with_metric(sample), memo=self.memo,
+            metrics=self.with_metric(sample), clock=self.clock, memo=self.memo,
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -119,14 +122,11 @@ class Track:
         if why is not None:
             return replace(self, doubt=self.doubt.strike(why))
         seen = self.observations()[-MOST_SETTINGS:]
-        expected = self.seconds_at(where.setting, where.prior)
-        here = next((one for one in seen if one.setting == where.setting), None)
-        if here is not None:
-            expected = Guess(here.seconds, here.spread)
+        expected = self.expected_at(where.setting, where.prior)
         grower, losses = self.with_loss(sample)
         return replace(
             self, at=sample.at, step=sample.step, total=_total(sample.total_steps, self.total), seen=seen,
-            placement=where.placement, setting=where.setting, pace=self._anew(sample, expected),
+            placement=where.placement, setting=where.setting, pace=self._anew(sample, expected), clock=where.clock,
             grower=grower, losses=losses, metrics=self.with_metric(sample),
         )  # fmt: skip
 
@@ -164,6 +164,16 @@ class Track:
             return None
         return Guess(here.seconds * other / one, here.spread).vaguer(MOVED_SPREAD + model.prior_spread / 4)
 
+    def expected_at(self, setting: Setting, prior: Prior) -> Guess | None:
+        """The same in a setting that the job may have left: as it was measured there, if it was."""
+        there = next((one for one in self.observations() if one.setting == setting), None)
+        return self.seconds_at(setting, prior) if there is None else Guess(there.seconds, there.spread)
+
+    def step_when(self, trained: float) -> float:
+        """The step when the job had trained this many seconds in all, at the speed that it had at its last report."""
+        guess, more = self.guess(), trained - (self.clock + self.at)
+        return self.step if guess is None or not math.isfinite(more) else max(0.0, self.step + more / guess.seconds)
+
     def steps_to_converge(self) -> float | None:
         """The step from which its loss will no longer fall; None where its losses do not tell."""
         upto = CURVE_AGAIN ** math.floor(math.log(max(1, self.step), CURVE_AGAIN))
@@ -194,9 +204,10 @@ class Track:
     def _paced(self, sample: Sample) -> Pace:
         return self.pace.add(sample.at, sample.step) if sample.at > self.pace.last else self.pace
 
-    @staticmethod
-    def _anew(sample: Sample, prior: Guess | None) -> Pace:
-        return Pace.beginning(sample.at, sample.step, None if prior is None else prior.vaguer(MOVED_SPREAD))
+    def _anew(self, sample: Sample, prior: Guess | None) -> Pace:
+        """A new line. How often the job reports does not change with its speed."""
+        vaguer = None if prior is None else prior.vaguer(MOVED_SPREAD)
+        return Pace.beginning(sample.at, sample.step, vaguer, self.pace.gap)
 
     def with_metric(self, sample: Sample) -> Points:
         """Metric points after this report. As with losses: only newer steps, and no NaN."""

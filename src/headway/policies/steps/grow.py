@@ -88,9 +88,7 @@ def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int
         if (only is not None and number != only) or len(now.nodes[number]) >= role.most:
             continue
         where = next_nodes(worth.snapshot, free, row, number, now, terms.affinity)
-        has = len(worth.snapshot.placements[row].nodes[number])
-        largest = min(role.most, has + worth.furthest(row, has))
-        most = min(len(where), largest - len(now.nodes[number]))
+        most = min(len(where), role.most - len(now.nodes[number]))
         for count in [further for further in FURTHER if further <= most]:
             larger = now.with_role(number, (*now.nodes[number], *where[:count]))
             faster = worth.speed(row, larger)

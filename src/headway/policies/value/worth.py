@@ -20,11 +20,10 @@ from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
-from headway.estimates.models.scaling import computes, plain_speed
+from headway.estimates.models.scaling import computes
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import empty
 from headway.policies.value.sizes import (
-    FURTHER,
     UNKNOWN_SECONDS,
     bounds,
     demand,
@@ -168,22 +167,10 @@ class Worth:
             for number in range(len(shape.roles))
         )
 
-    def furthest(self, row: int, count: int) -> int:
-        """How many replicas may be added at once to `count` of them.
-
-        A book of progress that has not seen the job (or similar jobs) at another size only has the plain rule. Then one
-        replica is added, to see. Where it has seen one, a job is at most doubled. A book that knows all from the start
-        is believed.
-        """
-        if not self.snapshot.estimates.beliefs.rich:
-            return FURTHER[-1]
-        return 1 if self._unproven(row) else max(1, count)
-
     def path(self, row: int) -> list[Counts]:
         """Its sizes in their best place, from the min on, each faster than all before it.
 
-        A job that keeps its size has that one only; its min, where the empty cluster cannot hold what it asks for. A
-        new job of which no book has seen how it scales gets no more than it asks for.
+        A job that keeps its size has that one only; its min, where the empty cluster cannot hold what it asks for.
         """
         known = self._paths.get(row)
         if known is None:
@@ -201,10 +188,6 @@ class Worth:
 
     def _path(self, row: int) -> list[Counts]:
         least, most = bounds(self.snapshot, row)
-        if row not in self.snapshot.placements and self.snapshot.estimates.beliefs.rich and self._unproven(row):
-            most = tuple(
-                max(low, asked) for low, asked in zip(least, self.snapshot.jobs.shape_at(row).counts, strict=True)
-            )
         path, speed = [least], self.best_speed(row, least)
         while len(path) < LONGEST_PATH:
             options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]
@@ -228,10 +211,6 @@ class Worth:
             trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
             return OVERRUN_SHARE * (trained + max(0.0, snapshot.now - since))
         return seconds if math.isfinite(seconds) else math.nan
-
-    def _unproven(self, row: int) -> bool:
-        job, (least, most) = self.snapshot.jobs.job(row), bounds(self.snapshot, row)
-        return all(self.best_speed(row, counts) == plain_speed(job, counts) for counts in (least, most))
 
     def _sane(self, row: int) -> bool:
         """Whether the estimate of its present (or asked-for) speed is usable."""
