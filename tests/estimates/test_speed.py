@@ -121,3 +121,14 @@ def test_a_setting_is_read_off_a_placement():
     assert workers_per_node(job, nodes) == 4
     fast = Nodes.of([nodes.nodes[0], type(nodes.nodes[0])(name="v", capacity=(("cpu", 8000),), accelerator="V100")])
     assert Setting.of(job, Placement(((1,), (1, 1))), fast).accelerator == 1.7
+
+
+def test_of_a_job_with_servers_nobody_believes_that_workers_alone_make_it_faster_and_faster():
+    """Amdahl's law alone would say that a sixth worker per server makes a job three times as fast."""
+    asked = Setting(Layout.on([0, 0], [0]))
+    believed = SpeedFit(Form.SYNC, plain_prior(Form.SYNC, asked))
+    speeds = [believed.relative(Setting(Layout.on([0] * count, [0])), asked) for count in (2, 4, 12)]
+    assert speeds[0] == pytest.approx(1.0)
+    assert speeds[2] < speeds[1] < 1.3
+    with_servers = believed.relative(Setting(Layout.on([0] * 4, [0, 0])), asked)
+    assert with_servers > speeds[1], "a second server takes half of the exchange"

@@ -24,7 +24,7 @@ from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, Like, asked_setting
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import Setting, SpeedFit, workers_per_node
+from headway.estimates.fit.speed import Form, Setting, SpeedFit, workers_per_node
 from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
@@ -224,7 +224,7 @@ class ProgressBook:
         job = snapshot.jobs.job(row)
         track = self.tracks.get(job.id)
         plain = plain_speed(job, counts)
-        if plain == 0.0 or (track is None and not self.history.knows(job)):
+        if plain == 0.0 or (track is None and not self.history.knows(job) and Form.of(job) is Form.GANG):
             return plain
         asked = asked_setting(job, snapshot.nodes)
         prior = self.history.prior(job, asked)
