@@ -6,6 +6,7 @@ Example: `clean("cannot\\nwrite \\x1b[2J")` is `cannot write �[2J`.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _BREAKS = re.compile("[\t\n\r\x0b\x0c\x85\u2028\u2029]+")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,3 +33,15 @@ def lasting(seconds: float) -> str:
 
 def is_clean(text: str) -> bool:
     return _UNSAFE.search(text) is None and _BREAKS.search(text) is None
+
+
+def writable(value: Any) -> Any:
+    """The same value, with lone surrogates in its texts replaced: no file and no request can hold them."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {writable(key): writable(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [writable(inner) for inner in value]
+    return value

@@ -25,7 +25,7 @@ from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message
+from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0
@@ -214,6 +214,8 @@ def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SEC
                 raise KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
             case WatchFailed(error=error):
                 trouble = str(error)
+            case WorkerEnded(why=why):
+                raise KubeError(f"the thread that talks to the API server has ended: {why}")
             case _:
                 look.take(message)
     return look

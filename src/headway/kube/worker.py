@@ -7,6 +7,7 @@ written first, then its actions are taken, all at the same time, and the result 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
@@ -19,7 +20,7 @@ import msgspec
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
-from headway.kube.api.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower, News
 from headway.kube.job.replica import MAIN, owner_uid
@@ -74,7 +75,14 @@ class Wake:
     """The reader is to wake up: the progress server has messages, or the program ends."""
 
 
-Message = News[Any] | Performed | Wake
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """The thread has ended, although nobody closed it: no change will be heard of any more."""
+
+    why: str
+
+
+Message = News[Any] | Performed | Wake | WorkerEnded
 
 
 class Inbox(Generic[T]):
@@ -146,16 +154,22 @@ class ApiWorker:
     def close(self) -> None:
         """Waits until the requests under way have ended, at most 10 seconds, and ends the thread."""
         if self._loop is not None and self._closing is not None:
-            self._loop.call_soon_threadsafe(self._closing.set)
+            with contextlib.suppress(RuntimeError):  # the thread has ended
+                self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(timeout=10)
 
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        import uvloop
+        try:
+            import uvloop
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._serve())
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001  whatever it is: the process must not go on with half its threads
+            self.inbox.put(WorkerEnded(f"{type(error).__name__}: {error}"))
+        finally:
+            self._ready.set()
 
     async def _serve(self) -> None:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
@@ -169,7 +183,10 @@ class ApiWorker:
                 asyncio.create_task(Follower(self._client, "/api/v1/pods", Pod, tell).follow()),
             ]
             self._ready.set()
-            await self._closing.wait()
+            closing = asyncio.create_task(self._closing.wait())
+            done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)
+            if closing not in done:
+                raise RuntimeError(f"a watch has ended: {done.pop()}")
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=5)
             for task in followers:
@@ -177,26 +194,35 @@ class ApiWorker:
             await asyncio.gather(*followers, return_exceptions=True)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._loop is not None
-
         def begin() -> None:
             task = asyncio.ensure_future(work)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        self._loop.call_soon_threadsafe(begin)
+        try:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(begin)
+        except (AssertionError, RuntimeError):  # the thread has ended; the inbox has the reason
+            work.close()
 
     async def _perform(self, work: ApiWork) -> None:
+        """Whatever happens, an answer comes: else the job would be busy for ever."""
+        try:
+            done = await self._done(work)
+        except Exception as error:  # noqa: BLE001
+            done = Performed(work, _fault(error))
+        self.inbox.put(done)
+
+    async def _done(self, work: ApiWork) -> Performed:
         if work.status is not None:
             path = f"/apis/{API_VERSION}/namespaces/{work.namespace}/trainingjobs/{work.name}/status"
             try:
                 async with self._slots:
                     await self._client.patch(path, {"metadata": {"uid": work.uid}, "status": work.status})
             except ApiError as error:
-                self.inbox.put(Performed(work, error))
-                return
+                return Performed(work, error)
         results = await asyncio.gather(*(self._take(work, request) for request in work.requests))
-        self.inbox.put(Performed(work, None, tuple(results)))
+        return Performed(work, None, tuple(results))
 
     async def _take(self, work: ApiWork, request: PodRequest) -> ActionResult:  # noqa: PLR0911  one for each kind of action
         action = request.action
@@ -216,6 +242,8 @@ class ApiWorker:
             return ActionResult(action, error=error)
         except msgspec.DecodeError as error:
             return ActionResult(action, error=Unreachable(0, f"the server did not answer with a pod: {error}"))
+        except Exception as error:  # noqa: BLE001  the other actions of the job must not be lost with it
+            return ActionResult(action, error=_fault(error))
         return ActionResult(action)
 
     async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:
@@ -261,5 +289,9 @@ class ApiWorker:
         try:
             async with self._slots:
                 await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
-        except ApiError as error:
+        except Exception as error:  # noqa: BLE001  nothing depends on it
             log.debug("an event could not be recorded: %s", error)
+
+
+def _fault(error: Exception) -> Faulty:
+    return Faulty(0, f"{type(error).__name__}: {error}")

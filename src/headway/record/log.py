@@ -14,6 +14,7 @@ from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import OVER
+from headway.core.text import writable
 from headway.record.beliefs import WrittenBeliefs
 from headway.record.lines import (
     Change,
@@ -184,19 +185,7 @@ class LogWriter:
         try:
             return self._encoder.encode(line)
         except UnicodeEncodeError:  # a lone surrogate in a text, which no file can hold
-            return self._encoder.encode(_writable(msgspec.to_builtins(line)))
-
-
-def _writable(value: Any) -> Any:
-    """The same value, with lone surrogates in its texts replaced."""
-    match value:
-        case str():
-            return value.encode(errors="replace").decode()
-        case dict():
-            return {_writable(key): _writable(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_writable(inner) for inner in value]
-    return value
+            return self._encoder.encode(writable(msgspec.to_builtins(line)))
 
 
 def _change(snapshot: Snapshot, row: int) -> Change:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import msgspec
 
+from headway.core.text import writable
 from headway.kube.api.access import Access
-from headway.kube.api.errors import ApiError, Expired, Unreachable, error_for
+from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable, error_for
+from headway.kube.api.nesting import cut
 from headway.kube.api.objects import ObjectList, StatusObject, WatchLine
 
+T = TypeVar("T")
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -66,13 +69,13 @@ class Client:
     async def send(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> bytes:
         """The body of the answer. Raises ApiError if the server refuses or cannot be reached."""
         assert self._session is not None
-        data = None if body is None else _encoder.encode(body)
+        data = None if body is None else _encoded(method, path, body)
         headers = self._headers() | ({} if data is None else {"Content-Type": kind})
         url = self._access.url + path
         try:
             async with self._session.request(method, url, data=data, headers=headers) as response:
                 content = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable(method, path, error) from error
         if response.status >= 400:
             raise _refusal(response.status, content, response.headers.get("Retry-After", ""))
@@ -85,7 +88,7 @@ class Client:
             more = f"&continue={token}" if token else ""
             raw = await self.get(f"{path}?limit={PAGE_ITEMS}{more}{query}")
             try:
-                page = _list_decoder.decode(raw)
+                page = _decoded(_list_decoder, raw)
             except msgspec.DecodeError as error:
                 raise Unreachable(0, f"{path}: the server did not answer with a list: {error}") from error
             yield page
@@ -105,11 +108,15 @@ class Client:
                     raise _refusal(response.status, await response.read(), "")
                 async for line in _lines(response):
                     yield _watch_line(path, line)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable("watch", path, error) from error
 
     def _headers(self) -> dict[str, str]:
-        authorization = self._access.authorization()
+        try:
+            authorization = self._access.authorization()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise Unreachable(0, f"the token file {self._access.token_file} cannot be read: {why}") from error
         return {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
 
 
@@ -123,13 +130,31 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
                 yield line
 
 
+def _encoded(method: str, path: str, body: Any) -> bytes:
+    try:
+        try:
+            return _encoder.encode(body)
+        except UnicodeEncodeError:  # a lone surrogate in a text
+            return _encoder.encode(writable(body))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise Faulty(0, f"{method} {path}: cannot be written as JSON: {error}") from error
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Decodes; what is nested too deep for a decoder is cut out."""
+    try:
+        return decoder.decode(raw)
+    except RecursionError:
+        return decoder.decode(cut(raw))
+
+
 def _watch_line(path: str, line: bytes) -> WatchLine:
     try:
-        read = _watch_decoder.decode(line)
+        read = _decoded(_watch_decoder, line)
+        status = _status_decoder.decode(read.object) if read.type == "ERROR" else None
     except msgspec.DecodeError as error:
         raise Unreachable(0, f"{path}: the watch did not send JSON: {error}") from error
-    if read.type == "ERROR":
-        status = _status_decoder.decode(read.object)
+    if status is not None:
         raise (Expired if status.code == 410 else Unreachable)(status.code, status.message)
     return read
 
@@ -138,7 +163,7 @@ def _refusal(status: int, content: bytes, retry_after: str) -> ApiError:
     try:
         answer = _status_decoder.decode(content)
         message = answer.message or answer.reason
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         message = content[:200].decode(errors="replace")
     seconds = float(retry_after) if retry_after.isdigit() else 0.0
     return error_for(status, message or f"HTTP {status}", seconds)

@@ -8,7 +8,8 @@ ApiError
     ├── Expired      410: the resource version is too old, list again
     ├── Forbidden    401, 403: Headway lacks a right
     ├── Denied       403: the cluster does not admit this object, for example because of a quota
-    └── Invalid      400, 422
+    ├── Invalid      400, 422
+    └── Faulty       not sent, or its answer not understood: a fault of Headway, or of what it was to send
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Denied(Refused):
 
 
 class Invalid(Refused):
+    pass
+
+
+class Faulty(Refused):
     pass
 
 

@@ -1,0 +1,211 @@
+"""Requests, watches and their thread under faults: nothing ends in silence, and no job stays busy for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from fake_api_server import a_list, a_node, change, serving, stream
+from test_watch import summary
+from test_worker import CREATE, a_pod, performed, work
+
+from headway.kube.admission import read_initial_state
+from headway.kube.api.access import Access
+from headway.kube.api.client import Client
+from headway.kube.api.errors import Faulty, KubeError, Unreachable
+from headway.kube.api.nesting import cut, depth
+from headway.kube.api.objects import NodeObject, TrainingJob
+from headway.kube.api.watch import Follower, WatchFailed
+from headway.kube.worker import ApiWorker, Inbox, WorkerEnded
+
+DEEP = '{"metadata": {"name": "deep", "uid": "d", "resourceVersion": "7"}, "spec": {"template": %s1%s}}' % (
+    '{"a": [' * 3000,
+    "]}" * 3000,
+)
+
+
+async def followed(client, kind, wanted: int) -> list:
+    heard, enough = [], asyncio.Event()
+
+    def tell(news) -> None:
+        heard.append(news)
+        if len(heard) >= wanted:
+            enough.set()
+
+    task = asyncio.create_task(Follower(client, "/things", kind, tell).follow())
+    await asyncio.wait_for(enough.wait(), 10)
+    assert not task.done(), "it goes on"
+    task.cancel()
+    return heard
+
+
+# ── too deep to be read ──
+
+
+@pytest.mark.parametrize(
+    ("raw", "levels", "left"),
+    [
+        (b'{"a": [1, {"b": 2}]}', 9, b'{"a": [1, {"b": 2}]}'),
+        (b'{"a": [1, {"b": 2}], "c": {}}', 2, b'{"a": [1, null], "c": {}}'),
+        (b'{"a]}": "\\"{[", "b": [[["}"]]]}', 2, b'{"a]}": "\\"{[", "b": [null]}'),
+    ],
+)
+def test_what_is_too_deep_is_cut_out(raw, levels, left):
+    assert cut(raw, levels) == left
+    assert depth(left) <= levels
+    assert json.loads(left) is not None
+
+
+def test_one_object_of_thousands_of_levels_stops_neither_a_list_nor_a_watch():
+    async def handler(request):
+        if "watch" not in request.query:
+            good = json.dumps(a_node("good"))
+            return web.Response(text=f'{{"metadata": {{"resourceVersion": "5"}}, "items": [{DEEP}, {good}]}}')
+        return await stream(request, f'{{"type": "ADDED", "object": {DEEP}}}', change("ADDED", a_node("b")), then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await followed(client, TrainingJob, 3)
+
+    news = asyncio.run(main())
+    assert summary(news) == [["list", "deep", "good"], ["changed", "deep"], ["changed", "b"]]
+    assert depth(bytes(news[0].objects[0].spec)) > 100, "enough is left to see that it is too deep"
+
+
+# ── watches ──
+
+
+def test_a_token_that_cannot_be_read_is_trouble_that_passes(tmp_path):
+    token = tmp_path / "token"
+    token.mkdir()  # reading a folder is an OSError
+
+    async def handler(request):
+        assert request.headers["Authorization"] == "Bearer secret"
+        return a_list([a_node("a")]) if "watch" not in request.query else await stream(request, then="hang")
+
+    async def main():
+        async with serving(handler) as plain:
+            url = plain._access.url
+            async with Client(Access(url=url, tls=None, token_file=token)) as client:
+                with pytest.raises(Unreachable, match="token file"):
+                    await client.post("/x", {})
+                heard, listed = [], asyncio.Event()
+
+                def tell(news) -> None:
+                    heard.append(news)
+                    if isinstance(news, WatchFailed):
+                        token.rmdir()
+                        token.write_text("secret\n")
+                    else:
+                        listed.set()
+
+                task = asyncio.create_task(Follower(client, "/nodes", NodeObject, tell).follow())
+                await asyncio.wait_for(listed.wait(), 10)
+                task.cancel()
+        return heard
+
+    news = asyncio.run(main())
+    assert summary(news) == [["watch failed", 0], ["list", "a"]]
+    assert "token file" in str(news[0].error)
+
+
+def test_a_watch_that_fails_in_a_way_that_nobody_foresaw_starts_again(caplog):
+    class Broken:
+        """A client that fails once, in the middle of a watch."""
+
+        def __init__(self, real) -> None:
+            self.real, self.left = real, 1
+
+        def list_pages(self, path):
+            return self.real.list_pages(path)
+
+        async def watch(self, path, version):
+            self.left -= 1
+            if self.left >= 0:
+                raise ZeroDivisionError("unforeseen")
+            async for line in self.real.watch(path, version):
+                yield line
+
+    async def handler(request):
+        return a_list([a_node("a")]) if "watch" not in request.query else await stream(request, then="hang")
+
+    async def main():
+        async with serving(handler) as client:
+            return await followed(Broken(client), NodeObject, 3)
+
+    assert summary(asyncio.run(main())) == [["list", "a"], ["watch failed", 0], ["list", "a"]]
+    assert "ZeroDivisionError" in caplog.text
+
+
+# ── requests about one job ──
+
+
+def test_a_text_with_half_a_character_is_sent_without_it():
+    _, asked = performed(lambda *_: web.json_response({}), work(status_body={"message": "disk \ud800 full"}))
+    assert asked[0][2]["status"] == {"message": "disk ? full"}
+
+
+def nested(levels: int) -> dict:
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+def test_a_status_that_cannot_be_written_comes_back_as_a_fault():
+    whole: dict = {}
+    whole["itself"] = whole
+    result, asked = performed(lambda *_: web.json_response({}), work(CREATE, status_body=whole))
+    assert isinstance(result.error, Faulty)
+    assert asked == []
+
+
+def test_an_answer_that_nobody_foresaw_is_a_fault_of_that_action_alone():
+    def answers(_method, name):
+        return web.Response(body=b'"' + b"\xff" * 9) if name == "pods" else web.json_response(a_pod())
+
+    result, _ = performed(answers, work(CREATE))
+    assert result.results[0].error is not None
+    assert result.error is None
+
+
+# ── the thread ──
+
+
+def test_a_thread_that_ends_tells_so(monkeypatch):
+    monkeypatch.setattr(ApiWorker, "_serve", lambda _self: (_ for _ in ()).throw(ZeroDivisionError("unforeseen")))
+    worker = ApiWorker(Access(url="http://127.0.0.1:1", tls=None))
+    assert worker.inbox.wait(10)
+    message = worker.inbox.next()
+    assert isinstance(message, WorkerEnded)
+    assert "unforeseen" in message.why
+    worker.perform(work(CREATE))
+    worker.announce("team", {})
+    worker.close()
+
+
+def test_a_watch_task_that_ends_ends_the_thread(monkeypatch):
+    async def ended(_self) -> None:
+        return
+
+    monkeypatch.setattr(Follower, "follow", ended)
+    worker = ApiWorker(Access(url="http://127.0.0.1:1", tls=None))
+    assert worker.inbox.wait(10)
+    assert isinstance(worker.inbox.next(), WorkerEnded)
+    worker.close()
+
+
+def test_a_start_whose_thread_has_ended_says_so():
+    inbox = Inbox()
+    inbox.put(WorkerEnded("no memory"))
+    with pytest.raises(KubeError, match="no memory"):
+        read_initial_state(inbox, seconds=5)
+
+
+def test_the_token_file_is_named(tmp_path):
+    async def main():
+        async with Client(Access(url="http://127.0.0.1:1", tls=None, token_file=Path(tmp_path / "none"))) as client:
+            with pytest.raises(Unreachable, match="none"):
+                await client.get("/x")
+
+    asyncio.run(main())
