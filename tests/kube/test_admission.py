@@ -14,10 +14,11 @@ from headway.kube.admission import Admission, read_initial_state
 from headway.kube.api.errors import Forbidden, KubeError, NotFound, Unreachable
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
+from headway.kube.inbox import Inbox
 from headway.kube.job.intent import Intent, RoleAllocation
 from headway.kube.job.status import status_of
 from headway.kube.settings import KubeSettings
-from headway.kube.worker import Inbox, Wake
+from headway.kube.worker import Wake
 
 BEGAN = 1000.0
 RUNNING = Intent(state=State.RUNNING, allocation=(RoleAllocation("w", ("n1",), (("cpu", 500),)),), attempt=3)

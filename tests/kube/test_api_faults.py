@@ -19,12 +19,11 @@ from headway.kube.api.errors import Faulty, KubeError, Unreachable
 from headway.kube.api.nesting import cut, depth
 from headway.kube.api.objects import NodeObject, TrainingJob
 from headway.kube.api.watch import Follower, WatchFailed
-from headway.kube.worker import ApiWorker, Inbox, WorkerEnded
+from headway.kube.inbox import Inbox
+from headway.kube.worker import ApiWorker, WorkerEnded
 
-DEEP = '{"metadata": {"name": "deep", "uid": "d", "resourceVersion": "7"}, "spec": {"template": %s1%s}}' % (
-    '{"a": [' * 3000,
-    "]}" * 3000,
-)
+NESTED = '{"a": [' * 3000 + "1" + "]}" * 3000
+DEEP = f'{{"metadata": {{"name": "deep", "uid": "d", "resourceVersion": "7"}}, "spec": {{"template": {NESTED}}}}}'
 
 
 async def followed(client, kind, wanted: int) -> list:
@@ -64,7 +63,9 @@ def test_one_object_of_thousands_of_levels_stops_neither_a_list_nor_a_watch():
         if "watch" not in request.query:
             good = json.dumps(a_node("good"))
             return web.Response(text=f'{{"metadata": {{"resourceVersion": "5"}}, "items": [{DEEP}, {good}]}}')
-        return await stream(request, f'{{"type": "ADDED", "object": {DEEP}}}', change("ADDED", a_node("b")), then="hang")
+        return await stream(
+            request, f'{{"type": "ADDED", "object": {DEEP}}}', change("ADDED", a_node("b")), then="hang"
+        )
 
     async def main():
         async with serving(handler) as client:
@@ -146,10 +147,6 @@ def test_a_watch_that_fails_in_a_way_that_nobody_foresaw_starts_again(caplog):
 def test_a_text_with_half_a_character_is_sent_without_it():
     _, asked = performed(lambda *_: web.json_response({}), work(status_body={"message": "disk \ud800 full"}))
     assert asked[0][2]["status"] == {"message": "disk ? full"}
-
-
-def nested(levels: int) -> dict:
-    return {"a": nested(levels - 1)} if levels else {}
 
 
 def test_a_status_that_cannot_be_written_comes_back_as_a_fault():

@@ -21,6 +21,7 @@ JOBS = "jobs:\n  - {name: a, cpu: 1, command: [x]}\n"
 def files(tmp_path):
     (tmp_path / "kubeconfig").write_text(json.dumps(a_kubeconfig()))
     (tmp_path / "jobs.yaml").write_text(JOBS)
+    (tmp_path / "wrong.yaml").write_text("spec: {containers: x}")
     return tmp_path
 
 
@@ -41,6 +42,10 @@ def test_missing_files_and_servers_are_told(files, monkeypatch):
         (["schedule", "--policy", "no-such", "--kubeconfig", config], "no-such"),
         (["schedule", "--template", files / "none.yaml", "--kubeconfig", config], "none.yaml"),
         (["schedule", "--template", files / "jobs.yaml", "--kubeconfig", config], "field jobs"),
+        (
+            ["schedule", "--template", files / "wrong.yaml", "--kubeconfig", config],
+            "field spec.containers",
+        ),
         (["schedule", "--progress-listen", "nowhere", "--kubeconfig", config], "listen"),
     ]
     for arguments, words in cases:

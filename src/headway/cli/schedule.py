@@ -205,13 +205,19 @@ def _template(path: Path | None) -> dict[str, Any]:
         template = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid YAML") from error
     if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
         raise UserError(f"{path}: field spec: must be a map; a pod template has metadata and spec")
     unknown = set(template) - {"metadata", "spec"}
     if unknown:
         raise UserError(f"{path}: field {min(unknown)}: is unknown; a pod template has metadata and spec only")
+    from headway.kube.job.template import TemplateError, check_template
+
+    try:
+        check_template(template)
+    except TemplateError as error:
+        raise UserError(f"{path}: field {error}") from error
     return template
 
 

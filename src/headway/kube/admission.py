@@ -9,26 +9,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
-
 from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import JobId
 from headway.core.states import OVER, State
+from headway.core.text import clean
 from headway.kube.api.errors import KubeError, NotFound
-from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
+from headway.kube.fence import FAULT, sentence
+from headway.kube.inbox import Inbox
 from headway.kube.job.claims import settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
-from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of
+from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of, suits
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker, Inbox, Message, WorkerEnded
+from headway.kube.worker import ApiWork, ApiWorker, Message, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0
+LONGEST_TEXT = 2000
 
 
 class Admitted(NamedTuple):
@@ -82,7 +84,34 @@ class Admission:
         return []
 
     def enrol(self, admitted: Admitted, now: float) -> bool:
-        """Puts the job on the board and returns True, unless it is over: then only its pods matter."""
+        """Puts the job on the board and returns True, unless it is over: then only its pods matter.
+
+        A job whose status makes no sense starts from the beginning. One that cannot be put there at all is refused.
+        """
+        try:
+            return self._enrolled(admitted, now)
+        except Exception as error:  # noqa: BLE001  one job must not keep all others out
+            tracked, why = admitted.tracked, sentence("go on from its status", error)
+            log.warning("job %s: %s; it starts from the beginning", tracked.job.id, why)
+        try:
+            row = self.board.row(tracked.job.id)
+            if row is None:
+                return self._enrolled(Admitted(tracked, KeptStatus(Intent(since=tracked.job.submit))), now)
+            tracked.ended = None
+            tracked.restore(Intent(since=tracked.job.submit), {})
+        except Exception as error:  # noqa: BLE001
+            self._refuse(tracked, sentence("take in this job", error))
+            return False
+        return True
+
+    def _refuse(self, tracked: Tracked, why: str) -> None:
+        row = self.board.row(tracked.job.id)
+        if row is not None:
+            self.board.restore(row, State.FAILED, None, None)
+        del self.jobs[tracked.meta.uid]
+        self._reject(tracked.meta, FAULT, why)
+
+    def _enrolled(self, admitted: Admitted, now: float) -> bool:
         tracked, kept = admitted
         on_board = kept.intent.state not in OVER
         if on_board:
@@ -92,6 +121,10 @@ class Admission:
             self.board.add(tracked.job, now)
         tracked.restore(adopted(kept.intent, now, self.settings.timeouts), kept.columns)
         return on_board
+
+    def give_up(self, uid: str) -> None:
+        """This object is not taken in again while this process lives."""
+        self._rejected.add(uid)
 
     def forget(self, tracked: Tracked) -> list[Admitted]:
         """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
@@ -123,14 +156,22 @@ class Admission:
 
     def _admit(self, found: TrainingJob) -> Admitted | None:
         kept = self._kept(found)
+        reason = why = ""
         try:
             spec = read_spec(found.spec)
             job = job_of(found, spec, self.settings.began)
             job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
         except SpecError as error:
+            reason, why = "InvalidSpec", str(error)
+        except Exception as error:  # noqa: BLE001  one object must not keep all others out
+            reason, why = FAULT, sentence("read this job", error)
+        if why:
             if kept is None or kept.intent.state not in OVER:
-                self._reject(found, str(error))
+                self._reject(found.metadata, reason, why)
             return None
+        if kept is not None and not suits(kept, job):
+            log.warning("job %s: its status is ignored, it is of another job", job.id)
+            kept = None
         tracked = Tracked(found.metadata, job, spec.template, self.board, roster=self.roster)
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
@@ -144,18 +185,19 @@ class Admission:
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
         try:
             return read_status(found.status, self.settings.began)
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is no status of ours
             log.warning(
                 "TrainingJob %s: its status is ignored, Headway did not write it: %s", found.metadata.name, error
             )
             return None
 
-    def _reject(self, found: TrainingJob, why: str) -> None:
+    def _reject(self, meta: Meta, reason: str, why: str) -> None:
         """Writes the error to the job's own status, once. Other jobs are not affected."""
-        meta, began = found.metadata, self.settings.began
+        began = self.settings.began
         self._rejected.add(meta.uid)
-        intent = Intent(state=State.FAILED, since=time.time() - began, reason="InvalidSpec", message=why)
-        log.warning("TrainingJob %s/%s is invalid: %s", meta.namespace, meta.name, why)
+        why = clean(why, LONGEST_TEXT)
+        intent = Intent(state=State.FAILED, since=time.time() - began, reason=reason, message=why)
+        log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
         status = status_of(intent, {}, (), began) | {"progress": None}
         self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
         self.worker.announce(meta.namespace, event_of(meta, Intent(), intent, began))

@@ -23,9 +23,11 @@ from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
 from headway.kube.admission import Admission, Admitted, read_initial_state
-from headway.kube.api.errors import NotFound
+from headway.kube.answers import take_answer
+from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
 from headway.kube.job.status import event_of
@@ -35,7 +37,7 @@ from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWorker, Performed, Wake
+from headway.kube.worker import ApiWorker, Performed, Wake, WorkerEnded
 from headway.progress_server import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")
@@ -55,6 +57,7 @@ class KubeCluster:
         self._offset = time.time() - settings.began - time.monotonic()
         self._inventory = Inventory(settings.began)
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
+        self._fence = Fence(worker, self.now, self._drop)
         self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
@@ -86,8 +89,11 @@ class KubeCluster:
         self.board.compact()
         self._wake = plan.until
         for decision in plan.decisions:
-            if not isinstance(decision, Reserve) and self._may_begin(decision):
-                self._begin(decision)
+            if isinstance(decision, Reserve):
+                continue
+            with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
+                if self._may_begin(decision):
+                    self._begin(decision)
         if self._annotated is not None:
             explain_waiting(self._by_id, self._annotated, plan, self.now(), self.settings.progress_seconds)
 
@@ -131,13 +137,17 @@ class KubeCluster:
             match message:
                 case Wake():
                     self._worker.wake_taken()
-                case Performed():
-                    self._performed(message)
+                case Performed(work=work) if (job := self._admission.jobs.get(work.uid)) is not None:
+                    take_answer(job, message, self._inventory, self._fence)
+                case WorkerEnded(why=why):
+                    raise KubeError(f"the thread that talks to the API server has ended: {why}")
                 case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind):
                     self._news(kind, message)
         for event in self._server.poll():
             job = self._by_id.get(event.job)
-            if job is not None:
+            if job is None:
+                continue
+            with self._fence.of(job, "take in a report", counts=False):
                 self._heard |= job.hear(event, self.now())
                 if isinstance(event, Connected) and job.size_changed:
                     self._tell_size(job, job.intent.allocation or ())
@@ -177,24 +187,6 @@ class KubeCluster:
             self.board.set_nodes(nodes)
             self._happened = True
 
-    def _performed(self, message: Performed) -> None:
-        job = self._admission.jobs.get(message.work.uid)
-        if job is None:
-            return
-        job.attention.busy, job.attention.dirty = False, True
-        if isinstance(message.error, NotFound):
-            job.withdrawn = True
-        elif message.error is not None:
-            job.trouble(message.error, self.now())
-        elif message.work.status is not None:
-            job.written, job.reports.written = message.work.token  # type: ignore[misc]
-        for result in message.results:
-            if result.pod is not None:
-                self._inventory.see_pod(result.pod, self._admission.jobs)
-            job.learn(result, self.now())
-        if message.error is None and not any(result.error for result in message.results):
-            job.attention.recovered()
-
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _may_begin(self, action: Action) -> bool:
@@ -221,17 +213,19 @@ class KubeCluster:
     def _reconcile(self) -> None:
         now, gone = self.now(), self._gone()
         for job in list(self._jobs()):
-            due = job.attention.due(now) or (job.attention.free(now) and self._progress_due(job, now))
-            if not due:
-                continue
-            intent = job.intent
-            step = reconcile(job.view(intent, now, gone, self.settings))
-            if step.intent != intent:
-                self._set_intent(job, intent, step.intent)
-            job.attention.dirty, job.attention.wake = False, step.wake
-            self._send(job, step, now)
-            if job.ended is not None and job.settled():
-                self._forget(job)
+            if job.attention.due(now) or (job.attention.free(now) and self._progress_due(job, now)):
+                with self._fence.of(job, "go on with this job"):
+                    self._advance(job, now, gone)
+
+    def _advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
+        intent = job.intent
+        step = reconcile(job.view(intent, now, gone, self.settings))
+        if step.intent != intent:
+            self._set_intent(job, intent, step.intent)
+        job.attention.dirty, job.attention.wake = False, step.wake
+        self._send(job, step, now)
+        if job.ended is not None and job.settled():
+            self._forget(job)
 
     def _set_intent(self, job: Tracked, old: Intent, new: Intent) -> None:
         self._happened |= old.state not in OVER
@@ -266,6 +260,10 @@ class KubeCluster:
 
     def _progress_due(self, job: Tracked, now: float) -> bool:
         return job.reports.due(now, self.settings.progress_seconds)
+
+    def _drop(self, job: Tracked) -> None:
+        self._admission.give_up(job.meta.uid)
+        self._forget(job)
 
     def _forget(self, job: Tracked) -> None:
         if self._by_id.get(job.job.id) is job:

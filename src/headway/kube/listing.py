@@ -50,7 +50,7 @@ async def list_jobs(client: Client, namespace: str) -> list[ListedJob]:
         for raw in page.items or []:
             try:
                 rows.append(_row(_decoder.decode(raw), qualified=not namespace))
-            except (msgspec.DecodeError, TypeError, AttributeError):
+            except (msgspec.DecodeError, TypeError, AttributeError, LookupError, ValueError, RecursionError):
                 continue  # its status says what is wrong
     return sorted(rows, key=lambda row: (row.created, row.namespace, row.name))
 

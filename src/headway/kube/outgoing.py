@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.core.job import JobId
@@ -10,10 +10,11 @@ from headway.core.plan import Plan
 from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.kube.fence import FAULT, sentence
 from headway.kube.job.intent import Intent
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
-from headway.kube.reconcile.model import NextStep
+from headway.kube.reconcile.model import ApiRefusal, NextStep
 from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWork, PodRequest
@@ -39,12 +40,22 @@ def work_for(
     job: Tracked, intent: Intent, status: dict[str, Any] | None, step: NextStep, defaults: PodDefaults
 ) -> ApiWork | None:
     """The status, then a request for each action; None if there is nothing to send."""
-    bodies = [(action, body_of(action, job.job, job.meta, job.template, defaults)) for action in step.actions]
-    requests = tuple(PodRequest(action, body) for action, body in bodies if body is not None)
+    requests = tuple(_requests(job, step, defaults))
     if status is None and not requests:
         return None
     meta = job.meta
     return ApiWork(meta.uid, meta.namespace, meta.name, status, requests, (intent, job.reports.progress))
+
+
+def _requests(job: Tracked, step: NextStep, defaults: PodDefaults) -> Iterator[PodRequest]:
+    for action in step.actions:
+        try:
+            body = body_of(action, job.job, job.meta, job.template, defaults)
+        except Exception as error:  # noqa: BLE001  it comes from the job's own template, and would come again
+            job.refusal, job.attention.dirty = ApiRefusal(sentence("make its pods", error), permanent=True), True
+            continue
+        if body is not None:
+            yield PodRequest(action, body)
 
 
 def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Plan, now: float, every: float) -> None:
@@ -54,7 +65,11 @@ def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Pl
         job = by_id.get(snapshot.jobs.job(int(row)).id)
         if job is None or job.state is not State.WAITING or now - job.explained_at < every:
             continue
-        reason = explain(snapshot, plan, job.job.id)
+        try:
+            reason = explain(snapshot, plan, job.job.id)
+        except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
+            job.explain(FAULT, sentence("say why this job waits", error), now)
+            continue
         if reason.code is not Code.STARTS_NOW:
             job.explain("".join(part.capitalize() for part in reason.code.split("_")), reason.sentence, now)
             left -= 1

@@ -55,6 +55,8 @@ class Tracked:
     attention: Attention = field(default_factory=Attention)
     reports: JobReports = field(default_factory=JobReports)
     refusal: ApiRefusal | None = None
+    faults: int = 0
+    """Steps in a row that raised."""
     explained_at: float = -math.inf
     """When its status last said why it waits."""
     size_changed: bool = False

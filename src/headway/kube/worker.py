@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import queue
 import threading
-from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -23,11 +21,11 @@ from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
 from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower, News
+from headway.kube.inbox import Inbox
 from headway.kube.job.replica import MAIN, owner_uid
 from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
 
 log = logging.getLogger("headway.kube")
-T = TypeVar("T")
 
 
 _pods = msgspec.json.Decoder(Pod)
@@ -49,7 +47,7 @@ class ApiWork:
     name: str
     status: dict[str, Any] | None
     requests: tuple[PodRequest, ...] = ()
-    token: object = None
+    token: Any = None
     """Any value; it comes back with the result."""
 
 
@@ -83,39 +81,6 @@ class WorkerEnded:
 
 
 Message = News[Any] | Performed | Wake | WorkerEnded
-
-
-class Inbox(Generic[T]):
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[T] = queue.SimpleQueue()
-        self._held: deque[T] = deque()
-
-    def put(self, message: T) -> None:
-        """Adds a message; may be called from any thread."""
-        self._queue.put(message)
-
-    def put_back(self, messages: Iterable[T]) -> None:
-        """Returns messages to the front of the queue. Only the reader may call this and the methods below."""
-        self._held.extendleft(reversed(list(messages)))
-
-    def next(self) -> T | None:
-        """The next message; None if there is none."""
-        if self._held:
-            return self._held.popleft()
-        try:
-            return self._queue.get_nowait()
-        except queue.Empty:
-            return None
-
-    def wait(self, seconds: float) -> bool:
-        """Waits until there is a message, at most `seconds`. Returns whether there is one."""
-        if self._held:
-            return True
-        try:
-            self._held.append(self._queue.get(timeout=max(0.0, seconds)))
-        except queue.Empty:
-            return False
-        return True
 
 
 class ApiWorker:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
+MOST_LEVELS = 100
+"""Headway accepts so many levels in a spec or a status. A pod template has about fifteen."""
 READABLE_LEVELS = 300
-"""A decoder can read so many. Well above what Headway accepts: what was cut is still seen to be too deep."""
+"""A decoder can read so many. That is above `MOST_LEVELS`: what was cut is still seen to be too deep."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 

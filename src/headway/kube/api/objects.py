@@ -21,6 +21,9 @@ PLANNED_NODE = f"{GROUP}/node"
 SUBMITTED = f"{GROUP}/submitted"
 """Annotation on a TrainingJob: its submit time as Unix time, more exact than the server's whole seconds."""
 
+LAST_MOMENT = 253_402_300_799.0
+"""The last second of the year 9999: no date can be later."""
+
 Quantities = dict[str, str | int | float]
 
 
@@ -171,11 +174,11 @@ def unix(timestamp: str | None) -> float:
         return 0.0
     try:
         return dt.datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return 0.0
 
 
 def timestamp(seconds: float) -> str:
-    """A Unix time as Kubernetes writes it."""
-    moment = dt.datetime.fromtimestamp(seconds, dt.UTC)
+    """A Unix time as Kubernetes writes it. What is outside the years 1970 to 9999 is moved to their ends."""
+    moment = dt.datetime.fromtimestamp(min(max(seconds, 0.0), LAST_MOMENT), dt.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

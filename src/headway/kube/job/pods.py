@@ -35,7 +35,8 @@ _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "
 def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
     """The body of the pod; `own` is the job's template."""
     template = merge(defaults.template, own)
-    spec = merge({"containers": [{"name": MAIN}]}, template.get("spec") or {})
+    given = {name: value for name, value in (template.get("spec") or {}).items() if value is not None}
+    spec = merge({"containers": [{"name": MAIN}]}, given)
     main = next(container for container in spec["containers"] if container["name"] == MAIN)
     role = job.role(create.role)
     if role.command:
@@ -122,8 +123,16 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_named(under: list[Any], over: list[Any], name: str) -> list[Any]:
-    merged = {entry.get(name, id(entry)): dict(entry) for entry in under}
+    if not all(isinstance(entry, Mapping) for entry in (*under, *over)):
+        return over
+    merged = {_key(entry, name): dict(entry) for entry in under}
     for entry in over:
-        key = entry.get(name, id(entry))
+        key = _key(entry, name)
         merged[key] = merge(merged[key], entry) if key in merged else dict(entry)
     return list(merged.values())
+
+
+def _key(entry: Mapping[str, Any], name: str) -> Any:
+    """What names the entry; an entry without a name is like no other."""
+    key = entry.get(name)
+    return key if isinstance(key, str | int) else id(entry)

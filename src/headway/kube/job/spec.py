@@ -13,6 +13,7 @@ import msgspec
 from headway.core.job import Job, JobId, Role
 from headway.core.text import clean
 from headway.jobspec import (
+    LONGEST,
     RoleFields,
     SuccessFields,
     TargetFields,
@@ -29,7 +30,9 @@ from headway.jobspec import (
     target_entry,
     target_of,
 )
+from headway.kube.api.nesting import MOST_LEVELS, depth
 from headway.kube.api.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
+from headway.kube.job.template import TemplateError, check_template
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}
@@ -63,13 +66,19 @@ def job_id(namespace: str, name: str) -> JobId:
 
 
 def read_spec(raw: bytes) -> JobSpec:
+    if depth(bytes(raw)) > MOST_LEVELS:
+        raise SpecError(f"spec: is nested deeper than {MOST_LEVELS} levels")
     try:
         given = msgspec.json.decode(raw)
         if isinstance(given, dict):
             given = given | {key: _renamed(given[key], _SNAKE) for key in ("roles", "target") if key in given}
-        return msgspec.convert(given, JobSpec)
+        spec = msgspec.convert(given, JobSpec)
+        check_template(spec.template)
+    except TemplateError as error:
+        raise SpecError(f"spec.template.{error}") from error
     except msgspec.MsgspecError as error:
         raise SpecError(f"spec: {str(error).replace('`', chr(39)).replace('$.', 'spec.')}") from error
+    return spec
 
 
 def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
@@ -77,6 +86,10 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
     meta = found.metadata
     if not spec.roles:
         raise SpecError("spec.roles: there must be at least one role")
+    for name in ("deadline", "seconds"):
+        value = getattr(spec, name)
+        if value is not None and not 0 <= value <= LONGEST:
+            raise SpecError(f"spec.{name}: must be between 0 and {LONGEST:g} seconds, not {value:g}")
     submit = submitted(found) - began
     roles = tuple(_role(name, role) for name, role in spec.roles.items())
     try:

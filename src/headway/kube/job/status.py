@@ -8,14 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from headway.core.estimates import Estimate
 from headway.core.gang import Losses, ReplicaKey
+from headway.core.job import Job
+from headway.core.quantity import LARGEST
 from headway.core.states import OVER, TRAINING, State
-from headway.kube.api.objects import API_VERSION, KIND, SCHEDULER, Meta, timestamp
+from headway.jobspec import LONGEST, MOST_STEPS
+from headway.kube.api.nesting import MOST_LEVELS, depth
+from headway.kube.api.objects import API_VERSION, KIND, LAST_MOMENT, SCHEDULER, Meta, timestamp
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 
 PHASES = {
@@ -27,7 +31,7 @@ STATES = {phase: state for state, phase in PHASES.items()}
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}
 """Columns of the board that are points in time: name in the status, name on the board."""
 _BAD = frozenset({"Interrupted", "Refused", "ProgramFailed", "SaveTimedOut", "SaveFailed", "InvalidSpec",
-                  "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut"})  # fmt: skip
+                  "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut", "Fault"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ def progress_status(progress: TrainingProgress | None, estimate: Estimate | None
         packed["basis"] = estimate.sentence
         if math.isfinite(estimate.left):
             packed["left"] = round(estimate.left, 1)
-            packed["eta"] = timestamp(now + estimate.left + began)
+            end = now + estimate.left + began
+            packed["eta"] = timestamp(end) if end <= LAST_MOMENT else None
             packed["spread"] = round(estimate.spread, 3) if math.isfinite(estimate.spread) else None
     return packed
 
@@ -129,35 +134,47 @@ def event_of(meta: Meta, old: Intent, new: Intent, began: float) -> dict[str, An
 # ── read back ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+Moment = Annotated[float, msgspec.Meta(ge=-LONGEST, le=LONGEST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
 class _Losses(msgspec.Struct):
-    times: list[float] = []
-    step: int = -1
+    times: list[Moment] = []
+    step: Annotated[int, msgspec.Meta(ge=-1)] = -1
+
+
+class _Share(msgspec.Struct):
+    role: str
+    nodes: list[str]
+    amounts: dict[str, Count]
 
 
 class _Status(msgspec.Struct):
     """The part of a TrainingJob's status that is read back."""
 
     phase: str = ""
-    attempt: int = 0
-    allocation: list[dict[str, Any]] | None = None
-    target: list[dict[str, Any]] | None = None
-    since: float = 0.0
-    until: float | None = None
+    attempt: Count = 0
+    allocation: list[_Share] | None = None
+    target: list[_Share] | None = None
+    since: Moment = 0.0
+    until: Moment | None = None
     goal: str = ""
     draining: bool = False
     saved: bool = False
     losses: _Losses = msgspec.field(default_factory=_Losses)
-    refusals: int = 0
-    declined: int = 0
+    refusals: Count = 0
+    declined: Count = 0
     reason: str = ""
     message: str = ""
-    history: dict[str, float] = {}
+    history: dict[str, Moment] = {}
     progress: dict[str, Any] | None = None
-    savers: list[tuple[str, int]] = []
+    savers: list[tuple[str, Count]] = []
 
 
 def read_status(raw: bytes, began: float) -> KeptStatus | None:
     """The contents of a status; None for a job without one. Raises ValueError if Headway did not write it."""
+    if depth(bytes(raw)) > MOST_LEVELS:
+        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
     fields = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     status = msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
     if not status.phase:
@@ -165,7 +182,19 @@ def read_status(raw: bytes, began: float) -> KeptStatus | None:
     step = (status.progress or {}).get("step", 0)
     columns = {name: value - began if name in MOMENTS else value for name, value in status.history.items()}
     return KeptStatus(
-        _usable(_intent(status, began)), columns, step if isinstance(step, int) else 0, frozenset(status.savers)
+        _usable(_intent(status, began)),
+        columns,
+        step if type(step) is int and 0 <= step <= MOST_STEPS else 0,
+        frozenset(status.savers),
+    )
+
+
+def suits(kept: KeptStatus, job: Job) -> bool:
+    """Whether the status can be of this job: its allocations have the job's roles, and no more replicas."""
+    roles = [role.name for role in job.roles]
+    shares = [share for share in (kept.intent.allocation, kept.intent.target) if share is not None]
+    return all([one.role for one in share] == roles for share in shares) and all(
+        len(one.nodes) <= role.most for share in shares for one, role in zip(share, job.roles, strict=True)
     )
 
 
@@ -195,13 +224,10 @@ def _pack(allocation: Allocation | None) -> list[dict[str, Any]] | None:
     return [{"role": one.role, "nodes": list(one.nodes), "amounts": dict(one.amounts)} for one in allocation]
 
 
-def _unpack(packed: list[dict[str, Any]] | None) -> Allocation | None:
+def _unpack(packed: list[_Share] | None) -> Allocation | None:
     if packed is None:
         return None
-    return tuple(
-        RoleAllocation(one["role"], tuple(one["nodes"]), tuple(sorted((k, int(v)) for k, v in one["amounts"].items())))
-        for one in packed
-    )
+    return tuple(RoleAllocation(one.role, tuple(one.nodes), tuple(sorted(one.amounts.items()))) for one in packed)
 
 
 def _pack_losses(losses: Losses, began: float) -> dict[str, Any] | None:

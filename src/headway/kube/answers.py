@@ -1,0 +1,36 @@
+"""Takes in what became of the requests about a job: its status written or not, its pods made, bound and deleted."""
+
+from __future__ import annotations
+
+from headway.kube.api.errors import Faulty, Invalid, NotFound
+from headway.kube.fence import Fence
+from headway.kube.inventory import Inventory
+from headway.kube.job.intent import Intent
+from headway.kube.job.status import TrainingProgress
+from headway.kube.tracked import Tracked
+from headway.kube.worker import Performed
+
+Written = tuple[Intent, TrainingProgress | None]
+"""What a whole status holds; it comes back with the answer."""
+
+
+def take_answer(job: Tracked, message: Performed, inventory: Inventory, fence: Fence) -> None:
+    now, token = fence.now(), message.work.token
+    job.attention.busy, job.attention.dirty = False, True
+    if isinstance(message.error, NotFound):
+        job.withdrawn = True
+    elif isinstance(message.error, Invalid | Faulty) and token is not None:
+        fence.take(job, f"its status cannot be written: {message.error}"[:500])
+    elif message.error is not None:
+        job.trouble(message.error, now)
+    elif token is not None:
+        job.faults = 0
+        if message.work.status is not None:
+            job.written, job.reports.written = token
+    with fence.of(job, "take in what became of its pods"):
+        for result in message.results:
+            if result.pod is not None:
+                inventory.see_pod(result.pod, {job.meta.uid: job})
+            job.learn(result, now)
+    if message.error is None and not any(result.error for result in message.results) and not job.faults:
+        job.attention.recovered()

@@ -1,0 +1,196 @@
+"""The real `KubeCluster` on an API server in memory, in one thread, turn by turn: no sockets and no waiting."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+
+from headway.core.plan import Plan
+from headway.cycle.loop import Guard
+from headway.kube.api.client import _encoded
+from headway.kube.api.errors import ApiError, Conflict
+from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Changed, Listed
+from headway.kube.cluster import KubeCluster
+from headway.kube.inbox import Inbox
+from headway.kube.reconcile.model import Bind, Create, Delete
+from headway.kube.settings import KubeSettings
+from headway.kube.worker import ActionResult, ApiWork, Performed
+from headway.policies.baselines.fifo import first_fit
+
+BEGAN = 1_700_000_000.0
+STAMP = "2023-11-14T22:13:20Z"
+
+
+class MemoryApi:
+    """Stands in for the `ApiWorker`: takes work, answers it at once, and every pod that is bound runs."""
+
+    def __init__(self, nodes: int = 2) -> None:
+        self.inbox: Inbox = Inbox()
+        self.jobs: dict[str, dict[str, Any]] = {}
+        """By uid."""
+        self.pods: dict[str, dict[str, Any]] = {}
+        """By namespace and name."""
+        self.events: list[dict[str, Any]] = []
+        self.nodes = [a_node(f"n{number}") for number in range(nodes)]
+        self._numbers = itertools.count(1)
+
+    # ── what a tenant does ──
+
+    def submit(self, name: str, spec: Any, *, namespace: str = "team", status: Any = None) -> str:
+        uid = f"uid-{namespace}-{name}"
+        meta = {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": STAMP}
+        found = {"metadata": meta, "spec": spec, "status": {} if status is None else status}
+        json.dumps(found)
+        self.jobs[uid] = found
+        self.inbox.put(Changed(TrainingJob, self._job(uid)))
+        return uid
+
+    def put_pod(self, pod: dict[str, Any]) -> dict[str, Any]:
+        meta = pod["metadata"]
+        key = f"{meta['namespace']}/{meta['name']}"
+        assert key not in self.pods, "the API server has each name once"
+        number = next(self._numbers)
+        meta |= {"resourceVersion": str(number), "uid": f"pod-{number}"}
+        self.pods[key] = pod
+        self.tell(pod)
+        return pod
+
+    def tell(self, pod: dict[str, Any]) -> None:
+        pod["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.inbox.put(Changed(Pod, msgspec.convert(pod, Pod)))
+
+    def pods_of(self, name: str, namespace: str = "team") -> list[dict[str, Any]]:
+        return [pod for key, pod in self.pods.items() if key.startswith(f"{namespace}/{name}-")]
+
+    def status(self, uid: str) -> dict[str, Any]:
+        return self.jobs[uid]["status"]
+
+    # ── what the scheduler asks ──
+
+    def begin(self) -> None:
+        """The lists with which every watch begins."""
+        self.inbox.put(Listed(NodeObject, tuple(self.nodes)))
+        self.inbox.put(Listed(TrainingJob, tuple(self._job(uid) for uid in self.jobs)))
+        self.inbox.put(Listed(Pod, tuple(msgspec.convert(pod, Pod) for pod in self.pods.values())))
+
+    def perform(self, work: ApiWork) -> None:
+        try:
+            if work.status is not None:
+                written = msgspec.json.decode(_encoded("PATCH", "status", work.status))
+                self.jobs[work.uid]["status"] = merged(self.jobs[work.uid]["status"], written)
+            results = tuple(self._take(work, request) for request in work.requests)
+        except ApiError as error:
+            self.inbox.put(Performed(work, error))
+        else:
+            self.inbox.put(Performed(work, None, results))
+
+    def announce(self, namespace: str, event: dict[str, Any]) -> None:
+        self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))
+
+    def wake(self) -> None: ...
+
+    def wake_taken(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def _take(self, work: ApiWork, request) -> ActionResult:
+        action = request.action
+        match action:
+            case Create():
+                if f"{work.namespace}/{action.name}" in self.pods:
+                    return ActionResult(action, error=Conflict(409, "it exists"))
+                body = msgspec.json.decode(_encoded("POST", "pods", request.body))
+                pod = self.put_pod({**body, "status": {"phase": "Pending"}})
+                return ActionResult(action, msgspec.convert(pod, Pod))
+            case Bind():
+                pod = self.pods[f"{work.namespace}/{action.name}"]
+                pod["spec"]["nodeName"], pod["status"] = action.node, {"phase": "Running", "podIP": "10.0.0.1"}
+                self.tell(pod)
+            case Delete():
+                pod = self.pods.get(f"{work.namespace}/{action.name}")
+                if pod is not None and pod["metadata"]["uid"] == action.uid:
+                    del self.pods[f"{work.namespace}/{action.name}"]
+                return ActionResult(action, gone=True)
+        return ActionResult(action)
+
+    def _job(self, uid: str) -> TrainingJob:
+        return msgspec.json.decode(json.dumps(self.jobs[uid]), type=TrainingJob)
+
+
+class NoReports:
+    """Stands in for the progress server: nobody reports."""
+
+    def poll(self) -> list:
+        return []
+
+    def connected(self, _job) -> list:
+        return []
+
+    def save(self, *_: object) -> None: ...
+
+    def resize(self, *_: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def a_node(name: str, cpu: str = "8") -> NodeObject:
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"allocatable": {"cpu": cpu, "memory": "16Gi"}, "conditions": ready}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject)
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """As a merge patch does it."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = {**(old if isinstance(old, dict) else {})}
+    for key, value in patch.items():
+        if value is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = merged(kept.get(key), value)
+    return kept
+
+
+class SmallCluster:
+    """A scheduler over a `MemoryApi`. Each start is a new process: only what the API server has is left."""
+
+    def __init__(self, api: MemoryApi | None = None, policy=first_fit, **settings: Any) -> None:
+        self.api = MemoryApi() if api is None else api
+        self.policy = policy
+        self._settings = settings
+        self.start()
+
+    def start(self) -> None:
+        self.api.inbox = Inbox()
+        self.api.begin()
+        self.cluster = KubeCluster(self.api, NoReports(), KubeSettings(began=BEGAN, **self._settings))
+
+    def turn(self, count: int = 1) -> Plan:
+        """What the loop does, without its waiting."""
+        plan = Plan(())
+        for _ in range(count):
+            cluster = self.cluster
+            cluster._read_messages()
+            cluster._check_nodes()
+            cluster._reconcile()
+            decided = Guard(first_fit).decide(self.policy, cluster._snapshot(cluster.now()))
+            cluster.show(decided.snapshot)
+            cluster.apply(decided.plan)
+            plan = decided.plan
+        return plan
+
+    def hurry(self) -> None:
+        """Pauses after faults and refusals are over."""
+        for job in self.cluster._jobs():
+            job.attention.not_before = job.attention.wake = self.cluster.now()
+
+    def phase(self, uid: str) -> str:
+        return self.api.status(uid).get("phase", "")
+
+
+HEALTHY = {"roles": {"worker": {"replicas": 2, "cpu": "100m"}}}
