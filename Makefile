@@ -56,7 +56,8 @@ terminal:
 # Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
 # Where they cannot be had, those tests say why they are skipped (and fail where CI is set). Kueue takes five minutes
 # more and is tested where it is built: `headway lab build`.
-LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet coredns kwok jobset training-operator
+LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet filter-check \
+	coredns kwok jobset training-operator
 lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab deps
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)

@@ -54,7 +54,11 @@ class Role:
     selector: tuple[tuple[str, str], ...] = ()
     """Labels that the node must carry."""
     tolerates: tuple[str, ...] = ()
-    """Taint keys that these replicas accept."""
+    """Taints that these replicas accept: `slow`, `team=vision`, `team=vision:NoExecute`, `*`."""
+    affinity: tuple[str, ...] = ()
+    """Selectors such as `zone in (a, b), !spot`, one of which the node must match; empty: any node."""
+    overhead: Amounts = ()
+    """What one replica holds beside its request: of a pod, its sidecars and its place among the node's pods."""
     accelerator: str = ""
     """The accelerator type that the node must have; empty means any."""
     after: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Amounts, Role
+from headway.core.suits import NODE_NAME, matches, tolerated
 
 IntArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
@@ -26,7 +27,7 @@ class Node:
     capacity: Amounts
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[str, ...] = ()
-    """Keys of taints. A role runs here only if it tolerates all of them."""
+    """`slow` or `team=vision:NoExecute`. A role runs here only if it tolerates all of them."""
     domain: str = ""
     """The topology domain, such as a rack: replicas in one domain exchange data faster."""
     accelerator: str = ""
@@ -40,18 +41,19 @@ class Constraint:
     selector: tuple[tuple[str, str], ...]
     tolerates: tuple[str, ...]
     accelerator: str
+    affinity: tuple[str, ...] = ()
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Computed once: a constraint is looked up in every fit test."""
-        object.__setattr__(self, "_hash", hash((self.selector, self.tolerates, self.accelerator)))
+        object.__setattr__(self, "_hash", hash((self.selector, self.tolerates, self.accelerator, self.affinity)))
 
     def __hash__(self) -> int:
         return self._hash
 
     @classmethod
     def of(cls, role: Role) -> Constraint:
-        return cls(role.selector, role.tolerates, role.accelerator)
+        return cls(role.selector, role.tolerates, role.accelerator, role.affinity)
 
     def refusal(self, node: Node) -> str:
         """Why this node is not suitable, in a few words; empty where it is."""
@@ -60,8 +62,12 @@ class Constraint:
             if labels.get(key) != value:
                 return f"lacks label {key}={value}"
         for taint in node.taints:
-            if taint not in self.tolerates:
+            if not tolerated(taint, self.tolerates):
                 return f"taint {taint} is not tolerated"
+        if self.affinity:
+            labels[NODE_NAME] = node.name
+            if not any(matches(selector, labels) for selector in self.affinity):
+                return f"does not match {' or '.join(self.affinity)}"[:200]
         if self.accelerator and node.accelerator != self.accelerator:
             return f"has {node.accelerator or 'no accelerator'}, not {self.accelerator}"
         return ""

@@ -33,7 +33,7 @@ class RoleShape:
 
     name: str
     vector: IntArray
-    """What one replica requests, in the order of the nodes' kinds."""
+    """What one replica holds, in the order of the nodes' kinds: its request and its overhead."""
     asks: tuple[tuple[int, int], ...]
     """The same without zeros, as (number of the kind, amount). Fit tests loop over these."""
     replicas: int
@@ -43,6 +43,8 @@ class RoleShape:
     near: tuple[int, ...]
     """Indices of the roles that these replicas exchange data with."""
     apart: tuple[int, ...]
+    overhead: tuple[tuple[int, int], ...] = ()
+    """The part of `asks` that is no request. A resize does not change it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +70,8 @@ def shape_key(job: Job) -> ShapeKey:
     return tuple(
         (
             role.name, role.replicas, role.least, role.most, role.request,
-            role.selector, role.tolerates, role.accelerator, role.after, role.near, role.apart,
+            role.selector, role.tolerates, role.accelerator, role.affinity, role.overhead,
+            role.after, role.near, role.apart,
         )
         for role in job.roles
     )  # fmt: skip
@@ -79,10 +82,9 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
     roles = []
     missing = ""
     for role in job.roles:
-        missing = missing or _missing(role.request, nodes)
-        known: Amounts = tuple((kind, amount) for kind, amount in role.request if kind in nodes.kinds)
-        vector = nodes.vector(known)
-        assert vector is not None
+        missing = missing or _missing(role.request, nodes) or _missing(role.overhead, nodes)
+        vector, beside = _known(role.request, nodes), _known(role.overhead, nodes)
+        vector += beside
         vector.flags.writeable = False
         roles.append(
             RoleShape(
@@ -90,12 +92,19 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
                 role.replicas, role.least, role.most, Constraint.of(role),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
+                tuple((i, int(a)) for i, a in enumerate(beside) if a),
             )
         )  # fmt: skip
     return Shape(
         tuple(roles), start_order(job.roles), tuple(r.replicas for r in roles), tuple(r.least for r in roles),
         missing, any(r.most > r.least for r in roles),
     )  # fmt: skip
+
+
+def _known(amounts: Amounts, nodes: Nodes) -> IntArray:
+    vector = nodes.vector(tuple((kind, amount) for kind, amount in amounts if kind in nodes.kinds))
+    assert vector is not None
+    return vector
 
 
 def _missing(request: Amounts, nodes: Nodes) -> str:
@@ -197,11 +206,13 @@ def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement,
 def resized(
     placement: Placement, shape: Shape, role: int, kinds: tuple[str, ...], amounts: Mapping[str, int]
 ) -> Placement:
-    """The same replicas, but each replica of this role holds these amounts."""
+    """The same replicas, but each replica of this role gets these amounts. It also holds its overhead."""
     vector = [int(amount) for amount in placement.vector(shape, role)]
+    beside = dict(shape.roles[role].overhead)
     for kind, amount in amounts.items():
         if kind in kinds:
-            vector[kinds.index(kind)] = amount
+            number = kinds.index(kind)
+            vector[number] = amount + beside.get(number, 0)
     return placement.with_request(role, tuple(vector))
 
 

@@ -5,6 +5,7 @@ The go.mod files beside this module pin the versions of the built ones.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -49,7 +50,13 @@ class Program:
     @property
     def built(self) -> Path:
         """The path of our own build."""
-        return paths.cache() / f"{self.module}-{self.version}" / "bin" / self.name
+        folder = paths.cache() / f"{self.module}-{self.version}" / "bin"
+        return folder / (f"{self.name}-{_digest(self.folder / self.package)}" if self.is_ours else self.name)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its source is in our own module. Then nobody else has a copy, and an edited source is another one."""
+        return self.package.startswith("./")
 
 
 def _kubernetes(name: str, skew: int = 0) -> Program:
@@ -67,6 +74,7 @@ PROGRAMS = {
         _kubernetes("kube-scheduler"),
         _kubernetes("kubectl", skew=1),
         _kubernetes("kubelet"),
+        Program("filter-check", "kubernetes", "./filter-check", "k8s.io/kubernetes"),
         Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
         Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", manifests=_KUBEBUILDER_LAYOUT),
@@ -92,7 +100,7 @@ PROGRAMS = {
 def locate(name: str) -> Path | None:
     """Returns the path of the user's copy if its version fits, else of ours if it is built, else None."""
     program = PROGRAMS[name]
-    for candidate in () if program.manifests else _own_copies(name):
+    for candidate in () if program.manifests or program.is_ours else _own_copies(name):
         if _fits(program, candidate):
             return candidate
     return program.built if os.access(program.built, os.X_OK) else None
@@ -146,6 +154,14 @@ def _pinned(go_mod: Path, requirement: str) -> str:
     if found is None:
         raise LabError(f"{go_mod} does not require {requirement}: the installation of headway is damaged")
     return found[1]
+
+
+@remembered
+def _digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    for file in sorted(folder.glob("*.go")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:8]
 
 
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))

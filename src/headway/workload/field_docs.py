@@ -29,7 +29,7 @@ ROLE: Docs = {
     "resources": (_RESOURCES.format(of="replica"), "resources: {tpu: 4}"),
     "limit": ("What one replica may use beyond its request where the node has it spare.", "limit: {cpu: 2}"),
     "selector": ("Labels that the node must have.", "selector: {disk: ssd}"),
-    "tolerates": ("Keys of taints that these replicas accept. Others keep them off the node.", "tolerates: [slow]"),
+    "tolerates": ("Taints that these replicas accept: a key, `key=value` or `key=value:Effect`.", "tolerates: [slow]"),
     "accelerator": ("The accelerator type that the node must have. Empty: any.", "accelerator: A100"),
     "after": ("Roles whose replicas must be up before these are started.", "after: [ps]"),
     "near": ("Roles that these replicas exchange data with; they are placed close to them.", "near: [worker]"),
@@ -64,7 +64,7 @@ NODE: Docs = {
     "gpu": ("GPUs of one node.", "gpu: 8"),
     "resources": (_RESOURCES.format(of="node"), "resources: {tpu: 4}"),
     "labels": ("Labels that a role's `selector` asks for.", "labels: {disk: ssd}"),
-    "taints": ("Keys of taints. Only roles that tolerate all of them run here.", "taints: [slow]"),
+    "taints": ("`key` or `key=value:Effect`. Only roles that tolerate all of them run here.", "taints: [slow]"),
     "domain": ("The topology domain, such as a rack or switch. Data travels faster inside one.", "domain: rack1"),
     "accelerator": ("The accelerator type.", "accelerator: A100"),
 }  # fmt: skip

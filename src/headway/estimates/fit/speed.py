@@ -86,7 +86,8 @@ def _cpu(job: Job, placement: Placement, nodes: Nodes) -> float:
     kind, factors = nodes.kinds.index(CPU), [1.0]
     for role, vector in zip(job.roles, placement.requests, strict=True):
         if vector is not None and computes(role.name) and role.amount(CPU):
-            factors.append(max(1, vector[kind]) / role.amount(CPU))
+            held = vector[kind] - dict(role.overhead).get(CPU, 0)
+            factors.append(max(1, held) / role.amount(CPU))
     return min(factors[1:], default=1.0)
 
 

@@ -47,8 +47,9 @@ def take_back_cpu(draft: Draft) -> None:
 
 
 def _held(snapshot: Snapshot, row: int, role: int) -> int:
-    vector = snapshot.placements[row].vector(snapshot.jobs.shape_at(row), role)
-    return int(vector[snapshot.nodes.kinds.index(CPU)])
+    """What each replica of the role holds for its training, without its overhead."""
+    shape, kind = snapshot.jobs.shape_at(row), snapshot.nodes.kinds.index(CPU)
+    return int(snapshot.placements[row].vector(shape, role)[kind]) - dict(shape.roles[role].overhead).get(kind, 0)
 
 
 def _spare(draft: Draft, row: int, role: int) -> int:
