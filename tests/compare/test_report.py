@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from headway.cli import main
 from headway.compare.report import _fill, quantiles
-from headway.compare.report_text import duration, in_one_unit, percent, takeaways
+from headway.compare.report_text import duration, in_one_unit, percent, takeaways, times
 
 JOBS = "nodes: [{name: n, count: 2, gpu: 4}]\nsimulate: {start: 5, save: 3}\njobs:\n" + "".join(
     f"  - {{name: job-{i}, gpu: 1, replicas: {1 + i % 4}, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "
@@ -61,18 +62,25 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "jobs.yaml").write_text(JOBS)
     rows = [f"j{i},{2 * i},{30 + i % 90},{1 + i % 3}" for i in range(600)]
     (folder / "many.csv").write_text("\n".join(["name,submit,seconds,gpu", *rows]) + "\n")
-    found = {name: folder / f"{name}.html" for name in ("bars", "shares", "one", "never", "zero")}
+    found = {name: folder / f"{name}.html" for name in ("bars", "shares", "one", "never", "zero", "long")}
     with pytest.MonkeyPatch.context() as patch:
         command(
             patch, "compare", folder / "jobs.yaml", "--policies", "fifo,las,srtf", "-j", 1, "--report", found["bars"]
         )
         command(patch, "compare", folder / "many.csv", "--policies", "fifo,first-fit", "--cluster", "41x1",
                 "-j", 1, "--no-bounds", "--report", found["shares"])  # fmt: skip
+        own = folder / "mine.py"
+        names = [f"a_policy_with_a_rather_long_name_{number}" for number in range(5)]
+        own.write_text("".join(f"from headway.policies.baselines.fifo import first_fit as {name}\n" for name in names))
+        command(patch, "compare", folder / "many.csv", "--policies", ",".join([*(f"{own}:{n}" for n in names), "srtf"]),
+                "--cluster", "4x4", "-j", 1, "--report", found["long"])  # fmt: skip
         for name, row in (("never", "a,0,10,64"), ("zero", "a,0,0,1")):
             (folder / f"{name}.csv").write_text(f"name,submit,seconds,gpu\n{row}\n")
             command(patch, "compare", folder / f"{name}.csv", "--policies", "fifo,srtf", "--cluster", "1x4", "-j", 1,
                     "--report", found[name])  # fmt: skip
-        command(patch, "simulate", folder / "jobs.yaml", "--policy", "las", "--report", found["one"])
+        command(
+            patch, "simulate", folder / "jobs.yaml", "--policy", "las", "--cluster", "20x4", "--report", found["one"]
+        )
     return found
 
 
@@ -169,6 +177,82 @@ def test_a_real_browser_draws_it(pages: dict[str, Path], name: str, charts: int,
     assert f'data-theme="{"dark" if dark else "light"}"' in done.stdout
     assert done.stdout.count("<svg") >= charts
     assert "NaN" not in re.sub(r"(?s)<script.*?</script>", "", done.stdout), "a coordinate that is none"
+
+
+MEASURED = """<!doctype html><meta charset="utf-8"><body><script>
+const pages = %s, measure = async () => {
+  for (const [name, text] of Object.entries(pages)) for (const width of [1440, 1024, 390]) {
+    const frame = document.createElement("iframe");
+    frame.width = width; frame.height = 900; frame.srcdoc = text;
+    document.body.append(frame);
+    await new Promise((done) => { frame.onload = done; });
+    const inside = frame.contentDocument, all = (query) => [...inside.querySelectorAll(query)];
+    const wide = all(".scroll").map((place) => place.scrollWidth - place.clientWidth);
+    const bars = all("#gantt rect[rx]").map((bar) => bar.getAttribute("fill"));
+    const style = inside.defaultView.getComputedStyle(inside.documentElement);
+    const used = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => style.getPropertyValue(`--s${number}`).trim());
+    const axes = all("#held svg > text, #gantt svg > text").map((text) => text.textContent);
+    const said = inside.querySelector("header.top + main > dl.assumptions");
+    document.body.dataset[`${name}${width}`] = JSON.stringify({
+      table: Math.max(0, ...wide), page: inside.documentElement.scrollWidth - inside.documentElement.clientWidth,
+      bars: bars.length, policies: bars.filter((fill) => used.includes(fill)).length,
+      units: [...new Set(axes.filter((text) => /^[\\d.,]+ (s|min|h|d)$/.test(text)).map((text) => text.split(" ")[1]))],
+      said: said ? said.textContent : "" });
+  }
+};
+measure().then(() => { document.body.dataset.done = "1"; });
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def measured(pages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The pages in frames of three widths, as a browser lays them out."""
+    texts = {name: pages[name].read_text() for name in ("bars", "long", "one")}
+    wrapped = tmp_path_factory.mktemp("measured") / "all.html"
+    wrapped.write_text(MEASURED % json.dumps(texts).replace("<", "\\u003c"))
+    done = look(wrapped, 1500, dark=False)
+    assert 'data-done="1"' in done.stdout
+    found = re.findall(r'data-(\w+?)(1440|1024|390)="([^"]*)"', done.stdout)
+    return {f"{name} {width}": json.loads(unescape(text)) for name, width, text in found}
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize("name", ["bars", "long", "one"])
+def test_no_table_is_cut(measured: dict[str, dict[str, Any]], name: str, width: int) -> None:
+    found = measured[f"{name} {width}"]
+    assert (found["table"], found["page"]) == (0, 0), "something is wider than the page"
+
+
+@needs_browser
+def test_jobs_have_no_colour_of_a_policy_and_an_axis_has_one_unit(measured: dict[str, dict[str, Any]]) -> None:
+    found = measured["bars 1440"]
+    assert found["bars"] > 20
+    assert found["policies"] == 0
+    assert all(len(measured[page]["units"]) == 1 for page in ("bars 1440", "long 1440", "one 390"))
+
+
+@needs_browser
+def test_assumptions_are_under_the_title(measured: dict[str, dict[str, Any]]) -> None:
+    said = measured["bars 1440"]["said"]
+    for words in ("rigid: every job keeps", "Amdahl's law", "a start 5 s, a save 3 s", "declared seconds"):
+        assert words in said
+
+
+def test_one_unit_per_column_and_no_multiple_of_nothing(pages: dict[str, Path]) -> None:
+    columns: dict[str, set[str]] = {}
+    for label, text in re.findall(r'data-label="([^"]*)">([^<]*)', pages["long"].read_text()):
+        if unit := re.fullmatch(r"[\d.,]+ (s|min|h|d)", text):
+            columns.setdefault(label, set()).add(unit.group(1))
+    assert {"median", "makespan", "longer by, mean"} <= set(columns)
+    assert all(len(units) == 1 for units in columns.values())
+    assert times(0.0004) == "under 0.001"
+    assert times(0.0) == "0.000"
+
+
+def test_a_hint_where_nothing_contends_is_on_the_page(pages: dict[str, Path]) -> None:
+    assert "Jobs hardly compete here" in pages["one"].read_text()
+    assert "Jobs hardly compete here" not in pages["bars"].read_text()
 
 
 def test_words_for_numbers() -> None:

@@ -92,16 +92,15 @@ def _estimates(scenario: Scenario, estimates: str) -> str:
     return "none: policies do not know how long a job takes"
 
 
-def contention(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A hint where jobs hardly compete: any policy looks alike then. Empty where they do."""
-    done = [row for row in rows if row["jct"]["mean"]]
-    if not done:
-        return ""
-    worst = max(done, key=lambda row: row["wait"]["mean"] / row["jct"]["mean"])
-    share = worst["wait"]["mean"] / worst["jct"]["mean"]
+def contention(scenario: Scenario, rows: Sequence[Mapping[str, Any]]) -> str:
+    """A hint where jobs hardly compete: any policy looks alike then. Empty where they do. A start is no waiting."""
+    start = seconds(scenario.trace.simulate.start)
+    shares = [(max(0.0, row["wait"]["mean"] - start) / row["jct"]["mean"], row["policy"])
+              for row in rows if row["jct"]["mean"]]  # fmt: skip
+    share, policy = max(shares, default=(1.0, ""))
     if share >= LITTLE_WAITING:
         return ""
     return (
-        f"Jobs hardly compete here: under {worst['policy']} the mean wait is {share:.1%} of the mean completion time, "
+        f"Jobs hardly compete here: under {policy} the mean wait for room is {share:.1%} of the mean completion time, "
         "so policies can differ by little. Take a smaller cluster, more jobs or a higher load."
     ).replace("%", " %")

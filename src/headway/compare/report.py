@@ -33,6 +33,7 @@ def page(subject: Subject) -> str:
         _asset("report.html"),
         title=escape(subject.title),
         subtitle=escape(subject.subtitle),
+        assumptions=_assumptions(subject),
         css=_asset("report.css"),
         js=_asset("frame.js") + _asset("charts.js"),
         nav="".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
@@ -43,6 +44,15 @@ def page(subject: Subject) -> str:
         footer=f"Made by headway {escape(subject.version)}. Everything on this page is in this file.",
         data=_embedded(chart_data(subject.jobs, subject.runs, subject.baseline)),
     )
+
+
+def _assumptions(subject: Subject) -> str:
+    """Under the title: a reader must know them to judge the figures."""
+    if not subject.assumptions:
+        return ""
+    said = "".join(f"<dt>{escape(topic)}</dt><dd>{escape(text)}</dd>" for topic, text in subject.assumptions.items())
+    hint = f'<p class="hint" role="note">{escape(subject.hint)}</p>' if subject.hint else ""
+    return f'<dl class="assumptions" aria-label="What the runs take for granted">{said}</dl>{hint}'
 
 
 def _sections(subject: Subject) -> list[tuple[str, str, str]]:

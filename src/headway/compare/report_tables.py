@@ -9,16 +9,31 @@ from typing import Any
 
 import numpy as np
 
+from headway.compare.html_table import HtmlCell, html_table
 from headway.compare.report_text import Subject, colours, count, duration, in_one_unit, interval, percent, times
 from headway.compare.table import worse
 from headway.core.job import Job
 from headway.core.node import BoolArray
 
 Row = Mapping[str, Any]
-Column = tuple[str, str, Callable[[Row], str], Callable[[Row], str], Callable[[Row], float | None]]
-"""Title, its small print, cell, the cell's small print, and the value, of which the lowest is best."""
-
 TIMES = "\u00d7"
+STAR = '<span class="star" title="the best"> \u2605</span>'
+
+
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """A column of the summary: one figure of each policy."""
+
+    title: str
+    cell: Callable[[Row], str]
+    value: Callable[[Row], float | None] = lambda _: None
+    """Of which the lowest is best; None if no value is."""
+    small: str = ""
+    kind: str = ""
+    """`name` if the title is a policy's name."""
+    small_cell: Callable[[Row], str] = lambda _: ""
+
+
 _TERMS = {
     "completion time": "From submission to end, of jobs that finished.",
     "waiting": "The part of a job's life in which its gang did not run: queued, starting, saving, below its minimum.",
@@ -46,98 +61,106 @@ def words(sentences: Sequence[str]) -> str:
 
 
 def summary(subject: Subject) -> str:
-    columns = _columns(subject)
-    rows, index = list(subject.rows), colours(subject.runs, subject.baseline)
-    whole = max(row["finished"] for row in rows)
-    best = {}
-    for column in columns:
-        values = [(value, i) for i, row in enumerate(rows)
-                  if row["finished"] == whole and (value := column[4](row)) is not None]  # fmt: skip
-        if len(rows) > 1 and values and min(values)[0] < max(values)[0]:
-            best[column[0]] = min(values)[1]
-    head = "".join(
-        f'<th scope="col">{escape(title)}<small>{escape(small)}</small></th>' for title, small, *_ in columns
-    )
-    body = ""
-    for i, row in enumerate(rows):
-        cells = "".join(_cell(cell(row), small(row), best=best.get(title) == i) for title, _, cell, small, _ in columns)
+    parts = (_times_columns(subject), _ratio_columns(subject), _use_columns(subject))
+    return "".join(_figures(subject, columns) for columns in parts if columns)
+
+
+def _figures(subject: Subject, columns: Sequence[FigureColumn]) -> str:
+    index, several = colours(subject.runs, subject.baseline), len(subject.rows) > 1
+    best = [_best_value(subject, column) if several else None for column in columns]
+    rows = []
+    for row in subject.rows:
         mark = f'<span data-sample="{index[row["policy"]]}"></span>' if row["policy"] in index else ""
-        base = "<small>baseline</small>" if row["policy"] == subject.baseline and len(rows) > 1 else ""
-        body += f'<tr><th scope="row">{mark}{escape(row["policy"])}{base}</th>{cells}</tr>'
-    return _table(f'<th scope="col">policy</th>{head}', body) + _second_table(subject)
+        small = "baseline" if several and row["policy"] == subject.baseline else ""
+        first = [
+            lowest is not None and column.value(row) == lowest for column, lowest in zip(columns, best, strict=True)
+        ]
+        cells = [HtmlCell(column.cell(row), column.small_cell(row), kind="best" * is_best, mark=STAR * is_best)
+                 for column, is_best in zip(columns, first, strict=True)]  # fmt: skip
+        rows.append([HtmlCell(row["policy"], small, mark=mark), *cells])
+    heads = [HtmlCell(column.title, column.small, kind=column.kind) for column in columns]
+    return html_table([HtmlCell("policy"), *heads], rows)
 
 
-def _columns(subject: Subject) -> list[Column]:
-    def none(_: Row) -> str:
-        return ""
+def _best_value(subject: Subject, column: FigureColumn) -> float | None:
+    """The lowest value, among policies under which the most jobs finished; None where all are alike."""
+    whole = max(row["finished"] for row in subject.rows)
+    values = [value for row in subject.rows if row["finished"] == whole and (value := column.value(row)) is not None]
+    return min(values) if values and min(values) < max(values) else None
 
-    def timed(title: str, small: str, value: Callable[[Row], float | None], pair: str = "") -> Column:
+
+def _times_columns(subject: Subject) -> list[FigureColumn]:
+    def timed(title: str, value: Callable[[Row], float | None], small: str = "", pair: str = "") -> FigureColumn:
         say = in_one_unit([value(row) for row in subject.rows])
-        return (
-            title, small, lambda r: say(value(r)), lambda r: interval(r["ci"].get(pair), say) if pair else "", value,
+        return FigureColumn(
+            title, lambda r: say(value(r)), value, small,
+            small_cell=lambda r: interval(r["ci"].get(pair), say) if pair else "",
         )  # fmt: skip
 
-    columns: list[Column] = [
-        timed("mean completion", "95 % interval", lambda r: r["jct"]["mean"], "jct"),
-        timed("median", "", lambda r: r["jct"]["p50"]),
-        timed("99th", "percentile", lambda r: r["jct"]["p99"]),
-        timed("mean waiting", "", lambda r: r["wait"]["mean"]),
-        timed("makespan", "", lambda r: r["makespan"]),
+    return [
+        timed("mean completion", lambda r: r["jct"]["mean"], "95 % interval", "jct"),
+        timed("median", lambda r: r["jct"]["p50"]),
+        timed("99th percentile", lambda r: r["jct"]["p99"]),
+        timed("mean waiting", lambda r: r["wait"]["mean"]),
+        timed("makespan", lambda r: r["makespan"]),
     ]
-    if len(subject.rows) > 1:
-        columns.append((f"{TIMES} {subject.baseline}", "95 % interval", lambda r: times(r["ratio"]["baseline"]),
-                        lambda r: "" if r["policy"] == subject.baseline else interval(r["ci"].get("baseline"), times),
-                        lambda r: r["ratio"]["baseline"]))  # fmt: skip
-    if subject.bounds.get("clairvoyant"):
-        columns.append((f"{TIMES} clairvoyant", subject.bounds["clairvoyant"]["policy"],
-                        lambda r: times(r["ratio"]["clairvoyant"]), none, lambda _: None))  # fmt: skip
-    if subject.bounds.get("area"):
-        columns.append((f"{TIMES} area bound", duration(subject.bounds["area"]["jct"]),
-                        lambda r: times(r["ratio"]["area"]), none, lambda _: None))  # fmt: skip
-    return columns
 
 
-def _second_table(subject: Subject) -> str:
-    kind, several = subject.kind, len(subject.rows) > 1
-    asked = any(row["deadlines"]["total"] for row in subject.rows)
-    titles = [
-        f"{kind_word(kind)} held",
-        "stalled",
-        "free but split",
-        "mean slowdown",
-        "unfairly late",
-        "stops, moves",
+def _ratio_columns(subject: Subject) -> list[FigureColumn]:
+    columns, several = list[FigureColumn](), len(subject.rows) > 1
+    if several:
+        columns.append(FigureColumn(
+            f"{TIMES} {subject.baseline}", lambda r: times(r["ratio"]["baseline"]),
+            lambda r: r["ratio"]["baseline"], "of mean completion; 95 % interval", "name",
+            lambda r: "" if r["policy"] == subject.baseline else interval(r["ci"].get("baseline"), times),
+        ))  # fmt: skip
+    for name, title in (("clairvoyant", "clairvoyant"), ("area", "area bound")):
+        if bound := subject.bounds.get(name):
+            small = bound["policy"] if name == "clairvoyant" else duration(bound["jct"])
+            columns.append(FigureColumn(f"{TIMES} {title}", lambda r, name=name: times(r["ratio"][name]), small=small))  # type: ignore[misc]
+    if several:
+        columns.append(FigureColumn("worse off", lambda r: percent(r["worse"]["share"])))
+    if any(row["deadlines"]["total"] for row in subject.rows):
+        columns.append(FigureColumn("deadlines met", lambda r: _of(r["deadlines"]["met"], r["deadlines"]["total"])))
+    return [*columns, FigureColumn("finished", lambda r: _of(r["finished"], r["jobs"]))]
+
+
+def _use_columns(subject: Subject) -> list[FigureColumn]:
+    kind = subject.kind
+
+    def stalled(row: Row) -> str:
+        held = row["held"].get(kind, 0.0)
+        return percent(row["stalled"].get(kind, 0.0) / held) if held else ""
+
+    columns = [
+        FigureColumn(f"{kind_word(kind)} held", lambda r: percent(r["utilisation"].get(kind))),
+        FigureColumn("stalled", stalled),
+        FigureColumn("free but split", lambda r: percent(r["fragmentation"]["split"])),
+        FigureColumn("mean slowdown", lambda r: f"{r['slowdown']['mean'] or 0:,.2f}"),
     ]
-    titles += ["worse off"] * several + ["deadlines met"] * asked + ["finished"]
-    body = ""
-    for row in subject.rows:
-        held, stalled = row["held"].get(kind, 0.0), row["stalled"].get(kind, 0.0)
-        cells = [
-            percent(row["utilisation"].get(kind)), percent(stalled / held) if held else "",
-            percent(row["fragmentation"]["split"]), f"{row['slowdown']['mean'] or 0:,.2f}",
-            percent(row["fairness"]["unfair"]), count(row["stops"]),
-        ]  # fmt: skip
-        cells += [percent(row["worse"]["share"])] * several
-        cells += [f"{count(row['deadlines']['met'])} of {count(row['deadlines']['total'])}"] * asked
-        cells += [f"{count(row['finished'])} of {count(row['jobs'])}"]
-        body += f'<tr><th scope="row">{escape(row["policy"])}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
-    head = '<th scope="col">policy</th>' + "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
-    return _table(head, body)
+    if len(subject.jobs) > 1:
+        columns.append(FigureColumn("unfairly late", lambda r: percent(r["fairness"]["unfair"])))
+    return [*columns, FigureColumn("stops, moves", lambda r: count(r["stops"]))]
+
+
+def _of(part: float, whole: float) -> str:
+    return f"{count(part)} of {count(whole)}"
 
 
 def worse_summary(subject: Subject) -> str:
-    body = ""
-    for row in subject.rows:
-        if row["policy"] == subject.baseline:
-            continue
+    others = [row for row in subject.rows if row["policy"] != subject.baseline]
+    say = in_one_unit([row["worse"]["seconds"] for row in others if row["worse"]["share"]])
+    rows = []
+    for row in others:
         found = row["worse"]
         cells = [
-            percent(found["better"]), percent(found["share"]), duration(found["seconds"]) if found["share"] else "",
+            percent(found["better"]), percent(found["share"]), say(found["seconds"]) if found["share"] else "",
             times(found["factor"]["p50"]), times(found["factor"]["p95"]), count(found["lost"]),
         ]  # fmt: skip
-        body += f'<tr><th scope="row">{escape(row["policy"])}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
-    titles = ("done sooner", "took longer", "longer by, mean", "median multiple", "95th percentile", "never finished")
-    return _table('<th scope="col">policy</th>' + "".join(f'<th scope="col">{title}</th>' for title in titles), body)
+        rows.append([HtmlCell(text) for text in (row["policy"], *cells)])
+    titles = ("policy", "done sooner", "took longer", "longer by, mean", "median multiple", "95th percentile",
+              "never finished")  # fmt: skip
+    return html_table([HtmlCell(title) for title in titles], rows)
 
 
 def worse_groups(subject: Subject) -> str:
@@ -151,31 +174,30 @@ def worse_groups(subject: Subject) -> str:
 
 
 def _group_table(subject: Subject, groups: Sequence[Group]) -> str:
-    before = subject.runs[subject.baseline][0].completion
+    """One table for every eight policies: more columns do not fit a page."""
     others = [name for name in subject.runs if name != subject.baseline]
-    body = ""
+    return "".join(_group_part(subject, groups, others[first : first + 8]) for first in range(0, len(others), 8))
+
+
+def _group_part(subject: Subject, groups: Sequence[Group], others: Sequence[str]) -> str:
+    before = subject.runs[subject.baseline][0].completion
+    rows = []
     for group in groups:
-        cells = f"<td>{count(int(group.mask.sum()))}</td>"
-        for name in others:
-            found = worse(subject.runs[name][0].completion, before, group.mask)
-            cells += _group_cell(found)
-        body += f'<tr><th scope="row">{escape(group.name)}</th>{cells}</tr>'
-    head = '<th scope="col">jobs</th><th scope="col">number</th>' + "".join(
-        f'<th scope="col">{escape(name)}<small>took longer; median multiple</small></th>' for name in others
-    )
-    return _table(head, body)
+        found = [worse(subject.runs[name][0].completion, before, group.mask) for name in others]
+        rows.append([HtmlCell(group.name), HtmlCell(count(int(group.mask.sum()))), *map(_group_cell, found)])
+    heads = [HtmlCell(name, "took longer; median multiple", kind="name") for name in others]
+    return html_table([HtmlCell("jobs"), HtmlCell("number"), *heads], rows)
 
 
-def _group_cell(found: Mapping[str, Any]) -> str:
+def _group_cell(found: Mapping[str, Any]) -> HtmlCell:
     if not found["jobs"]:
-        return "<td></td>"
+        return HtmlCell("")
     median = found["median_ratio"]
     tone = "" if median is None else "worse" if median > 1.01 else "better" if median < 0.99 else ""
     word = {"worse": "▲ ", "better": "▼ "}.get(tone, "")
-    share = f"{100 * found['share']:.0f}%"
-    return (
-        f'<td class="bars" style="--share:{share}">{percent(found["share"])}'
-        f'<small class="{tone}">{word}{times(median)} {TIMES}</small></td>'
+    small = "" if median is None else f"{word}{times(median)} {TIMES}"
+    return HtmlCell(
+        percent(found["share"]), small, tone=tone, kind="bars", style=f"--share:{100 * found['share']:.0f}%"
     )
 
 
@@ -184,22 +206,6 @@ def terms(*, several: bool) -> str:
     return "<dl>" + "".join(
         f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _TERMS.items() if name not in left_out
     ) + "</dl>"  # fmt: skip
-
-
-def _cell(text: str, small: str, *, best: bool) -> str:
-    star = '<span class="star" title="the best"> \u2605</span>' if best else ""
-    return f"<td{' class=best' if best else ''}>{escape(text)}{star}{_small(small)}</td>"
-
-
-def _small(text: str) -> str:
-    return f"<small>{escape(text)}</small>" if text else ""
-
-
-def _table(head: str, body: str) -> str:
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
 
 
 # ── classes of jobs ─────────────────────────────────────────────────────────────────────────────────────────

@@ -33,6 +33,10 @@ class Subject:
     """By policy, the first with pictures."""
     baseline: str
     bounds: Mapping[str, Any]
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """By topic, a sentence each."""
+    hint: str = ""
+    """A sentence where jobs hardly compete."""
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """Settings and sources: name and value."""
     command: str = ""
@@ -62,7 +66,8 @@ def subject_of(scenario: Scenario, found: Compared, command: str) -> Subject:
         title=f"{names[0]} on {scenario.source}" if not several else f"{len(names)} policies on {scenario.source}",
         subtitle=f"{len(trace.jobs):,} jobs on {cluster_text(scenario.nodes)}, in virtual time",
         jobs=trace.jobs, kind=main_kind(scenario.nodes), rows=found.rows, runs=found.runs, baseline=found.baseline,
-        bounds=found.bounds, facts=facts, version=version("headway"), command=command,
+        bounds=found.bounds, assumptions=found.assumptions, hint=found.hint, facts=facts,
+        version=version("headway"), command=command,
     )  # fmt: skip
 
 
@@ -118,7 +123,8 @@ def percent(share: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    """A multiple. One that would be shown as nothing is told to be small."""
+    return "" if value is None else "under 0.001" if 0 < value < 0.001 else f"{value:.3f}"
 
 
 def count(value: float) -> str:
@@ -162,11 +168,12 @@ def _best(best: Mapping[str, Any], baseline: str, *, several: bool) -> str:
         return f"{best['policy']}: mean completion time {mean}, median {duration(best['jct']['p50'])}."
     if best["policy"] == baseline:
         return f"{best['policy']}, the baseline, has the lowest mean completion time: {mean}."
-    spread = interval(ci.get("baseline"), times)
+    ratio, spread = best["ratio"]["baseline"], interval(ci.get("baseline"), times)
+    much = "" if ratio is None else f", {percent(abs(1 - ratio))} {'less' if ratio <= 1 else 'more'} than {baseline}'s"
     return (
-        f"{best['policy']} has the lowest mean completion time: {mean}, which is {times(best['ratio']['baseline'])} of "
-        f"{baseline}'s" + (f" (95 % interval {spread})." if spread else ".")
-    )
+        f"{best['policy']} has the lowest mean completion time: {mean}{much}"
+        + (f" (as a multiple: {times(ratio)}, 95 % interval {spread})." if spread else ".")
+    )  # fmt: skip
 
 
 def _bounds(best: Mapping[str, Any], bounds: Mapping[str, Any]) -> list[str]:

@@ -71,7 +71,7 @@ def compared(
         "area": {"jct": lowest.completion, "makespan": lowest.makespan} if lowest else None,
     }
     taken = assumptions(scenario, tasks[0].estimates or scenario.estimates, rigid=all(task.rigid for task in tasks))
-    return Compared(rows, runs, list(tasks), baseline, bounds, taken, contention(rows))
+    return Compared(rows, runs, list(tasks), baseline, bounds, taken, contention(scenario, rows))
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:

@@ -8,6 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from headway.compare.html_table import HtmlCell, html_table
 from headway.experiment.case import Experiment, Figure
 
 THEME = """
@@ -97,15 +98,8 @@ def _notes(experiment: Experiment, result: Mapping[str, Any]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def cell(text: str) -> str:
+    def cell(text: str) -> HtmlCell:
         first, _, small = text.partition("\n")
-        return f"<td>{escape(first)}{f'<small>{escape(small)}</small>' if small else ''}</td>"
+        return HtmlCell(first, small)
 
-    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(cell(text) for text in row[1:])}</tr>' for row in rows
-    )
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
-        f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return html_table([HtmlCell(title) for title in head], [[cell(text) for text in row] for row in rows])

@@ -23,7 +23,7 @@ function drawCdf(place, width) {
     svg("rect", { x: left, y: top, width: x(1) - left, height: bottom - top, fill: css("--good"), opacity: 0.07 }, root);
   }
   axisY(root, y, [0, 0.25, 0.5, 0.75, 1], percent, left, right);
-  axisX(root, x, ticks, form, top, bottom, place.dataset.x, right);
+  axisX(root, x, ticks, form === duration ? mark : form, top, bottom, place.dataset.x, right);
   if (kind === "ratio") {
     svg("line", { x1: x(1), x2: x(1), y1: top, y2: bottom, stroke: css("--soft"), "stroke-width": 1.5 }, root);
     svg("text", { x: x(1) - 8, y: bottom - 8, "text-anchor": "end", fill: css("--good") }, root, "← sooner");
@@ -69,12 +69,13 @@ function drawStrips(place, width) {
     svg("path", { d: area(s[field]), fill: color(policy.index), opacity: 0.8 }, root);
     if (full && s.stalled.some((v) => v > 0.002)) svg("path", { d: area(s.stalled), fill: hatch }, root);
     const mean = s[field].reduce((a, b) => a + b, 0) / s[field].length;
-    svg("text", { x: left, y: top - 6, fill: css("--ink"), "font-weight": 600 }, root, policy.name);
+    svg("text", { x: left, y: top - 6, fill: css("--ink"), "font-weight": 600 }, root, fit(policy.name, right - left - 80));
     svg("text", { x: right, y: top - 6, "text-anchor": "end", fill: css("--soft") }, root, `mean ${share ? percent(mean) : count(mean)}`);
   });
   const bottom = shown.length * (rowHeight + gap) - 6;
-  for (const tick of timeTicks(begin, end, narrow ? 4 : 8))
-    svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle", fill: css("--soft") }, root, duration(tick));
+  const ticks = timeTicks(begin, end, narrow ? 4 : 8), say = inOneUnit(ticks);
+  for (const tick of ticks)
+    svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle", fill: css("--soft") }, root, say(tick));
   hover(place, root, width, (px, line) => {
     if (px < left || px > right) return null;
     const at = x.back(px);
@@ -113,7 +114,8 @@ function drawGantt(place, width) {
     if (i % step === 0) svg("text", { x: left - 6, y: y + Math.min(rowHeight, 14) / 2 + 5, "text-anchor": "end", fill: css("--soft"), "font-size": 11 }, root,
       row.length * 6.4 > left ? `${row.slice(0, Math.floor(left / 6.4) - 2)}…` : row);
   });
-  axisX(root, x, timeTicks(g.begin, g.end, narrow ? 4 : 8), duration, bottom, bottom, "", right);
+  const ticks = timeTicks(g.begin, g.end, narrow ? 4 : 8);
+  axisX(root, x, ticks, inOneUnit(ticks), bottom, bottom, "", right);
   if (unit) ganttBars(root, g, x, top, rowHeight, gap, place.id); else ganttShares(root, g, x, top, rowHeight, gap);
   hover(place, root, width, ganttTip(g, x, top, rowHeight, gap, left, right, root));
 }
@@ -124,11 +126,11 @@ function ganttBars(root, g, x, top, rowHeight, gap, id) {
     const tall = rowHeight / g.slots[row], y = top + row * (rowHeight + gap) + slot * tall;
     const wide = Math.max(0.8, x(end) - x(begin));
     const box = { x: x(begin).toFixed(1), y: y.toFixed(1), width: wide.toFixed(1), height: Math.max(1, slots * tall - 0.6).toFixed(1), rx: wide > 4 ? 1.5 : 0 };
-    svg("rect", { ...box, fill: color(1 + (job % 7)), opacity: trains ? 0.85 : 0.45 }, root);
+    svg("rect", { ...box, fill: css(`--j${job % 4}`), opacity: trains ? 1 : 0.5 }, root);
     if (!trains) svg("rect", { ...box, fill: hatch }, root);
     const text = g.jobs[job];
     if (slots * tall >= 11 && wide > text.length * 6.6 + 8 && trains)
-      svg("text", { x: x(begin) + 4, y: y + (slots * tall) / 2 + 4, fill: css("--paper"), "font-size": 11 }, root, text);
+      svg("text", { x: x(begin) + 4, y: y + (slots * tall) / 2 + 4, fill: css("--ink"), "font-size": 11 }, root, text);
   }
 }
 
@@ -145,11 +147,11 @@ function ganttShares(root, g, x, top, rowHeight, gap) {
     }
   });
   const opacity = (level) => (0.12 + 0.88 * level / levels).toFixed(2);
-  paths.forEach((d, level) => { if (d) svg("path", { d, fill: color(1), opacity: opacity(level) }, root); });
+  paths.forEach((d, level) => { if (d) svg("path", { d, fill: css("--held"), opacity: opacity(level) }, root); });
   const bottom = top + g.shares.length * (rowHeight + gap) + 24, left = x(g.end) - 9 * 14 - 46;
   svg("text", { x: left - 7, y: bottom + 10, "text-anchor": "end", fill: css("--soft") }, root, "idle");
   for (let level = 0; level <= levels; level++)
-    svg("rect", { x: left + level * 14, y: bottom, width: 14, height: 12, fill: level ? color(1) : css("--empty"), opacity: level ? opacity(level) : 1 }, root);
+    svg("rect", { x: left + level * 14, y: bottom, width: 14, height: 12, fill: level ? css("--held") : css("--empty"), opacity: level ? opacity(level) : 1 }, root);
   svg("text", { x: left + 9 * 14 + 7, y: bottom + 10, fill: css("--soft") }, root, "full");
 }
 

@@ -36,6 +36,19 @@ function duration(seconds) {
   if (s < 172800) return `${short(s / 3600)} h`;
   return `${short(s / 86400)} d`;
 }
+// One unit for all ticks of an axis over time.
+function inOneUnit(ticks) {
+  const most = Math.max(0, ...ticks.map(Math.abs));
+  const [unit, size] = most < 300 ? ["s", 1] : most < 10800 ? ["min", 60] : most < 345600 ? ["h", 3600] : ["d", 86400];
+  return (seconds) => `${(+(seconds / size).toPrecision(4)).toLocaleString("en")} ${unit}`;
+}
+// A mark of a logarithmic axis, which spans units: 60 is 1 min, 3600 is 1 h.
+function mark(seconds) {
+  const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]].find(([, size]) => seconds >= size) || ["s", 1];
+  return `${+(seconds / size).toPrecision(3)} ${unit}`;
+}
+// As much of a text as has room.
+const fit = (text, room) => (text.length * 7 <= room ? text : `${text.slice(0, Math.max(3, Math.floor(room / 7) - 1))}…`);
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 const times = (x) => `${+x.toPrecision(2)}×`;
 const count = (x) => (x < 10 ? +x.toFixed(1) : Math.round(x)).toLocaleString("en");
@@ -99,7 +112,7 @@ function axisX(root, x, ticks, form, top, bottom, title, right) {
     svg("line", { x1: x(tick), x2: x(tick), y1: top, y2: bottom, stroke: css("--grid") }, root);
     svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle", fill: css("--soft") }, root, form(tick));
   }
-  if (title) svg("text", { x: right, y: bottom + 32, "text-anchor": "end", fill: css("--soft") }, root, title);
+  if (title) svg("text", { x: right, y: bottom + 32, "text-anchor": "end", fill: css("--soft") }, root, fit(title, right));
 }
 
 function axisY(root, y, ticks, form, left, right) {
