@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from headway.core.board import Board
 from headway.core.job import JobId
+from headway.core.placement import Placement
+from headway.core.snapshot import Sample
+from headway.core.states import State
 from headway.cycle.loop import decide
 from headway.estimates.fit import duration, history
 from headway.estimates.fit.duration import newest
 from headway.estimates.fit.history import History
+from headway.estimates.plain_books import LinearBook
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Reports, SimCluster, World
@@ -69,3 +76,24 @@ def test_a_history_of_many_models_is_bounded(monkeypatch):
     assert learned.kind(last) is not None
     assert learned.kind(first) is None
     assert learned.durations.most_alike(last).count == 120, "the most general kind stays"
+
+
+def _reported(book, board, row, step):
+    board.sampled(Sample(board.job(row).id, float(step), step, total_steps=1000))
+    return book.fold(board.snapshot(float(step)))
+
+
+@pytest.mark.parametrize("book", [ProgressBook(), LinearBook()], ids=["progress", "linear"])
+def test_a_job_under_other_terms_keeps_its_reports_and_one_that_ended_has_none(book):
+    board = Board(some_nodes(1))
+    row = board.add(a_job("a"), 0.0)
+    board.begin(row, State.STARTING, Placement(((0,),)), 0.0, 9.0)
+    board.settle(row, State.RUNNING, Placement(((0,),)), 0.0)
+    for step in (1, 2, 3):
+        book = _reported(book, board, row, step)
+    row = board.replace(row, a_job("a", priority=5), 4.0)
+    book = book.fold(board.snapshot(4.0))
+    assert list(book.tracks) == ["a"]
+    assert (board.state(row), board.placement(row)) == (State.RUNNING, Placement(((0,),)))
+    board.settle(row, State.FINISHED, None, 5.0)
+    assert not book.fold(board.snapshot(5.0)).tracks, "also without a report in that cycle"

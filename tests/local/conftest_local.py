@@ -16,6 +16,7 @@ from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
 from headway.estimates.progress import ProgressBook
 from headway.local.cluster import LocalCluster
+from headway.local.editing import NO_WISHES, Wishes
 from headway.local.settings import LocalSettings, LocalTimeouts
 
 COUNT = '''
@@ -59,7 +60,14 @@ class Run:
     """A run on this machine; it keeps the snapshots, notes and plans for the test."""
 
     def __init__(
-        self, folder: Path, jobs: list[Job], timeouts: LocalTimeouts | None = None, *, cpu: int = 1000, **more: object
+        self,
+        folder: Path,
+        jobs: list[Job],
+        timeouts: LocalTimeouts | None = None,
+        *,
+        cpu: int = 1000,
+        wishes: Wishes = NO_WISHES,
+        **more: object,
     ) -> None:
         nodes = Nodes.of([Node(name=n, capacity=(("cpu", cpu), ("memory", 4096))) for n in ("left", "right")])
         self.folder = folder / "state"
@@ -67,7 +75,7 @@ class Run:
             folder=self.folder, began=time.time(), timeouts=timeouts or LocalTimeouts(save=30, stop=30, start=90),
             **more,  # type: ignore[arg-type]
         )  # fmt: skip
-        self.cluster = LocalCluster(nodes, jobs, settings)
+        self.cluster = LocalCluster(nodes, jobs, settings, wishes)
         self.snapshots: list[Snapshot] = []
         self.notes: dict[str, list[str]] = {}
         self.plans: list[Plan] = []

@@ -56,7 +56,7 @@ def test_two_jobs_run_on_two_cores(scripts):
     )
     jobs = [a_local_job(name, scripts, "where.py", cpu=400) for name in ("a", "b")]
     run = Run(scripts, jobs, cgroups=False)
-    run.cluster._context.cores[:] = [tuple(cores)] * 2  # both nodes share the cores
+    run.cluster.roster.context.cores[:] = [tuple(cores)] * 2  # both nodes share the cores
     run.go(first_fit)
     assert run.output("a") != run.output("b")
 
@@ -84,7 +84,7 @@ def test_a_resize_changes_the_cores_of_all_threads(scripts):
 
     run = Run(scripts, [a_local_job("a", scripts, "threads.py", cpu=500, can=Can.RESIZE)], cpu=2000, cgroups=False)
     run.resized = False
-    run.cluster._context.cores[:] = [tuple(cores[:2])] * 2
+    run.cluster.roster.context.cores[:] = [tuple(cores[:2])] * 2
     run.go(policy)
     assert run.output("a").split("\n")[:2] == ["[1]", "[2]"], run.notes
 

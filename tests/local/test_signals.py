@@ -29,7 +29,7 @@ def _alive(pid: int) -> bool:
 
 
 def _shim(run: Run) -> int:
-    return run.cluster._gangs["a"].replicas[0].process.pid
+    return run.cluster.roster.gangs["a"].replicas[0].process.pid
 
 
 def test_a_job_whose_shim_is_killed_starts_again_from_its_checkpoint(scripts):

@@ -54,7 +54,7 @@ def test_a_killed_replica_starts_again_from_its_checkpoint(scripts):
 
     def policy(snapshot):
         if not killed and any(sample.step >= 5 for sample in snapshot.samples):
-            shim = run.cluster._gangs["a"].replicas[0].process.pid
+            shim = run.cluster.roster.gangs["a"].replicas[0].process.pid
             (scripts / "state/checkpoints/a/count").write_text("5")
             killed.append(descendants(shim)[0])
             os.kill(killed[0], signal.SIGKILL)

@@ -12,6 +12,8 @@ from headway.core.errors import UserError
 
 COMMANDS = {
     "run": "run",
+    "add": "add",
+    "remove": "remove",
     "clean": "clean",
     "simulate": "simulate",
     "compare": "compare",

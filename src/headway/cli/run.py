@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 
 from headway.cli.live import Live
 from headway.cli.options import BeliefsFile, Cluster, Estimates, Json, PolicyName, Queues, Set
+from headway.cli.queue_files import QueueFiles, some
 from headway.cli.show import show_result
 from headway.cli.signals import Signals
 from headway.cli.wiring import (
@@ -29,18 +30,19 @@ from headway.cli.wiring import (
     warn,
 )
 from headway.core.board import Board
-from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
+from headway.local.added import leave_card
 from headway.local.claims import claim_machine, machine_left
 from headway.local.cluster import LocalCluster
+from headway.local.editing import Wishes
 from headway.local.machine import check_jobs, check_nodes
-from headway.local.replica import missing_program
+from headway.local.replica import check_programs
 from headway.local.settings import LocalSettings, LocalTimeouts, clock_zero
-from headway.local.state_folder import PARTS, earlier, env_key, folder_of, lock, newest_write, set_aside
+from headway.local.state_folder import PARTS, earlier, env_key, folder_of, has_run, lock, newest_write, set_aside
 from headway.record.lines import Change, Head
 from headway.record.log import LogWriter, read
 from headway.record.log_gate import LogGate
@@ -48,7 +50,7 @@ from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on
 from headway.workload.deadlines import impossible_deadlines
-from headway.workload.jobsfile import JobsFile, load_all
+from headway.workload.jobsfile import JobsFile
 
 
 def run(
@@ -72,20 +74,22 @@ def run(
     json: Json = False,
 ) -> None:
     """Train jobs for real on this machine. The same command again runs what is new, failed or unfinished."""
-    workload, file = load_all(files), files[0]
-    nodes = _nodes(file, workload, cluster, machine_left(share=share))
-    _check_programs(file, workload)
-    warn(impossible_deadlines(workload.jobs))
+    file, folder = files[0], folder_of(files[0], state)
+    queue = QueueFiles(files, folder, with_added=not (fresh and has_run(folder)))
+    nodes = _nodes(file, queue.workload, cluster, machine_left(share=share))
     settings = [*settings, *queue_setting(queues)]
-    check_claims(file, settings, workload.jobs)
+    queue.check = partial(_check, nodes, settings)
+    queue.check(queue)
+    warn(impossible_deadlines(queue.workload.jobs))
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
-    folder = folder_of(file, state)
     with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:
         left = earlier(folder, file, fresh=fresh)
         began = _clock_began(left)
         key = env_key(folder)
-        going = go_on(left, workload.jobs, time.time() - began, partial(_saved_at, folder, began), key)
+        jobs = queue.workload.jobs
+        going = go_on(left, jobs, time.time() - began, partial(_saved_at, folder, began), key)
         _tell(file, folder, left, going)
+        leave_card(folder, files, nodes, settings)
         if not (left.last and going.is_idle):
             digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
             head = Head(
@@ -102,11 +106,14 @@ def run(
                 foreign_cores=claim.foreign_cores,
             )  # fmt: skip
             book = keep_beliefs(estimates, known, folder / "run.log")
-            here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup), going)
+            live = Live(quiet=json, told=_told(going))
+            queue.say = live.say
+            wishes = Wishes(jobs, queue.newer, partial(_set_aside, folder), key)
+            here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup, wishes), going)
             loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
             writer = LogWriter(folder / "run.log", head, durable=True, key=key)
-            _train(here, loop, writer, Live(quiet=json, told=_told(going)))
-    _report(folder, {job.id for job in workload.jobs}, as_json=json)
+            _train(here, loop, writer, live)
+    _report(folder, {job.id for job in queue.workload.jobs}, as_json=json)
 
 
 def _train(here: LocalCluster, loop: Callable[..., None], writer: LogWriter, live: Live) -> None:
@@ -159,8 +166,7 @@ def _tell(file: Path, folder: Path, left: Left, going: GoingOn) -> None:
     if not left.last:
         return
     found = going.found
-    pieces = [folder / part / job for job in found.afresh for part in PARTS]
-    aside = set_aside(folder, pieces)
+    aside = _set_aside(folder, *found.afresh)
     sayings = {
         "finished before, is kept": found.finished, "goes on": found.unfinished,
         "failed or was cancelled, runs again from its checkpoint": found.again,
@@ -170,13 +176,13 @@ def _tell(file: Path, folder: Path, left: Left, going: GoingOn) -> None:
     }  # fmt: skip
     for saying, jobs in sayings.items():
         if jobs:
-            print(f"{file}: {saying}: {_some(jobs)}", file=sys.stderr)
+            print(f"{file}: {saying}: {some(jobs)}", file=sys.stderr)
     if going.is_idle:
         print(f"{file}: nothing is left to run; --fresh runs all again", file=sys.stderr)
 
 
-def _some(jobs: list[JobId]) -> str:
-    return ", ".join(jobs) if len(jobs) <= 8 else f"{', '.join(jobs[:7])} and {len(jobs) - 7} more"
+def _set_aside(folder: Path, *jobs: JobId) -> Path | None:
+    return set_aside(folder, [folder / part / job for job in jobs for part in PARTS])
 
 
 def _told(going: GoingOn) -> dict[JobId, State]:
@@ -236,17 +242,12 @@ def _short(path: Path) -> Path:
 def _nodes(file: Path, workload: JobsFile, cluster: str, machine: Node) -> list[Node]:
     nodes = parse_cluster(cluster) if cluster else list(workload.nodes) or [machine]
     check_nodes("--cluster" if cluster else str(file), nodes, machine)
-    check_jobs(str(file), workload.jobs, nodes)
     return nodes
 
 
-def _check_programs(file: Path, workload: JobsFile) -> None:
-    for job in workload.jobs:
-        for role in job.roles:
-            if not role.command:
-                raise UserError(
-                    f"{file}: job {job.id!r}, role {role.name!r}: field command: is empty; give the program to run"
-                )
-            missing = missing_program(job, role)
-            if missing:
-                raise UserError(f"{file}: job {job.id!r}, role {role.name!r}: field command: {missing} does not exist")
+def _check(nodes: Sequence[Node], settings: Sequence[str], queue: QueueFiles) -> None:
+    """Refuses jobs that can never run here, before anything is started."""
+    for where, jobs in queue.by_file():
+        check_jobs(where, jobs, nodes)
+        check_programs(where, jobs)
+        check_claims(Path(where), settings, jobs)

@@ -25,6 +25,8 @@ from headway.core.snapshot import Flight, Sample, Snapshot
 from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
 
 Remap = Callable[[list[int]], None]
+KEPT = ("since", "attained", "service", "touched", "first_start", "saved", "stops")
+"""What a job keeps under other terms."""
 _WAITING, _RUNNING, _MOVING = int(State.WAITING), int(State.RUNNING), int(State.MOVING)
 
 
@@ -102,11 +104,27 @@ class Board:
             mapping.pop(row, None)
             if value is not None:
                 mapping[row] = value  # type: ignore[assignment]
+        if placement is None:
+            self._used_cpu.pop(row, None)
         was_over = self.state(row) in OVER
         self.table.set("state", row, state)
         self.table.set("size", row, 0 if placement is None else placement.width())
         self.table.dead += (state in OVER) - was_over
         self._changed[row] = None
+
+    def replace(self, row: int, job: Job, now: float) -> int:
+        """The job goes on as it is under other terms, in a new row, which is returned. The old row is cancelled."""
+        fields, placement, flight = self.table.read(row).copy(), self._placements.get(row), self._flights.get(row)
+        cores = self._used_cpu.get(row)
+        fresh = self.add(job, now)
+        self.restore(row, State.CANCELLED, None, None)
+        self.table.set("since", row, now)
+        self.restore(fresh, STATES[fields.state], placement, flight)
+        for name in KEPT:
+            self.table.set(name, fresh, getattr(fields, name))
+        if cores is not None:
+            self.uses(fresh, cores)
+        return fresh
 
     def touch(self, row: int) -> None:
         """Marks the job as changed, for a change that no column shows, such as its true speed."""

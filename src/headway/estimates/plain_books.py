@@ -66,15 +66,17 @@ class LinearBook:
     tracks: Mapping[JobId, Recent] = field(default_factory=dict)
 
     def fold(self, snapshot: Snapshot) -> LinearBook:
-        if not snapshot.samples:
+        jobs = snapshot.jobs
+        ended = [(jobs.job(row).id, row) for row in snapshot.changed if jobs.is_over(row)]
+        over = [job for job, row in ended if jobs.row_of.get(job) == row]
+        if not snapshot.samples and not any(job in self.tracks for job in over):
             return self
         tracks = dict(self.tracks)
         for sample in snapshot.samples:
             track = tracks.get(sample.job)
             tracks[sample.job] = Recent(sample, (sample,)) if track is None else track.extended(sample)
-        for row in snapshot.changed:
-            if snapshot.jobs.is_over(row):  # nothing more will be asked
-                tracks.pop(snapshot.jobs.job(row).id, None)
+        for job in over:  # nothing more will be asked
+            tracks.pop(job, None)
         return LinearBook(tracks)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:

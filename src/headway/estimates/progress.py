@@ -75,7 +75,8 @@ class ProgressBook:
                 tracks[sample.job] = track
         for row in over:
             job = jobs.job(row)
-            gone = tracks.pop(job.id, None)
+            lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
+            gone = None if lives_on else tracks.pop(job.id, None)
             if self.teaches(snapshot, row):
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
                 if gone is not None and job.model:

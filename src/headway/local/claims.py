@@ -64,6 +64,15 @@ def machine_left(*, share: bool) -> Node:
         return this_machine()
 
 
+def running_folders() -> list[Path]:
+    """The state folders of the runs of this user that go on."""
+    try:
+        with _claims() as (_, others):
+            return [Path(other.state) for other in others]
+    except OSError:
+        return []
+
+
 def claim_machine(state: Path, nodes: Sequence[Node], *, share: bool) -> HeldClaim:
     """Claim these nodes for this process. Without `share` a UserError names any other run.
 

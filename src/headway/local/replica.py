@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from headway.core.errors import UserError
 from headway.core.job import Job, Role
 from headway.local.limits import ControlGroup, ReplicaLimits
 
@@ -149,6 +150,18 @@ def missing_program(job: Job, role: Role) -> str:
         if script.endswith(".py") and not (Path(job.directory) / script).is_file():
             return script
     return ""
+
+
+def check_programs(where: str, jobs: Iterable[Job]) -> None:
+    """Refuse a command that is empty or whose program does not exist."""
+    for job in jobs:
+        for role in job.roles:
+            named = f"{where}: job {job.id!r}, role {role.name!r}: field command"
+            if not role.command:
+                raise UserError(f"{named}: is empty; give the program to run")
+            missing = missing_program(job, role)
+            if missing:
+                raise UserError(f"{named}: {missing} does not exist")
 
 
 def free_port() -> int:

@@ -18,6 +18,7 @@ from typing import IO
 
 from headway.core.errors import UserError
 from headway.core.job import JobId
+from headway.local.added import added_jobs
 from headway.record.env_marks import KEY_BYTES
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogError, read
@@ -81,6 +82,10 @@ def env_key(folder: Path) -> bytes:
     return key
 
 
+def has_run(folder: Path) -> bool:
+    return (folder / "run.log").exists()
+
+
 def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
     """What an earlier run of the file left in the folder. `fresh` sets all of it aside."""
     log = folder / "run.log"
@@ -89,8 +94,9 @@ def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
     if fresh:
         jobs = _named_in(log)
         pieces = [folder / part / job for job in jobs for part in PARTS]
+        added = [folder / "added" / f"{job}.json" for job in added_jobs(folder)]
         set_aside(
-            folder, [*pieces, folder / "run.png", folder / "run.log.beliefs", log]
+            folder, [*pieces, *added, folder / "run.png", folder / "run.log.beliefs", log]
         )  # the log is last: it tells what is ours
         return Left()
     try:

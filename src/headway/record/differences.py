@@ -55,7 +55,7 @@ def _kind(job: Job, known: Known, key: bytes) -> str:
         return "afresh"
     if state in OVER:
         return "finished" if state is State.FINISHED else "again"
-    return "unfinished" if _terms(job) == _terms(old) else "edited"
+    return "unfinished" if same_terms(job, old) else "edited"
 
 
 def runs_the_same(one: Job, other: Job, key: bytes = b"") -> bool:
@@ -64,6 +64,11 @@ def runs_the_same(one: Job, other: Job, key: bytes = b"") -> bool:
     if [(role.name, role.command) for role in roles] != [(role.name, role.command) for role in others]:
         return False
     return all(same_env(a.env, b.env, key) for a, b in zip(one.roles, other.roles, strict=True))
+
+
+def same_terms(one: Job, other: Job) -> bool:
+    """Whether they differ at most in what they run and in when they were submitted."""
+    return _terms(one) == _terms(other)
 
 
 def as_edited(job: Job, old: Job) -> Job:

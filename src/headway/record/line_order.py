@@ -82,7 +82,7 @@ class Past:
         line.job = PackedJob(line.job, job)
         self._last, self._roles[line.serial] = line.serial, len(job.roles)
         self._named[job.id] = tuple(role.name for role in job.roles)
-        return _wrong_job(job)
+        return wrong_job(job)
 
     def _changes(self, line: CycleLine) -> str:
         if line.cycle != self._cycle + 1:
@@ -133,7 +133,7 @@ class Past:
         return ""
 
 
-def _wrong_job(job: Job) -> str:
+def wrong_job(job: Job) -> str:
     if abs(job.priority) > LARGEST or not 0 < job.replicas <= LARGEST or not 0 <= job.can <= Can.everything():
         return f"job {job.id[:60]!r} has a number that no job can have"
     amounts = [amount for role in job.roles for pairs in (role.request, role.limit) for _, amount in pairs]
