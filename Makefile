@@ -23,7 +23,7 @@ $(VENV)/.run: pyproject.toml $(VENV)/.made
 
 $(VENV)/.test: pyproject.toml $(VENV)/.made
 	@echo "installing headway with every extra (about two minutes)"
-	$(BIN)/pip install --quiet -e '.[train,kube,lab,dev]'
+	$(BIN)/pip install --quiet -e '.[train,kube,lab,learn,dev]'
 	@touch $@
 
 run: $(VENV)/.run

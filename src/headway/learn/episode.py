@@ -1,0 +1,108 @@
+"""The loop of `cycle.run`, one cycle at a time, for whoever stands where the policy stands.
+
+An environment asks an agent between `advance` and `carry_out`. A policy that decides in the agent's place gives the
+same log as `headway simulate`, byte for byte, because the steps, the book and the log's writer are the same ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from headway.compare.perform import Task, make_book, make_cluster, make_head
+from headway.compare.scenario import Scenario
+from headway.core.errors import UserError
+from headway.core.policy import Policy
+from headway.core.snapshot import Snapshot
+from headway.cycle.loop import decide
+from headway.record.log import LogWriter
+
+BOOKS = ("progress", "declared", "linear", "none")
+"""Where the beliefs of an environment may come from. The truth is not among them."""
+
+
+class Span(NamedTuple):
+    """The time between two cycles, in which the number of jobs does not change."""
+
+    snapshot: Snapshot
+    """As it was before the plan was carried out."""
+    jobs: int
+    """Jobs in the system: submitted, and not over."""
+    seconds: float
+    last: bool
+    """Whether nothing is left to decide behind it."""
+
+
+class Episode:
+    """One simulated run. `snapshot` is the present one; None when nothing is left to decide."""
+
+    def __init__(self, scenario: Scenario, task: Task, log: Path | None = None) -> None:
+        head = make_head(scenario, task)
+        if head.estimates not in BOOKS:
+            raise UserError(f"estimates {head.estimates}: an agent sees beliefs only; choose one of {', '.join(BOOKS)}")
+        self.cluster = make_cluster(scenario, task)
+        self._book = make_book(head.estimates, beliefs=scenario.beliefs)
+        self._writer = None if log is None else LogWriter(log, head, fresh=True)
+        self.snapshot: Snapshot | None = None
+        self.advance()
+
+    @property
+    def now(self) -> float:
+        return self.cluster.now
+
+    @property
+    def jobs(self) -> int:
+        """Jobs in the system."""
+        return self.cluster.board.unfinished
+
+    def advance(self) -> None:
+        """Goes on to the next cycle."""
+        bare = self.cluster.next_snapshot()
+        if bare is None:
+            self.snapshot = None
+            self.close()
+            return
+        self._book = self._book.fold(bare)
+        self.snapshot = self._book.annotate(bare)
+
+    def seen(self) -> Snapshot:
+        """The present snapshot with estimates of its own: looking at them leaves no trace in the log."""
+        assert self.snapshot is not None
+        return self._book.annotate(self.snapshot)
+
+    def carry_out(self, policy: Policy) -> Span:
+        """Decides the present cycle by this policy and goes on to the next."""
+        snapshot = self.snapshot
+        assert snapshot is not None
+        decided = decide(policy, snapshot)
+        if self._writer is not None:
+            self._writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        self.cluster.apply(decided.plan)
+        jobs = self.jobs
+        self.advance()
+        return Span(snapshot, jobs, self.now - snapshot.now, self.snapshot is None)
+
+    def close(self) -> None:
+        """Ends the log."""
+        if self._writer is not None:
+            self._writer.end(self.now, self.jobs)
+            self._writer = None
+
+
+class BaseCourse(NamedTuple):
+    """How many jobs were in the system under one policy, from the handover on."""
+
+    times: tuple[float, ...]
+    totals: tuple[float, ...]
+    """Job-seconds up to each of these times."""
+
+
+def course_of(episode: Episode, policy: Policy) -> BaseCourse:
+    """Runs an episode to its end."""
+    times, totals, total = [episode.now], [0.0], 0.0
+    while episode.snapshot is not None:
+        span = episode.carry_out(policy)
+        total += span.jobs * span.seconds
+        times.append(episode.now)
+        totals.append(total)
+    return BaseCourse(tuple(times), tuple(totals))

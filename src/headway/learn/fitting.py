@@ -1,0 +1,82 @@
+"""Which waiting jobs fit at the size that they ask for: shape by shape, and alike replicas are counted once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.jobs.shapes import Shapes
+from headway.core.node import BoolArray, IntArray
+from headway.core.placement import RoleShape, Shape
+from headway.core.snapshot import Snapshot
+from headway.policies.placing.pack import place_asked
+from headway.policies.placing.room import room, takes_empty
+from headway.policies.value.times import Rows
+
+
+class Fitting:
+    """Remembers what follows from shapes and nodes alone. Counting is exact for jobs of one role; others are tried."""
+
+    def __init__(self) -> None:
+        self._shapes: Shapes | None = None
+        self._kinds: list[RoleShape] = []
+        """One role of each kind of replica."""
+        self._kind_of: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        self._needs: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._tried: BoolArray = np.zeros(0, np.bool_)
+        """By shape: whether counting does not tell."""
+        self._any_tried = False
+        self._free: IntArray | None = None
+        self._fits: BoolArray = np.zeros(0, np.bool_)
+        self._any = False
+
+    def any_shape(self, snapshot: Snapshot, free: IntArray) -> bool:
+        """Whether any job might fit. Costs next to nothing while what is free stays as it is."""
+        if snapshot.jobs.shapes is not self._shapes:
+            self._learn(snapshot)
+        if free is not self._free:
+            self._count(snapshot, free)
+        return self._any
+
+    def of(self, snapshot: Snapshot, free: IntArray, rows: Rows) -> BoolArray:
+        """Aligned with the rows: whether `place_asked` finds a place."""
+        if not self.any_shape(snapshot, free):
+            return np.zeros(len(rows), np.bool_)
+        shape = snapshot.jobs.shape[rows]
+        fits: BoolArray = self._fits[shape]
+        if self._any_tried:
+            for place in self._tried[shape].nonzero()[0].tolist():
+                fits[place] = place_asked(snapshot, free, rows.item(place)) is not None
+        return fits
+
+    def _count(self, snapshot: Snapshot, free: IntArray) -> None:
+        totals = [int(np.add.reduce(room(snapshot.nodes, free, role))) for role in self._kinds]
+        if len(totals) == 1:
+            self._fits = self._needs <= totals[0]
+        else:
+            self._fits = np.array(totals)[self._kind_of] >= self._needs
+        self._any = self._any_tried or bool(self._fits.any())
+        # A draft writes into its own copy of what is free; only what a snapshot has stays as it is.
+        self._free = None if free.flags.writeable else free
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        shapes, known = snapshot.jobs.shapes, dict[object, int]()
+        self._kinds, kind_of, tried = [], [], []
+        for shape in shapes:
+            role = shape.roles[0]
+            kind = known.setdefault((role.asks, role.constraint), len(known))
+            if kind == len(self._kinds):
+                self._kinds.append(role)
+            kind_of.append(kind)
+            tried.append(not _is_counted(snapshot, shape))
+        self._shapes, self._free = shapes, None
+        self._kind_of = np.array(kind_of, np.intp)
+        self._needs = np.array([shape.roles[0].replicas for shape in shapes], np.int64)
+        self._tried = np.array(tried, np.bool_)
+        self._any_tried = any(tried)
+
+
+def _is_counted(snapshot: Snapshot, shape: Shape) -> bool:
+    """Whether there is room exactly if enough replicas fit, each by itself."""
+    role = shape.roles[0]
+    return len(shape.roles) == 1 and not shape.missing and takes_empty(snapshot.nodes, role, role.replicas)

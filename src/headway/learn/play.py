@@ -1,0 +1,161 @@
+"""One episode of an environment: who decides until the agent is asked, what was earned meanwhile, when it is over.
+
+All three environments are made of a `Play`, a sight and a way to read actions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headway.compare.perform import Task
+from headway.compare.scenario import Scenario
+from headway.core.draft import Draft
+from headway.core.errors import UserError
+from headway.core.plan import Plan
+from headway.core.policy import Policy
+from headway.core.snapshot import Snapshot
+from headway.learn.episode import BaseCourse, Episode, course_of
+from headway.learn.rewards import JobSeconds, Reward
+from headway.learn.sight import Sight
+from headway.learn.suites import PARTS, Suite, suite_named
+from headway.policies.baselines.fifo import first_fit
+
+OPTIONS = ("task", "scenario", "world_seed", "warm_up", "warm_up_policy", "log", "name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What all episodes of an environment share: the arguments of `gymnasium.make`."""
+
+    suite: Suite | str = "fixed-v1"
+    part: str = "train"
+    """`train`, `validation` or `test`."""
+    estimates: str = "progress"
+    """Where beliefs come from: progress, declared, linear or none."""
+    reward: Reward = field(default_factory=JobSeconds)
+    warm_up: float = 0.25
+    """The agent takes over when this share of the jobs has arrived: episodes start busy. Until it is first asked,
+    `warm_up_policy` decides."""
+    warm_up_policy: Policy = first_fit
+    horizon: float = math.inf
+    """Seconds of virtual time after the handover at which an episode is truncated."""
+
+    def begin(self, random: np.random.Generator, options: dict[str, Any] | None) -> Play:
+        """Draws the task and begins it. All randomness comes from the generator."""
+        chosen = dict(options or {})
+        wrong = next((name for name in chosen if name not in OPTIONS), None)
+        if wrong is not None:
+            raise UserError(f"options {wrong}: there are the options {', '.join(OPTIONS)}")
+        suite = suite_named(self.suite) if isinstance(self.suite, str) else self.suite
+        if self.part not in PARTS:
+            raise UserError(f"part {self.part}: choose one of {', '.join(PARTS)}")
+        drawn, seed = int(random.integers(suite.sizes[self.part])), int(random.integers(2**31))
+        number = int(chosen.get("task", drawn))
+        scenario: Scenario = chosen.get("scenario") or suite.scenario(self.part, number)
+        warm = replace(
+            self, warm_up=float(chosen.get("warm_up", self.warm_up)),
+            warm_up_policy=chosen.get("warm_up_policy", self.warm_up_policy),
+        )  # fmt: skip
+        policy = warm.warm_up_policy
+        task = Task(
+            policy=str(chosen.get("name", "agent")), make=lambda: policy, estimates=self.estimates,
+            seed=int(chosen.get("world_seed", seed)),
+        )  # fmt: skip
+        log = chosen.get("log")
+        about = {"task": number, "part": self.part, "suite": suite.name, "world_seed": task.seed}
+        return Play(warm, scenario, task, None if log is None else Path(log), about)
+
+
+class Play:
+    """`earned` is the reward since it was last taken; `snapshot` is None when the episode is over."""
+
+    def __init__(self, rules: Rules, scenario: Scenario, task: Task, log: Path | None, about: dict[str, Any]) -> None:
+        self.rules, self.scenario, self.task, self.about = rules, scenario, task, about
+        self.episode = self._handed_over(Episode(scenario, task, log))
+        self.began = self.episode.now
+        self.earned = 0.0
+        self._meter = rules.reward.begin(self._run_from_here)
+        self._view: Sight | None = None
+        self.draft: Draft | None = None
+        self._open_cycle()
+
+    def _handed_over(self, episode: Episode) -> Episode:
+        """Decides by the warm-up's policy until enough jobs have arrived."""
+        wanted = self.rules.warm_up * len(self.scenario.trace.jobs)
+        while episode.snapshot is not None and _arrived(episode.snapshot) < wanted:
+            episode.carry_out(self.rules.warm_up_policy)
+        return episode
+
+    def _run_from_here(self, policy: Policy) -> BaseCourse:
+        return course_of(self._handed_over(Episode(self.scenario, self.task)), policy)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """With the estimates that the log keeps, for policies."""
+        return self.episode.snapshot
+
+    @property
+    def view(self) -> Sight:
+        """What may be seen in this cycle."""
+        if self._view is None:
+            self._view = Sight.of(self.episode.seen())
+        return self._view
+
+    @property
+    def finished(self) -> int:
+        """Jobs that are over."""
+        snapshot = self.episode.snapshot
+        return 0 if snapshot is None else _arrived(snapshot) - self.episode.jobs
+
+    @property
+    def terminated(self) -> bool:
+        return self.episode.snapshot is None and not self.episode.jobs
+
+    @property
+    def truncated(self) -> bool:
+        """The horizon is reached, or jobs are left that nothing can start."""
+        if self.episode.snapshot is None:
+            return self.episode.jobs > 0
+        return self.episode.now - self.began >= self.rules.horizon
+
+    @property
+    def over(self) -> bool:
+        return self.episode.snapshot is None or self.episode.now - self.began >= self.rules.horizon
+
+    @property
+    def may_wait(self) -> bool:
+        """Waiting is no choice while nothing runs or begins: time would not go on."""
+        snapshot, draft = self.episode.snapshot, self.draft
+        assert snapshot is not None
+        assert draft is not None
+        return bool(snapshot.placements or snapshot.flights or draft.decided_rows())
+
+    def close_cycle(self, policy: Policy | None = None) -> None:
+        """Carries out the draft, or what the policy decides instead, and goes on to the next cycle."""
+        self.earned += self._meter(self.episode.carry_out(policy or self._drafted))
+        self._open_cycle()
+        if self.over:
+            self.episode.close()
+
+    def take_earned(self) -> float:
+        earned, self.earned = self.earned, 0.0
+        return earned
+
+    def _drafted(self, _: Snapshot) -> Plan:
+        assert self.draft is not None
+        return self.draft.plan()
+
+    def _open_cycle(self) -> None:
+        snapshot = self.episode.snapshot
+        self.draft, self._view = None if snapshot is None else Draft(snapshot), None
+
+
+def _arrived(snapshot: Snapshot) -> int:
+    """Jobs that have ever arrived: rows may be renumbered, arrival numbers are not."""
+    jobs = snapshot.jobs
+    return jobs.serial_of(jobs.count - 1) + 1 if jobs.count else 0

@@ -1,0 +1,121 @@
+"""Task suites: workloads with frozen parts to train on, to choose by (validation) and to report (test).
+
+Generated suites ship with Headway: a task is a workload's settings with a seed, and the parts never share a seed.
+Suites of one's own traces are in `trace_suites`. A suite whose tasks change gets another name: results stay comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+
+from headway.compare.scenario import Scenario
+from headway.core.errors import UserError
+from headway.estimates.models.coefficients import BUILT_IN
+from headway.sim.speed import Speed
+from headway.sim.world import Costs, Reports, World
+from headway.workload.cluster import open_cluster
+from headway.workload.generate import generate
+from headway.workload.settings import Settings
+from headway.workload.trace import Trace
+
+PARTS = ("train", "validation", "test")
+COSTS = Costs(start=30.0, scale=30.0, save=10.0, resize=1.0)
+REPORTS = Reports(seconds=60.0, growth=0.1)
+STEPS = 1_000_000
+"""Steps of a job that names none: it reports the millionth part of its training that it is at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`sizes`: tasks per part. `make`: from a part and a number to the scenario."""
+
+    name: str
+    about: str
+    sizes: Mapping[str, int]
+    make: Callable[[str, int], Scenario]
+
+    def scenario(self, part: str, number: int) -> Scenario:
+        if part not in self.sizes:
+            raise UserError(f"part {part}: suite {self.name} has the parts {', '.join(self.sizes)}")
+        if not 0 <= number < self.sizes[part]:
+            raise UserError(f"task {number}: part {part} of suite {self.name} has {self.sizes[part]} tasks, from 0")
+        return self.make(part, number)
+
+    def digest(self, part: str) -> str:
+        """Of all jobs of a part: whether two results are of the same tasks."""
+        told = sha256()
+        for number in range(self.sizes[part]):
+            case = self.scenario(part, number)
+            told.update(repr((case.nodes, [(job, case.trace.work(job)) for job in case.trace.jobs])).encode())
+        return told.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedTasks:
+    """Makes the tasks of a generated suite. Seeds of the parts are far apart."""
+
+    settings: Settings
+    cluster: str
+    first_seed: int
+
+    def __call__(self, part: str, number: int) -> Scenario:
+        return _generated(self.settings, self.cluster, self.first_seed + 10_000 * PARTS.index(part) + number)
+
+
+@lru_cache(maxsize=256)
+def _generated(settings: Settings, cluster: str, seed: int) -> Scenario:
+    nodes = tuple(open_cluster(cluster))
+    trace = generate(replace(settings, seed=seed), nodes)
+    if settings.elastic:
+        return Scenario(blind(trace), nodes, elastic_world, "progress", trace.name)
+    return Scenario(trace, nodes, fixed_world, "progress", trace.name)
+
+
+def fixed_world(trace: Trace, seed: int) -> World:
+    """Starts and stops cost time. A job takes as long as the trace says."""
+    return World(costs=COSTS, work=trace.work, samples=False, reports=REPORTS, seed=seed)
+
+
+def elastic_world(trace: Trace, seed: int) -> World:
+    """The same, and profiles of real models say how jobs scale."""
+    return replace(fixed_world(trace, seed), speed=Speed(profiles=BUILT_IN))
+
+
+def blind(trace: Trace) -> Trace:
+    """The same jobs without declared times: what is known of a job is what it shows."""
+    truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
+    jobs = tuple(
+        replace(job, seconds=None, steps=job.steps or STEPS) for job in trace.jobs if truth[job.id] > 0
+    )  # fmt: skip
+    return replace(trace, jobs=jobs, truth=truth)
+
+
+_COUNTS = {"train": 1000, "validation": 8, "test": 16}
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "fixed-v1", "200 jobs of fixed sizes on 64 GPUs, load 1.1; users are wrong by a factor of e", _COUNTS,
+            GeneratedTasks(Settings(jobs=200, load=1.1, declared_error=1.0), "16x4", 100_000),
+        ),
+        Suite(
+            "bursty-v1", "200 jobs, mostly of one GPU, in bursts on 32 GPUs, load 0.9", _COUNTS,
+            GeneratedTasks(
+                Settings(jobs=200, load=0.9, arrivals="bursty", sizes="philly", declared_error=1.0), "8x4", 200_000
+            ),
+        ),
+        Suite(
+            "elastic-v1", "80 jobs of any size on 32 GPUs, load 1.1; nothing is declared", _COUNTS,
+            GeneratedTasks(Settings(jobs=80, load=1.1, elastic=1.0, mean_seconds=1800.0), "8x4", 300_000),
+        ),
+    )
+}  # fmt: skip
+
+
+def suite_named(name: str) -> Suite:
+    if name not in SUITES:
+        raise UserError(f"suite {name}: there is no such suite; choose one of {', '.join(SUITES)}")
+    return SUITES[name]
