@@ -92,17 +92,18 @@ def test_the_same_seed_gives_the_same_episode(name):
 def test_the_truth_about_jobs_that_have_not_started_is_not_to_be_seen(name, estimates):
     env = _make(name, estimates=estimates, warm_up=0.3, **({} if name in MASKED else {"period": 200.0}))
     case = fixed(0) if name == MASKED[0] else elastic(0, 16)
-    told, *_ = _play(env, 6, seed=3, options={"scenario": case, "world_seed": 1})
+    steps = 2 if name == MASKED[1] else 6
+    told, *_ = _play(env, steps, seed=3, options={"scenario": case, "world_seed": 1})
     snapshot = env.unwrapped.play.snapshot
     new = {row for row in snapshot.jobs.waiting().tolist() if np.isnan(snapshot.jobs.first_start[row])}
     arrived = snapshot.jobs.serial_of(snapshot.jobs.count - 1) + 1
     unseen = {snapshot.jobs.job(row).id for row in new} | {job.id for job in case.trace.jobs[arrived:]}
     assert new
     assert len(unseen) < len(case.trace.jobs) - 3
-    lied, *_ = _play(env, 6, seed=3, options=_lie(case, dict.fromkeys(unseen, 7.0)))
+    lied, *_ = _play(env, steps, seed=3, options=_lie(case, dict.fromkeys(unseen, 7.0)))
     assert _bytes(lied) == _bytes(told)
     others = [job.id for job in case.trace.jobs if job.id not in unseen]
-    shorter, *_ = _play(env, 6, seed=3, options=_lie(case, dict.fromkeys(others, 0.2)))
+    shorter, *_ = _play(env, steps, seed=3, options=_lie(case, dict.fromkeys(others, 0.2)))
     assert _bytes(shorter) != _bytes(told), "what has run does show"
 
 

@@ -1,20 +1,25 @@
-"""`headway learn`: files of what finished jobs have taught."""
+"""`headway learn`: files of what finished jobs have taught, and leaderboards of policies and agents."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json as json_
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headway import __version__
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
-from headway.cli.options import Format, Json
+from headway.cli.live import Bars
+from headway.cli.options import Cluster, Format, Json, Processes
+from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
 from headway.cli.wiring import writable
 from headway.core.errors import UserError
 from headway.core.job import Job
@@ -109,3 +114,81 @@ def _errors(scores: dict[str, float | int | None]) -> str:
         return ""
     told, at_all = math.exp(error), math.exp(plain)
     return f"; they were off by\n{'':18}a factor of {told:.2f} in the median, all jobs' median by {at_all:.2f}"
+
+
+@app.command()
+def leaderboard(
+    suite: Annotated[
+        str, typer.Option(help="Take the tasks of this suite: fixed-v1, bursty-v1 or elastic-v1.")
+    ] = "fixed-v1",
+    trace: Annotated[
+        Path | None, typer.Option(help="Take windows of this trace instead; parts follow each other in time.")
+    ] = None,
+    cluster: Cluster = "",
+    window: Annotated[int, typer.Option(help="Set the jobs of a window, with --trace.", min=2)] = 200,
+    part: Annotated[str, typer.Option(help="Score on train, validation or test.")] = "validation",
+    policies: Annotated[str, typer.Option(help="Score these: names separated by commas. Default: all.")] = "",
+    agent: Annotated[
+        str, typer.Option(help="Also score your own agent, mine.py:function from an observation to an action.")
+    ] = "",
+    env: Annotated[str, typer.Option(help="Choose the agent's environment.")] = "headway/Order-v0",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the leaderboard to this file.")] = Path(
+        "leaderboard.json"
+    ),
+    format_: Format = "",
+    jobs: Processes = 0,
+    json: Json = False,
+) -> None:
+    """Score policies, and your agent, on a task suite: the share of the gap to all-knowing policies that each closes.
+
+    0 % is first-fit, 100 % the best of several policies that know the truth. docs/learn.md tells of the suites.
+    """
+    writable(out, "--out")
+    need_learn()
+    from headway.learn.agents import load_agent
+    from headway.learn.leaderboard import KNOWING, LOWER, ranked, score_agent, score_policies
+    from headway.learn.suites import suite_named
+    from headway.learn.trace_suites import trace_suite
+    from headway.policies.registry import POLICIES
+
+    own = load_agent(agent) if agent else None
+    tasks = suite_named(suite) if trace is None else trace_suite(trace, cluster, window, format_)
+    if part not in tasks.sizes:
+        raise UserError(f"--part {part}: choose one of {', '.join(tasks.sizes)}")
+    names = [name.strip() for name in policies.split(",") if name.strip()] or list(POLICIES)
+    count = tasks.sizes[part] * (len(dict.fromkeys((LOWER, *names))) + len(KNOWING))
+    with Bars([f"run {number + 1} of {count}" for number in range(count)], quiet=json) as bars:
+        lines = score_policies(tasks, part, names, jobs or len(os.sched_getaffinity(0)), bars.set)
+    if own is not None:
+        lines.append(score_agent(env, tasks, part, agent, own))
+    found = ranked(tasks, part, lines)
+    out.write_text(json_.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if json:
+        print(json_.dumps(found))
+        return
+    _show_scores(found, out)
+
+
+def _show_scores(found: dict[str, Any], out: Path) -> None:
+    from rich.console import Console
+
+    console = Console()
+    columns = [
+        TableColumn("policy", is_text=True), TableColumn("knows", is_text=True), TableColumn("mean completion"),
+        TableColumn("gap closed"),
+    ]  # fmt: skip
+    rows = [
+        [plain(score["policy"]), "the truth" if score["estimates"] == "oracle" else "what it sees",
+         *(("-", "-") if score["gap_closed"] is None else
+           (f"{score['mean_completion']:,.0f} s", f"{score['gap_closed']:.1f} %"))]
+        for score in found["scores"]
+    ]  # fmt: skip
+    console.print(fitted(f"{found['suite']}, {found['part']}: {found['tasks']} tasks", columns, rows, console.width))
+    console.print(plain(f"{out}: tasks {found['digest']}"), highlight=False)
+
+
+def need_learn() -> None:
+    """Raises a UserError if the extra `learn` is not installed."""
+    for package in ("gymnasium",):
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"{package} is not installed: pip install 'headway[learn]'")

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
+from headway.core.job import Job
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.sim.speed import Speed
 from headway.sim.world import Costs, Reports, World
@@ -49,8 +50,15 @@ class Suite:
         told = sha256()
         for number in range(self.sizes[part]):
             case = self.scenario(part, number)
-            told.update(repr((case.nodes, [(job, case.trace.work(job)) for job in case.trace.jobs])).encode())
+            told.update(repr([(node.name, node.capacity) for node in case.nodes]).encode())
+            told.update(repr([_told(job, case.trace) for job in case.trace.jobs]).encode())
         return told.hexdigest()[:16]
+
+
+def _told(job: Job, trace: Trace) -> tuple[object, ...]:
+    """What makes a job the same job in a later version, too."""
+    roles = [(role.name, role.replicas, role.least, role.most, role.request) for role in job.roles]
+    return (job.id, job.submit, job.seconds, job.steps, job.model, job.deadline, trace.work(job), roles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +106,8 @@ SUITES: Mapping[str, Suite] = {
     suite.name: suite
     for suite in (
         Suite(
-            "fixed-v1", "200 jobs of fixed sizes on 64 GPUs, load 1.1; users are wrong by a factor of e", _COUNTS,
-            GeneratedTasks(Settings(jobs=200, load=1.1, declared_error=1.0), "16x4", 100_000),
+            "fixed-v1", "300 jobs of fixed sizes on 64 GPUs, load 1.6; users are wrong by a factor of e", _COUNTS,
+            GeneratedTasks(Settings(jobs=300, load=1.6, declared_error=1.0), "16x4", 100_000),
         ),
         Suite(
             "bursty-v1", "200 jobs, mostly of one GPU, in bursts on 32 GPUs, load 0.9", _COUNTS,

@@ -1,0 +1,87 @@
+"""Task suites of one's own trace: windows of consecutive jobs, the parts one after the other in time.
+
+The first six tenths of the jobs are for training, the next two for validation, the last two for tests. Between two
+parts jobs are left out for as long as the longest job takes: no job of one part is there when the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from headway.compare.scenario import MakeWorld, Scenario
+from headway.core.errors import UserError
+from headway.core.job import Job
+from headway.core.node import Node, Nodes
+from headway.core.placement import shape_of
+from headway.learn.suites import PARTS, Suite, blind, elastic_world
+from headway.workload.cluster import open_cluster
+from headway.workload.models import assign_models
+from headway.workload.open import open_workload
+from headway.workload.trace import Trace, rebase
+
+SHARES = (0.6, 0.8)
+"""Where training ends, and where validation does, as shares of the jobs."""
+Places = tuple[tuple[int, int], ...]
+"""Windows: the number of the first job, and of the one behind the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTasks:
+    """Makes the tasks of a trace's suite."""
+
+    trace: Trace
+    nodes: tuple[Node, ...]
+    places: dict[str, Places]
+    world: MakeWorld = elastic_world
+
+    def __call__(self, part: str, number: int) -> Scenario:
+        first, last = self.places[part][number]
+        window = rebase(replace(self.trace, jobs=self.trace.jobs[first:last]))
+        return Scenario(window, self.nodes, self.world, "progress", f"{self.trace.name} {first}-{last}")
+
+
+def trace_suite(path: Path, cluster: str = "", jobs: int = 200, format_: str = "") -> Suite:
+    """A suite of a trace's windows of this many jobs. Declared times are taken out: in a trace they are the truth."""
+    trace = open_workload(path, format_)
+    nodes = tuple(open_cluster(cluster)) if cluster else trace.nodes
+    if not nodes:
+        raise UserError(f"{path}: it names no nodes; give a cluster such as 32x4 (nodes x GPUs) or a file of nodes")
+    ready = blind(replace(trace, jobs=assign_models(fitting(trace.jobs, nodes))))
+    places = split(ready, jobs)
+    empty = next((part for part in PARTS if not places[part]), None)
+    if empty is not None:
+        raise UserError(f"{path}: it has {len(ready.jobs)} jobs that fit; part {empty} has no {jobs}: ask for fewer")
+    sizes = {part: len(found) for part, found in places.items()}
+    return Suite(f"{path.name}/{jobs}", f"windows of {jobs} jobs of {path.name}", sizes,
+                 TraceTasks(ready, nodes, places))  # fmt: skip
+
+
+def fitting(jobs: Sequence[Job], nodes: Sequence[Node]) -> tuple[Job, ...]:
+    """The jobs that the empty cluster can hold."""
+    table = Nodes.of(nodes)
+    return tuple(job for job in jobs if _fits(job, table))
+
+
+def _fits(job: Job, nodes: Nodes) -> bool:
+    shape = shape_of(job, nodes)
+    return not shape.missing and all(
+        nodes.slots(role.asks, role.constraint) >= role.replicas if role.asks else True for role in shape.roles
+    )
+
+
+def split(trace: Trace, jobs: int) -> dict[str, Places]:
+    """Windows by part. Those of training overlap by half, the others do not overlap."""
+    count = len(trace.jobs)
+    submits = np.array([job.submit for job in trace.jobs])
+    longest = max((trace.work(job) or 0.0 for job in trace.jobs), default=0.0)
+    found, begin = {}, 0
+    for part, end in zip(PARTS, (*(int(share * count) for share in SHARES), count), strict=True):
+        step = max(1, jobs // 2) if part == "train" else jobs
+        found[part] = tuple((first, first + jobs) for first in range(begin, end - jobs + 1, step))
+        behind = submits[end - 1] + longest if 0 < end < count else 0.0
+        begin = max(end, int(np.searchsorted(submits, behind, side="right")))
+    return found
