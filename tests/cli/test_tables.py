@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from headway.cli import experiment as experiment_command
 from headway.cli.jobs import table_of
 from headway.cli.live_table import live_table
 from headway.cli.show import job_table
@@ -15,6 +16,7 @@ from headway.cli.tables import TableColumn, fitted
 from headway.core.plan import Plan
 from headway.core.states import State
 from headway.cycle.loop import Decided
+from headway.experiment.registry import EXPERIMENTS
 from headway.record.metrics import Course
 from make import a_job, a_snapshot, running, some_nodes, waiting
 
@@ -89,3 +91,26 @@ def test_training_jobs_fit_in_eighty_columns():
     shown = printed(table_of([row]))
     assert {"letters-of-a-long-name", "Running", "1200/100000", "0.0498"} <= set(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_fits_in_eighty_columns(name, monkeypatch, capsys):
+    """Every figure of every policy is there, in as many tables as it takes."""
+    monkeypatch.setenv("COLUMNS", "80")
+    chosen, cell = EXPERIMENTS[name], EXPERIMENTS[name].cells[0]
+    figures = {figure.name: {"mean": 1234.5 + number, "ci": None} for number, figure in enumerate(chosen.figures)}
+    goals = [{"what": goal.what, "reach": goal.reach, "at_least": goal.at_least, "form": goal.form, "median": 12.3,
+              "cells": 12, "cells_reached": 3, "reached": True} for goal in chosen.targets]  # fmt: skip
+    told = {
+        "title": chosen.title, "targets": goals, "analysis": list(chosen.analysis),
+        "cells": [{"load": cell.load, "mix": cell.mix, "bound": {},
+                   "policies": {entry.label: figures for entry in chosen.entries}}],
+    }  # fmt: skip
+    experiment_command._show(chosen, told)
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    row = [line for line in shown.splitlines() if line.startswith(f" {chosen.entries[0].label} ")]
+    text = " ".join(row)
+    for number, figure in enumerate(chosen.figures):
+        assert figure.form.format(1234.5 + number) in text

@@ -10,10 +10,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from headway.cli.live import Bars
 from headway.cli.options import Json, Processes, Report
-from headway.cli.show import plain_table
+from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted, parts
 from headway.cli.wiring import command_line, seeds_of, writable
 from headway.core.errors import UserError
 from headway.experiment.case import Experiment
@@ -75,19 +79,29 @@ def _kept(*, fresh: bool) -> Kept | None:
 def _show(chosen: Experiment, told: dict[str, Any]) -> None:
     console = Console()
     for cell in told["cells"]:
-        table = plain_table(f"{cell['load']}, {cell['mix']}", ["policy", *(figure.title for figure in chosen.figures)])
-        for label, figures in cell["policies"].items():
-            table.add_row(label, *(value_of(figure, figures[figure.name])[0] for figure in chosen.figures))
+        rows: list[list[str | Text]] = [
+            [label, *(value_of(figure, figures[figure.name])[0] for figure in chosen.figures)]
+            for label, figures in cell["policies"].items()
+        ]
         bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
                   for figure in chosen.figures]  # fmt: skip
-        table.add_row("bound", *bounds, style="dim")
-        console.print(table)
-    goals = plain_table(f"{told['title']}: targets", ["target", "to reach", "median", "cells", ""])
-    for target in told["targets"]:
-        goals.add_row(
+        rows.append([Text(text, style="dim") for text in ("bound", *bounds)])
+        names = ["policy", *(figure.title for figure in chosen.figures)]
+        for table in parts(f"{cell['load']}, {cell['mix']}", names, rows, console.width):
+            console.print(table)
+    console.print(_targets(told, console.width))
+    for line in told["analysis"]:
+        console.print(Padding(plain(line), (0, 0, 1, 1)), highlight=False, style="dim")
+
+
+def _targets(told: dict[str, Any], width: int) -> Table:
+    columns = [TableColumn("target", is_text=True), *map(TableColumn, ("to reach", "median", "cells")),
+               TableColumn("", is_text=True)]  # fmt: skip
+    rows: list[list[str | Text]] = [
+        [
             target["what"], ("≥ " if target["at_least"] else "≤ ") + amount(target, "reach"), amount(target, "median"),
             f"{target['cells_reached']} of {target['cells']}", verdict(target),
-        )  # fmt: skip
-    console.print(goals)
-    for line in told["analysis"]:
-        console.print(line, highlight=False, style="dim")
+        ]
+        for target in told["targets"]
+    ]  # fmt: skip
+    return fitted(f"{told['title']}: targets", columns, rows, width)

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 NARROWEST_TEXT = 12
+LONGEST_NAME = 24
+"""A name in the first column of a divided table is folded beyond this."""
 NARROWEST_REASON = 30
 """A text of one line keeps this much before names are folded."""
 _GAP = 2
@@ -59,6 +61,33 @@ def fitted(
     return table
 
 
+def parts(title: str, names: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> list[Table]:
+    """As many tables as it takes to show all columns. Each begins with the first column; heads are on several lines."""
+    texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    first = min(LONGEST_NAME, max(cell_len(row[0].plain) for row in texts)) if texts else NARROWEST_TEXT
+    groups, taken = [[0]], width
+    for number in range(1, len(names)):
+        words = [cell_len(word) for word in names[number].split()]
+        needed = max([*words, *(cell_len(row[number].plain) for row in texts)]) + _GAP
+        if taken + needed > width:
+            groups.append([0])
+            taken = first + 2 * _GAP
+        groups[-1].append(number)
+        taken += needed
+    tables = []
+    for group in groups[1:]:
+        widths = {number: max([cell_len(row[number].plain) for row in texts] or [0]) for number in group}
+        columns = [TableColumn(_on_lines(names[number], widths[number]), is_text=not number) for number in group]
+        name = title if group is groups[1] else f"{title} (continued)"
+        tables.append(fitted(name, columns, [[row[number] for number in group] for row in texts], width))
+    return tables
+
+
+def _on_lines(name: str, width: int) -> str:
+    """The words of a head, below each other where they are wider than the cells."""
+    return folded(Text(name), max([width, *(cell_len(word) for word in name.split())])).plain
+
+
 def folded(text: Text, width: int) -> Text:
     """The text on several lines, broken behind `:`, `_`, `-`, `/` or a space where that is possible."""
     lines, rest = [], text.plain
@@ -90,7 +119,8 @@ def _text_widths(
 
 
 def _natural(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], number: int) -> int:
-    return max([cell_len(columns[number].name), *(cell_len(row[number].plain) for row in rows)])
+    heads = [cell_len(line) for line in columns[number].name.splitlines()]
+    return max([0, *heads, *(cell_len(row[number].plain) for row in rows)])
 
 
 def _needed(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
