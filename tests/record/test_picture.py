@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ from headway.core.job import Job, JobId
 from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.record.metrics import Course, Tally
-from headway.record.picture import broken, draw
+from headway.record.picture import COLOURS, ONE_COLOUR, broken, draw, lifted
 
 pytest.importorskip("matplotlib")
 R, W = State.RUNNING, State.WAITING
@@ -58,21 +59,41 @@ def test_missed_deadlines_and_failures_say_so(tmp_path):
         a_tally(a_course("late", deadline=5.0), a_course("bad", state=State.FAILED), a_course("good", deadline=11.0)),
         tmp_path / "run.png",
     )
-    assert found.count("missed") == 1
-    assert " ✗ failed" in found
-    assert found.count(" ✓") == 2
+    assert [text for text in found if "missed" in text] == [" ✗ missed by 5 s "]
+    assert " ✗ failed " in found
+    assert found.count(" ✓ ") == 1
     assert {"late", "bad", "good"} <= set(found), "no empty brackets where there is no user; curves are labelled"
 
 
 def test_a_far_deadline_takes_no_room(tmp_path):
     found, (_, right) = texts(a_tally(a_course("a", deadline=1000.0)), tmp_path / "run.png")
     assert right < 12
-    assert any("deadline 1000 s" in text for text in found)
+    assert any("deadline 17 min" in text for text in found)
 
 
-def test_thirty_jobs_are_drawn(tmp_path):
+def test_thirty_jobs_are_drawn_each_with_its_loss_beside_it(tmp_path):
     names = [f"job-{number}" for number in range(30)]
     found, _ = texts(a_tally(*(a_course(name, user="ana") for name in names)), tmp_path / "run.png")
     assert {f"{name} (ana)" for name in names} <= set(found)
-    assert set(names) <= set(found), "each curve has its name"
+    assert found.count("2 → 0.5") == 30, "each row has its own curve and its values"
     assert (tmp_path / "run.png").stat().st_size > 10_000
+
+
+def test_names_of_curves_that_end_together_are_apart():
+    ends = [((9.0, 0.1), f"job-{number}", "black") for number in range(6)]
+    lifts = sorted(lift for _, _, _, lift in lifted(ends, (0.0, 1.0), 10.0, log=False))
+    assert all(later - lift >= 8.0 for lift, later in pairwise(lifts))
+
+
+def test_a_text_that_is_longer_than_its_bar_is_left_out(tmp_path):
+    short = Course(Job(id=JobId("a"), roles=()), State.FINISHED, 0.0, 0.2, spans=[(0.0, 0.2, R, ((0,),))])
+    long = Course(Job(id=JobId("b"), roles=()), State.FINISHED, 0.0, 90.0, spans=[(0.0, 90.0, R, ((0,),))])
+    found, _ = texts(a_tally(short, long), tmp_path / "run.png")
+    assert found.count("1 replica") == 1
+
+
+def test_only_failures_and_missed_deadlines_are_red(tmp_path):
+    from matplotlib.colors import to_rgb
+
+    for red, green, blue in map(to_rgb, [*COLOURS, ONE_COLOUR]):
+        assert not red > 2 * max(green, blue)

@@ -67,6 +67,7 @@ class Live:
         self._on_terminal = sys.stderr.isatty() and not quiet
         self._last: dict[JobId, Sample] = {}
         self._states: dict[JobId, State] = dict(told or {})  # announced, by this run or an earlier one
+        self._decided: dict[JobId, str] = {}  # the last decision that was told
 
     def __enter__(self) -> Self:
         if self._on_terminal:
@@ -106,9 +107,19 @@ class Live:
                     entered.setdefault(state, []).append((job, where(snapshot, row)))
         lines = [line for state, jobs in entered.items() for line in _entered(state, jobs)]
         lines += [f"{job}: {near(sentence)}" for job, sentence in snapshot.notes]
-        lines += [line for decision in decided.plan.decisions if (line := _decision(decision, snapshot))]
+        for job in (job for jobs in entered.values() for job, _ in jobs):
+            self._decided.pop(job, None)
+        lines += [line for decision in decided.plan.decisions if (line := self._new(decision, snapshot))]
         lines += [f"refused: {refusal.decision}: {refusal.why}" for refusal in decided.refusals]
         return lines
+
+    def _new(self, decision: Decision, snapshot: Snapshot) -> str:
+        """A line about a decision; empty if the same was decided before and the job's state is still the same."""
+        line = _decision(decision, snapshot)
+        if self._decided.get(decision.job) == line:
+            return ""
+        self._decided[decision.job] = line
+        return line
 
 
 def _entered(state: State, jobs: Sequence[tuple[JobId, str]]) -> list[str]:

@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headway.cli.options import Json, Seed
-from headway.cli.show import plain_table
+from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
 from headway.core.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Measure how good the estimates of remaining time are.")
@@ -92,30 +94,28 @@ def _number(value: float) -> float | None:
 
 def _show(result: Mapping[str, Any]) -> None:
     console, steps, targets = Console(), result["steps"], result["targets"]
+    width = console.width
     console.print(_table(
         f"1. The total of steps is known: {steps['jobs']} jobs, {steps['resizes']} resizes, neighbours come and go.\n"
-        "Error of remaining time, if everything stays as it is", steps["as_it_is"]))  # fmt: skip
-    console.print(_table("Error of remaining time as it came, with all later changes", steps["as_it_came"]))
+        "Error of remaining time, if everything stays as it is", steps["as_it_is"], width))  # fmt: skip
+    console.print(_table("Error of remaining time as it came, with all later changes", steps["as_it_came"], width))
     console.print(_table(
         f"2. The job stops at a target: {targets['jobs']} jobs of {len(targets['models'])} models "
         f"({result['source']}).\nheadway: the model held out; like jobs: repeats of the same run are known",
-        targets["shares"]))  # fmt: skip
+        targets["shares"], width))  # fmt: skip
     for sentence in verdicts(result):
-        print(sentence)
+        console.print(plain(sentence), highlight=False)
 
 
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table(title: str, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
     methods = [name for name in rows[0] if name != "done"]
-    table = plain_table(title, ["done", *(text for name in methods for text in (f"{name}\nmedian", "\np90", "\njobs"))],
-                        wrap=False)  # fmt: skip
-    table.columns[0].justify = "right"
+    heads = [text for name in methods for text in (f"{name}\nmedian", "\np90", "\njobs")]
+    cells: list[list[str | Text]] = []
     for row in rows:
-        cells = []
-        for name in methods:
-            one = row[name]
-            cells += [_percent(one["median"]), _percent(one["p90"]), str(one["jobs"])]
-        table.add_row(f"{row['done']:.0%}", *cells)
-    return table
+        figures = [(_percent(row[name]["median"]), _percent(row[name]["p90"]), str(row[name]["jobs"]))
+                   for name in methods]  # fmt: skip
+        cells.append([f"{row['done']:.0%}", *(text for three in figures for text in three)])
+    return fitted(title, [TableColumn("\ndone"), *map(TableColumn, heads)], cells, width)
 
 
 def _percent(value: float | None) -> str:

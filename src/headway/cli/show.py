@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -47,14 +46,6 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
         if course.note and course.state is State.FAILED:
             console.print(plain(f"{course.job.id} failed: {near(course.note)}"), highlight=False)
     console.print(summary(result, courses), highlight=False, markup=False)
-
-
-def plain_table(title: str, columns: Sequence[str], *, wrap: bool = True) -> Table:
-    """The first column is text; numbers follow."""
-    table = Table(title=plain(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, name in enumerate(columns):
-        table.add_column(plain(name), justify="right" if number else "left", no_wrap=not wrap)
-    return table
 
 
 def job_table(courses: Sequence[Course], width: int = 80) -> Table:
