@@ -16,6 +16,7 @@ from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Listed
 from headway.kube.cluster import KubeCluster
 from headway.kube.inbox import Inbox
+from headway.kube.job.pod_marks import PodMarks
 from headway.kube.reconcile.model import Bind, Create, Delete
 from headway.kube.settings import KubeSettings
 from headway.kube.worker import ActionResult, ApiWork, Performed
@@ -162,7 +163,7 @@ class SmallCluster:
     def __init__(self, api: MemoryApi | None = None, policy=first_fit, **settings: Any) -> None:
         self.api = MemoryApi() if api is None else api
         self.policy = policy
-        self._settings = settings
+        self._settings = {"marks": PodMarks(b"kept in a secret"), **settings}
         self.start()
 
     def start(self) -> None:

@@ -184,8 +184,7 @@ def test_what_was_refused_is_forgotten_when_it_is_deleted():
 def test_a_job_that_is_forgotten_leaves_the_roster_of_pods():
     admission = an_admission()
     (entry,) = admission.news(changed(an_object()))
-    labels = {"headway.dev/role": "w", "headway.dev/index": "0", "headway.dev/attempt": "0"}
-    entry.tracked.see(msgspec.convert({"metadata": {"name": "p", "uid": "p", "labels": labels}}, Pod), BEGAN)
+    entry.tracked.see(msgspec.convert({"metadata": {"name": "j-0-w-0", "uid": "p"}}, Pod), BEGAN)
     assert admission.roster == {"p": ("team/j", "w", 0, 0)}
     admission.forget(entry.tracked)
     assert admission.roster == {}

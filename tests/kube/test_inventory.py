@@ -11,13 +11,16 @@ from headway.core.node import Nodes
 from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.inventory import Inventory, NodeTable, pod_requests
+from headway.kube.job.pod_marks import MARK, PodMarks
 from headway.kube.tracked import Tracked
 
 
 def a_pod(uid="p", version=1, owner="", phase="Running", node="n", cpu="500m") -> Pod:
-    owners = [{"kind": "TrainingJob", "uid": owner, "controller": True}] if owner else []
-    labels = {"headway.dev/role": "w", "headway.dev/index": "0", "headway.dev/attempt": "0"} if owner else {}
-    meta = {"name": uid, "uid": uid, "resourceVersion": str(version), "ownerReferences": owners, "labels": labels}
+    kind = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob"}
+    owners = [{**kind, "uid": owner, "controller": True}] if owner else []
+    marks = {MARK: PodMarks().of(Meta(uid=owner), "j-0-w-0")} if owner else {}
+    meta = {"name": "j-0-w-0" if owner else uid, "uid": uid, "resourceVersion": str(version), "annotations": marks}
+    meta["ownerReferences"] = owners
     spec = {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
     return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": phase}}, Pod)
 

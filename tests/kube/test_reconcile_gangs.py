@@ -56,11 +56,9 @@ class Kubelets:
         return frozenset(pod.node for name, pod in self.pods.items() if self.ended.get(name, (0, 0.0))[0] == NODE)
 
     def replicas(self):
-        return tuple(replica_of(msgspec.convert(self._pod(pod), Pod), 0.0) for pod in self.pods.values())
+        return tuple(replica_of(msgspec.convert(self._pod(pod), Pod), "gang", 0.0) for pod in self.pods.values())
 
     def _pod(self, pod: Create) -> dict:
-        labels = {"headway.dev/role": pod.role, "headway.dev/index": str(pod.index),
-                  "headway.dev/attempt": str(pod.attempt)}  # fmt: skip
         status: dict = {"phase": "Running", "podIP": "10.0.0.1"}
         if pod.name in self.ended and self.ended[pod.name][0] != NODE:
             code, at = self.ended[pod.name]
@@ -68,7 +66,7 @@ class Kubelets:
                    "reason": "OOMKilled" if code == MEMORY else "Completed"}  # fmt: skip
             status = {"phase": "Succeeded" if code == 0 else "Failed", "podIP": "10.0.0.1",
                       "containerStatuses": [{"name": "main", "state": {"terminated": end}}]}  # fmt: skip
-        return {"metadata": {"name": pod.name, "uid": pod.name, "labels": labels}, "spec": {"nodeName": pod.node},
+        return {"metadata": {"name": pod.name, "uid": pod.name}, "spec": {"nodeName": pod.node},
                 "status": status}  # fmt: skip
 
 

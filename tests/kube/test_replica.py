@@ -13,8 +13,7 @@ from headway.kube.job.replica import replica_of
 def a_pod(phase="Failed", ended=None, **status) -> Pod:
     state = {"state": {"terminated": ended}} if ended else {}
     statuses = [{"name": "main", **state}] if ended else []
-    labels = {"headway.dev/role": "w", "headway.dev/index": "1", "headway.dev/attempt": "2"}
-    found = {"metadata": {"name": "p", "uid": "u", "labels": labels}, "spec": {"nodeName": "n"},
+    found = {"metadata": {"name": "p-2-w-1", "uid": "u"}, "spec": {"nodeName": "n"},
              "status": {"phase": phase, "containerStatuses": statuses, **status}}  # fmt: skip
     return msgspec.convert(found, Pod)
 
@@ -38,6 +37,6 @@ def a_pod(phase="Failed", ended=None, **status) -> Pod:
     ],
 )  # fmt: skip
 def test_what_became_of_a_pod(pod, phase, words):
-    replica = replica_of(pod, 0.0)
+    replica = replica_of(pod, "p", 0.0)
     assert (replica.phase, replica.role, replica.index, replica.attempt) == (phase, "w", 1, 2)
     assert words in replica.why

@@ -10,12 +10,12 @@ from aiohttp import web
 from fake_api_server import a_list, status, stream
 
 from headway.kube.api.access import Access
-from headway.kube.api.errors import Conflict, Unreachable
+from headway.kube.api.errors import Unreachable
 from headway.kube.reconcile.model import Bind, Create, Delete, ResizePod
 from headway.kube.worker import ApiWork, ApiWorker, Performed, PodRequest
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())
-OURS = {"kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}
+OURS = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}
 
 
 def a_pod(**fields: object) -> dict:
@@ -86,17 +86,6 @@ def test_a_status_that_cannot_be_written_stops_everything():
     result, asked = performed(lambda *_: status(503), work(CREATE, status_body={}))
     assert isinstance(result.error, Unreachable)
     assert len(asked) == 1
-
-
-@pytest.mark.parametrize("owner", [OURS, {**OURS, "uid": "another"}])
-def test_a_pod_that_exists_is_ours_or_a_refusal(owner):
-    def answers(method, _name):
-        return status(409) if method == "POST" else web.json_response(a_pod(owner=owner))
-
-    result, _ = performed(answers, work(CREATE))
-    (result,) = result.results
-    assert (result.pod is not None) == (owner is OURS)
-    assert isinstance(result.error, Conflict) == (owner is not OURS)
 
 
 @pytest.mark.parametrize(("node", "fine"), [("n1", True), ("n2", False), ("", False)])

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -71,6 +72,9 @@ def schedule(
     progress_address: Annotated[
         str, typer.Option(help="Tell pods to report to HOST:PORT. Default: this machine's address.")
     ] = "",
+    system_namespace: Annotated[
+        str, typer.Option(help="Keep Headway's own Secrets in this namespace.")
+    ] = "headway-system",
     template: Annotated[
         Path | None, typer.Option(help="Start every replica from this pod template (YAML): image, volumes, …")
     ] = None,
@@ -117,7 +121,7 @@ def schedule(
         claims=ClaimSettings(queues=queue_rules(settings)),
     )  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, how)
+    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, system_namespace, how)
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
@@ -133,14 +137,18 @@ def schedule(
         show_result(tally, as_json=json)
 
 
-def _open(access: Access, namespace: str, listen: str, how: KubeSettings) -> KubeCluster:
+def _open(access: Access, namespace: str, listen: str, system: str, how: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
+    from headway.kube.job.pod_marks import PodMarks
+    from headway.kube.pod_key import find_pod_key
     from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer
 
     worker = ApiWorker(access, namespace)
     try:
-        return KubeCluster(worker, ProgressServer(f"tcp:{listen}", worker.wake), how)
+        server = ProgressServer(f"tcp:{listen}", worker.wake)
+        marks = PodMarks(asyncio.run(find_pod_key(access, system)))
+        return KubeCluster(worker, server, replace(how, marks=marks))
     except BaseException:
         worker.close()
         raise

@@ -172,10 +172,10 @@ class Admission:
         if kept is not None and not suits(kept, job):
             log.warning("job %s: its status is ignored, it is of another job", job.id)
             kept = None
-        tracked = Tracked(found.metadata, job, spec.template, self.board, roster=self.roster)
+        tracked = Tracked(found.metadata, job, spec.template, self.board, roster=self.roster, marks=self.settings.marks)
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
-            tracked.written, tracked.savers = kept.intent, set(kept.savers)
+            tracked.written, tracked.savers, tracked.unmarked = kept.intent, set(kept.savers), not kept.marked
             tracked.size_changed = kept.intent.allocation is not None  # what its replicas were told is unknown
             if kept.step:
                 tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, job.steps)

@@ -15,7 +15,7 @@ from headway.core.node import Node, Nodes
 from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
 from headway.kube.api.objects import GROUP, Container, NodeObject, Pod, Quantities
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.job.replica import owner_uid
+from headway.kube.job.pod_marks import owner_uid
 from headway.kube.tracked import Tracked
 
 log = logging.getLogger("headway.kube")
@@ -247,7 +247,7 @@ class Inventory:
             self.not_ready_since.setdefault(name, now)
 
     def see_pods(self, news: Listed[Pod] | Changed[Pod] | Deleted[Pod], jobs: Mapping[str, Tracked]) -> None:
-        """`jobs` by uid. A pod of one of them goes to that job; all others count as foreign."""
+        """`jobs` by uid. A pod that Headway made for one of them goes to that job; all others count as foreign."""
         match news:
             case Listed(objects=objects):
                 there = {pod.metadata.uid for pod in objects}
@@ -268,7 +268,7 @@ class Inventory:
             return
         self._versions[uid] = number
         job = jobs.get(owner_uid(pod))
-        if job is not None:
+        if job is not None and job.owns(pod):
             self.changed |= self.foreign.drop(uid)
             job.see(pod, self.began)
         else:

@@ -12,9 +12,10 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.intent import Intent
+from headway.kube.job.pod_marks import MARK
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
-from headway.kube.reconcile.model import ApiRefusal, NextStep
+from headway.kube.reconcile.model import ApiRefusal, Create, NextStep
 from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWork, PodRequest
@@ -51,6 +52,8 @@ def _requests(job: Tracked, step: NextStep, defaults: PodDefaults) -> Iterator[P
     for action in step.actions:
         try:
             body = body_of(action, job.job, job.meta, job.template, defaults)
+            if isinstance(action, Create) and body is not None:
+                body["metadata"]["annotations"][MARK] = job.marks.of(job.meta, action.name)
         except Exception as error:  # noqa: BLE001  it comes from the job's own template, and would come again
             job.refusal, job.attention.dirty = ApiRefusal(sentence("make its pods", error), permanent=True), True
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from headway.core.gang import GRACE_SECONDS, RestartLimits
 from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
+from headway.kube.job.pod_marks import PodMarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class KubeSettings:
     began: float
     """The Unix time at which the cluster's clock was zero."""
     pods: PodDefaults = field(default_factory=PodDefaults)
+    marks: PodMarks = field(default_factory=lambda: PodMarks(secrets.token_bytes(32)))
+    """How it knows its own pods again; the same at the next start only if the key is kept."""
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
     claims: ClaimSettings = field(default_factory=ClaimSettings)

@@ -22,6 +22,7 @@ from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unre
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.attention import Attention
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
+from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
@@ -55,6 +56,9 @@ class Tracked:
     attention: Attention = field(default_factory=Attention)
     reports: JobReports = field(default_factory=JobReports)
     refusal: ApiRefusal | None = None
+    marks: PodMarks = PodMarks()
+    unmarked: bool = False
+    """Its pods were made by an earlier version, without marks."""
     faults: int = 0
     """Steps in a row that raised."""
     explained_at: float = -math.inf
@@ -169,7 +173,7 @@ class Tracked:
 
     def _remember(self, new: Intent) -> None:
         if new.attempt != self.memory.attempt:
-            self.reports.reporter, self.size_changed, self.savers = None, False, set()
+            self.reports.reporter, self.size_changed, self.savers, self.unmarked = None, False, set(), False
         self.memory, self.refusal = new.without_board(), None
 
     def _named(self, placement: Placement | None) -> Allocation | None:
@@ -188,8 +192,14 @@ class Tracked:
             limits=settings.limits,
         )  # fmt: skip
 
+    def owns(self, pod: Pod) -> bool:
+        """Whether Headway made this pod for this job. Once known, it stays so, whatever others write to it."""
+        if pod.metadata.uid in self.replicas or is_marked(pod, self.meta, self.marks):
+            return True
+        return self.unmarked and claims(pod, self.meta)
+
     def see(self, pod: Pod, began: float) -> None:
-        replica = replica_of(pod, began)
+        replica = replica_of(pod, self.meta.name, began)
         if replica is not None and self.replicas.get(pod.metadata.uid) != replica:
             self.replicas[pod.metadata.uid] = replica
             self.roster[pod.metadata.uid] = (self.job.id, replica.role, replica.index, replica.attempt)

@@ -22,7 +22,8 @@ from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreac
 from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower, News
 from headway.kube.inbox import Inbox
-from headway.kube.job.replica import MAIN, owner_uid
+from headway.kube.job.pod_marks import MARK, owner_uid
+from headway.kube.job.replica import MAIN
 from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
 
 log = logging.getLogger("headway.kube")
@@ -216,9 +217,13 @@ class ApiWorker:
             return _pods.decode(await self._client.post(pods, body))
         except Conflict:
             there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
-            if owner_uid(there) == uid:  # we created it and the answer was lost
-                return there
-            raise
+            if owner_uid(there) != uid:
+                raise
+        if there.metadata.annotations.get(MARK) == body.get("metadata", {}).get("annotations", {}).get(MARK, ""):
+            return there  # we created it and the answer was lost
+        log.warning("pod %s says that it is of this job, but Headway did not make it: it is deleted", action.name)
+        await self._delete(pods, Delete(action.name, there.metadata.uid, grace=0))
+        return _pods.decode(await self._client.post(pods, body))
 
     async def _bind(self, pods: str, action: Bind) -> Pod | None:
         target = {"apiVersion": "v1", "kind": "Node", "name": action.node}

@@ -28,6 +28,7 @@ Quantities = dict[str, str | int | float]
 
 
 class Owner(msgspec.Struct, frozen=True):
+    apiVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
     kind: str = ""
     uid: str = ""
     controller: bool = False
@@ -37,7 +38,7 @@ class Meta(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    resourceVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
+    resourceVersion: str = ""  # noqa: N815
     creationTimestamp: str = ""  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
     labels: dict[str, str] = {}

@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from headway.core.gang import Phase, ReplicaFact, exit_sentence, phase_of_exit
 from headway.core.job import Amounts
 from headway.core.quantity import CPU, MEMORY, QuantityError, parse
-from headway.kube.api.objects import (
-    KIND,
-    LABEL_ATTEMPT,
-    LABEL_INDEX,
-    LABEL_ROLE,
-    PLANNED_NODE,
-    Pod,
-    Resources,
-    unix,
-)
+from headway.kube.api.objects import PLANNED_NODE, Pod, Resources, unix
+from headway.kube.job.pod_marks import read_pod_name
 
 MAIN = "main"
 """The container that trains."""
@@ -59,20 +51,19 @@ class PodReplica:
         return self.phase not in (Phase.PENDING, Phase.UP)
 
 
-def replica_of(pod: Pod, began: float) -> PodReplica | None:
-    """The replica of a pod; None if the pod's labels do not say which one."""
-    labels, status = pod.metadata.labels, pod.status
-    try:
-        index, attempt = int(labels[LABEL_INDEX]), int(labels[LABEL_ATTEMPT])
-    except (KeyError, ValueError):
+def replica_of(pod: Pod, job: str, began: float) -> PodReplica | None:
+    """The replica of a pod of this job; None if the pod's name does not say which one."""
+    named, status = read_pod_name(pod.metadata.name, job), pod.status
+    if named is None:
         return None
+    attempt, role, index = named
     main = next((c for c in pod.spec.containers if c.name == MAIN), None)
     seen = next((c for c in status.containerStatuses if c.name == MAIN), None)
     ended = seen.state.terminated if seen is not None else None
     phase, why = _judge(pod)
     return PodReplica(
-        name=pod.metadata.name, role=labels.get(LABEL_ROLE, ""), index=index, attempt=attempt,
-        node=pod.metadata.annotations.get(PLANNED_NODE, "") or pod.spec.nodeName, uid=pod.metadata.uid,
+        name=pod.metadata.name, role=role, index=index, attempt=attempt,
+        node=pod.spec.nodeName or pod.metadata.annotations.get(PLANNED_NODE, ""), uid=pod.metadata.uid,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
         address=status.podIP, finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
@@ -84,11 +75,6 @@ def replica_of(pod: Pod, began: float) -> PodReplica | None:
 def _moment(written: str | None, began: float) -> float | None:
     """On the cluster's clock, which showed zero at `began`."""
     return unix(written) - began if unix(written) else None
-
-
-def owner_uid(pod: Pod) -> str:
-    """The uid of the TrainingJob that this pod belongs to; empty for a foreign pod."""
-    return next((o.uid for o in pod.metadata.ownerReferences if o.controller and o.kind == KIND), "")
 
 
 def _judge(pod: Pod) -> tuple[Phase, str]:

@@ -53,6 +53,8 @@ class KeptStatus:
     columns: dict[str, float] = field(default_factory=dict)
     step: int = 0
     savers: frozenset[ReplicaKey] = frozenset()
+    marked: bool = True
+    """Whether the pods of the job have marks: an earlier version made none."""
 
 
 # ── written ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +77,7 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
         "savers": [list(saver) for saver in sorted(savers)],
         "history": {name: value + began if name in MOMENTS else value for name, value in columns.items()},
         "replicas": sum(len(one.nodes) for one in intent.allocation or ()),
-        "conditions": conditions(intent, began),
+        "conditions": conditions(intent, began), "marked": True,
     }  # fmt: skip
 
 
@@ -169,6 +171,7 @@ class _Status(msgspec.Struct):
     history: dict[str, Moment] = {}
     progress: dict[str, Any] | None = None
     savers: list[tuple[str, Count]] = []
+    marked: bool = False
 
 
 def read_status(raw: bytes, began: float) -> KeptStatus | None:
@@ -186,6 +189,7 @@ def read_status(raw: bytes, began: float) -> KeptStatus | None:
         columns,
         step if type(step) is int and 0 <= step <= MOST_STEPS else 0,
         frozenset(status.savers),
+        status.marked,
     )
 
 

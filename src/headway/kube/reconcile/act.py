@@ -8,6 +8,7 @@ from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
 from headway.kube.job.intent import Allocation, RoleAllocation, wanted
+from headway.kube.job.pod_marks import pod_name
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import (
     Bind,
@@ -102,11 +103,12 @@ def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
         for node in matched(share, mine)[2]:
             index = next(number for number in range(len(taken) + 1) if number not in taken)
             taken.add(index)
-            name = f"{view.name}-{intent.attempt}-{role.name}-{index}"
+            name = pod_name(view.name, intent.attempt, role.name, index)
             yield Create(name, role.name, index, intent.attempt, node, share.amounts, hosts, counts)
-    for replica in mine:
-        if not replica.bound and not replica.deleting and replica.phase is Phase.PENDING:
-            yield Bind(replica.name, replica.uid, replica.node)
+    for share in allocation:
+        for replica in matched(share, mine)[0]:  # no other: the node is in an annotation, which others can change
+            if not replica.bound and replica.phase is Phase.PENDING:
+                yield Bind(replica.name, replica.uid, replica.node)
 
 
 def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:

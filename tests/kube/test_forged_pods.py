@@ -1,0 +1,232 @@
+"""A pod is ours only if namespace, owner, name and mark agree. Forged ones change nothing for the job they name."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+
+import msgspec
+import pytest
+from aiohttp import web
+from fake_api_server import serving, status
+from small_cluster import HEALTHY, MemoryApi, SmallCluster
+from test_worker import CREATE, OURS, a_pod, performed
+
+from headway.kube.api.errors import KubeError
+from headway.kube.api.objects import Meta, Pod
+from headway.kube.job.pod_marks import MARK, PodMarks, is_marked, pod_name, read_pod_name
+from headway.kube.pod_key import ensure_pod_key
+from headway.kube.worker import ApiWork, PodRequest
+
+JOB = Meta(name="good", namespace="team", uid="uid-team-good")
+OWNER = {
+    "apiVersion": "headway.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "name": "good",
+    "uid": JOB.uid,
+    "controller": True,
+}
+FAILED = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 1}}}]}
+
+
+def forged(name: str = "good-0-worker-9", namespace: str = "team", **meta: object) -> dict:
+    attempt, role, index = "0", "worker", name.rpartition("-")[2]
+    labels = {"headway.dev/job": "good", "headway.dev/role": role, "headway.dev/index": index,
+              "headway.dev/attempt": attempt}  # fmt: skip
+    found = {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [dict(OWNER)], **meta}
+    spec = {"nodeName": "n0", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    return {"metadata": found, "spec": spec, "status": copy.deepcopy(FAILED)}
+
+
+def a_running_job(**settings: object) -> tuple[SmallCluster, str]:
+    small = SmallCluster(MemoryApi(), **settings)
+    good = small.api.submit("good", HEALTHY)
+    small.turn(5)
+    assert small.phase(good) == "Running"
+    return small, good
+
+
+FORGED = {
+    "in another namespace": forged(namespace="other"),
+    "with the name of a replica, in another namespace": forged("good-0-worker-0", namespace="other"),
+    "with our owner and labels": forged(),
+    "with the mark of another pod": forged(),
+    "of an earlier attempt": forged("good-7-worker-0"),
+    "of another group": forged(ownerReferences=[{**OWNER, "apiVersion": "example.com/v1"}]),
+    "of another kind": forged(ownerReferences=[{**OWNER, "kind": "Job"}]),
+    "not as a controller": forged(ownerReferences=[{**OWNER, "controller": False}]),
+    "of a job that is not there": forged(ownerReferences=[{**OWNER, "uid": "none"}]),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_pod_changes_nothing_also_after_a_restart(what):
+    small, good = a_running_job()
+    before = small.api.status(good)
+    pod = copy.deepcopy(FORGED[what])
+    if what == "with the mark of another pod":
+        (first, *_) = small.api.pods_of("good")
+        pod["metadata"]["annotations"] = {MARK: first["metadata"]["annotations"][MARK]}
+    small.api.put_pod(pod)
+    small.turn(3)
+    for _ in range(2):
+        job = small.cluster._by_id["team/good"]
+        assert {replica.name for replica in job.replicas.values()} == {"good-0-worker-0", "good-0-worker-1"}
+        assert {key: small.api.status(good)[key] for key in ("phase", "attempt", "allocation")} == {
+            key: before[key] for key in ("phase", "attempt", "allocation")
+        }
+        small.start()
+        small.turn(3)
+    small.api.pods[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]["status"] = {"phase": "Running"}
+    small.api.tell(pod)
+    small.turn()
+    assert small.cluster._inventory.foreign.by_node["n0"]["cpu"] == 1000, "it takes room, as any pod of others"
+
+
+def test_labels_and_annotations_that_a_tenant_changes_make_no_other_replica_of_a_pod():
+    small, good = a_running_job()
+    (pod, _) = small.api.pods_of("good")
+    pod["metadata"]["labels"] = {"headway.dev/index": "77", "headway.dev/attempt": "5", "headway.dev/role": "chief"}
+    pod["metadata"]["annotations"] = {}
+    small.api.tell(pod)
+    small.turn(3)
+    assert small.phase(good) == "Running"
+    replicas = small.cluster._by_id["team/good"].replicas.values()
+    assert sorted((r.role, r.index, r.attempt) for r in replicas) == [("worker", 0, 0), ("worker", 1, 0)]
+
+
+def test_a_pod_is_bound_to_a_node_of_the_plan_or_not_at_all():
+    small = SmallCluster(MemoryApi())
+    small.api.submit("good", HEALTHY)
+    small.turn(2)
+    bound = []
+    real = small.api._take
+
+    def take(work, request):
+        if type(request.action).__name__ == "Bind":
+            bound.append(request.action.node)
+        return real(work, request)
+
+    small.api._take = take
+    for pod in small.api.pods_of("good"):
+        pod["metadata"]["annotations"]["headway.dev/node"] = "the neighbour's node"
+        small.api.tell(pod)
+    small.turn(5)
+    assert "the neighbour's node" not in bound
+    assert bound
+
+
+def test_pods_of_an_earlier_version_are_taken_over_once():
+    """It made no marks, and its statuses do not say that it did."""
+    small, good = a_running_job()
+    for pod in small.api.pods_of("good"):
+        del pod["metadata"]["annotations"][MARK]
+    del small.api.status(good)["marked"]
+    small.start()
+    small.turn(3)
+    assert (small.phase(good), small.api.status(good)["attempt"]) == ("Running", 0)
+    assert len(small.cluster._by_id["team/good"].replicas) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "read"),
+    [
+        ("j-0-worker-3", "j", (0, "worker", 3)),
+        ("j-0-parameter-server-12", "j", (0, "parameter-server", 12)),
+        ("j-1-2-ps-0", "j-1", (2, "ps", 0)),
+        ("j-00-ps-0", "j", None),
+        ("j-0-ps-+1", "j", None),
+        ("j-0-ps", "j", None),
+        ("other-0-ps-0", "j", None),
+        ("j--1-ps-0", "j", None),
+    ],
+)
+def test_a_name_says_which_replica_a_pod_is(name, job, read):
+    assert read_pod_name(name, job) == read
+    if read is not None:
+        assert pod_name(job, *read) == name
+
+
+def test_marks_depend_on_key_job_and_name():
+    marks = PodMarks(b"secret")
+    pod = forged("good-0-worker-0", annotations={MARK: marks.of(JOB, "good-0-worker-0")})
+    found = msgspec.convert(pod, Pod)
+    assert is_marked(found, JOB, marks)
+    assert not is_marked(found, JOB, PodMarks(b"another"))
+    pod["metadata"]["name"] = "good-0-worker-1"
+    assert not is_marked(msgspec.convert(pod, Pod), JOB, marks)
+    assert not is_marked(found, Meta(name="good", namespace="team", uid="of a later job of that name"), marks)
+
+
+@pytest.mark.parametrize(
+    ("there", "deleted", "made"),
+    [
+        ({"annotations": {MARK: "right"}}, False, True),
+        ({"annotations": {MARK: "wrong"}}, True, True),
+        ({}, True, True),
+        ({"ownerReferences": []}, False, False),
+    ],
+    ids=["our own, its answer was lost", "forged", "without a mark", "of somebody else"],
+)
+def test_who_has_the_name_of_a_replica(there, deleted, made):
+    """A pod that says it is this job's makes room; a pod of others is a refusal."""
+    gone = []
+
+    def answers(method, _name):
+        if method == "POST":
+            return web.json_response(a_pod()) if gone else status(409)
+        if method == "DELETE":
+            gone.append(True)
+            return web.json_response({"kind": "Status"})
+        return web.json_response(a_pod(owner=OURS, meta=there))
+
+    body = {"metadata": {"annotations": {MARK: "right"}}}
+    result, asked = performed(answers, ApiWork("u1", "team", "j", None, (PodRequest(CREATE, body),)))
+    assert (bool(gone), result.results[0].pod is not None) == (deleted, made)
+    if deleted:
+        (body,) = [body for method, _, body in asked if method == "DELETE"]
+        assert body == {"preconditions": {"uid": "pod-1"}, "gracePeriodSeconds": 0}
+
+
+# ── the key ──
+
+
+def asked_for_the_key(*answers):
+    """What comes of it if the server answers so, one after the other; and what was asked."""
+    asked, left = [], list(answers)
+
+    async def handler(request):
+        asked.append((request.method, request.path))
+        if request.method == "POST":
+            asked.append(await request.json())
+        answer = left.pop(0)
+        return status(answer) if isinstance(answer, int) else web.json_response(answer)
+
+    async def main():
+        async with serving(handler) as client:
+            return await ensure_pod_key(client, "sys")
+
+    return asyncio.run(main()), asked
+
+
+def a_secret(key: bytes) -> dict:
+    return {"data": {"key": base64.b64encode(key).decode()}}
+
+
+def test_the_first_start_makes_the_key_and_later_ones_read_it():
+    key, asked = asked_for_the_key(404, {})
+    path = "/api/v1/namespaces/sys/secrets"
+    assert asked[:2] == [("GET", f"{path}/headway-pods"), ("POST", path)]
+    assert base64.b64decode(asked[2]["data"]["key"]) == key
+    assert len(key) == 32
+    assert asked_for_the_key(a_secret(b"k" * 32))[0] == b"k" * 32
+    assert asked_for_the_key(404, 409, a_secret(b"o" * 32))[0] == b"o" * 32, "another was faster"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(403, "--install"), (a_secret(b"short"), "field key"), ({"data": 5}, "field key")]
+)
+def test_a_key_that_cannot_be_had_is_told(answer, words):
+    with pytest.raises(KubeError, match=words):
+        asked_for_the_key(answer)
