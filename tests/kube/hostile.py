@@ -15,7 +15,7 @@ KEYS = st.sampled_from(
     ["name", "spec", "metadata", "labels", "containers", "env", "value", "x", "resources", "roles", ""]
 )
 anything: st.SearchStrategy[Any] = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=4
 )
 
 
