@@ -10,7 +10,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.inventory import Inventory, NodeTable, pod_requests
+from headway.kube.inventory import Inventory, NodeTable
 from headway.kube.job.pod_marks import MARK, PodMarks
 from headway.kube.tracked import Tracked
 
@@ -43,14 +43,14 @@ def test_foreign_pods_count_while_they_live():
     inventory.see_pods(
         Listed(Pod, (a_pod("a"), a_pod("b", cpu="1"), a_pod("c", node=""), a_pod("d", phase="Failed"))), jobs
     )
-    assert inventory.foreign.by_node == {"n": {"cpu": 1500}}
+    assert inventory.foreign.by_node == {"n": {"cpu": 1500, "pods": 2}}
     inventory.changed = False
     inventory.see_pods(Changed(Pod, a_pod("a", 2)), jobs)
     assert not inventory.changed, "nothing that matters changed"
     inventory.see_pods(Changed(Pod, a_pod("a", 3, phase="Succeeded")), jobs)
-    assert inventory.foreign.by_node == {"n": {"cpu": 1000}}
+    assert inventory.foreign.by_node == {"n": {"cpu": 1000, "pods": 1}}
     inventory.see_pods(Deleted(Pod, a_pod("b", 4)), jobs)
-    assert inventory.foreign.by_node == {"n": {"cpu": 0}}
+    assert inventory.foreign.by_node == {"n": {"cpu": 0, "pods": 0}}
     assert inventory.changed
 
 
@@ -60,7 +60,7 @@ def test_our_own_pods_go_to_their_job_and_are_not_counted():
     assert set(jobs["ours"].replicas) == {"a"}
     assert not inventory.foreign.by_node
     inventory.see_pods(Changed(Pod, a_pod("b", 1, owner="another job, long over")), jobs)
-    assert inventory.foreign.by_node == {"n": {"cpu": 500}}, "a pod of any owner takes room"
+    assert inventory.foreign.by_node == {"n": {"cpu": 500, "pods": 1}}, "a pod of any owner takes room"
 
 
 def test_the_roster_names_the_replica_of_each_pod_of_ours_while_it_exists():
@@ -88,7 +88,7 @@ def test_a_new_list_forgets_what_is_not_in_it():
     inventory.see_pods(Listed(Pod, (a_pod("a", owner="ours"), a_pod("b"))), jobs)
     inventory.see_pods(Listed(Pod, (a_pod("c", 9),)), jobs)
     assert not jobs["ours"].replicas
-    assert inventory.foreign.by_node == {"n": {"cpu": 500}}
+    assert inventory.foreign.by_node == {"n": {"cpu": 500, "pods": 1}}
 
 
 def test_nodes_are_gone_when_silent_for_long_or_deleted():
@@ -123,9 +123,35 @@ def test_nodes_are_what_is_allocatable_less_what_foreign_pods_ask_for():
     table = NodeTable()
     nodes = table.nodes({"n": a_node("n", allocatable, labels=labels)}, {"n": {"cpu": 430, "memory": 100}})
     node = nodes.nodes[0]
-    assert dict(node.capacity) == {"cpu": 1500, "memory": 1853, "gpu": 4, "example.com/x": 2}
+    assert dict(node.capacity) == {
+        "cpu": 1500, "memory": 1853, "gpu": 4, "example.com/x": 2, "pods": 110, "ephemeral-storage": 0,
+    }  # fmt: skip
     assert (node.domain, node.accelerator, node.ready) == ("z", "A100", True)
-    assert table.gpu == "nvidia.com/gpu"
+    assert table.gpus == {"n": "nvidia.com/gpu"}
+
+
+def test_each_node_has_the_gpus_of_its_own_vendor():
+    found = {
+        "a": a_node("a", {"nvidia.com/gpu": "8"}), "b": a_node("b", {"nvidia.com/gpu": "0", "amd.com/gpu": "4"}),
+        "c": a_node("c", {"cpu": "1"}),
+    }  # fmt: skip
+    table = NodeTable()
+    nodes = table.nodes(found, {"a": {"nvidia.com/gpu": 3}, "b": {"amd.com/gpu": 1}})
+    assert [dict(node.capacity)["gpu"] for node in nodes.nodes] == [5, 3, 0]
+    assert [dict(node.labels).get("headway.dev/gpu-resource") for node in nodes.nodes] == [
+        "nvidia.com/gpu", "amd.com/gpu", None,
+    ]  # fmt: skip
+    assert table.gpus["b"] == "amd.com/gpu"
+
+
+def test_a_nominated_pod_holds_its_node_and_one_that_is_over_holds_nothing():
+    inventory = Inventory()
+    inventory.see_nodes(Listed(NodeObject, (a_node("a"),)), now=0.0)
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    for status, cpu in (({"nominatedNodeName": "a"}, 1000), ({"nominatedNodeName": "a", "phase": "Failed"}, 0)):
+        pod = msgspec.convert({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}, Pod)
+        inventory.see_pods(Changed(Pod, pod), {})
+        assert inventory.foreign.by_node["a"].get("cpu", 0) == cpu
 
 
 @pytest.mark.parametrize(
@@ -135,7 +161,7 @@ def test_nodes_are_what_is_allocatable_less_what_foreign_pods_ask_for():
         (a_node(ready="Unknown"), False, ()),
         (a_node(spec={"unschedulable": True}), False, ()),
         (a_node(taints=[("node.kubernetes.io/disk-pressure", "NoSchedule")]), False, ()),
-        (a_node(taints=[("team", "NoSchedule"), ("soft", "PreferNoSchedule")]), True, ("team",)),
+        (a_node(taints=[("team", "NoSchedule"), ("soft", "PreferNoSchedule")]), True, ("team:NoSchedule",)),
     ],
 )
 def test_readiness_and_taints(node, ready, taints):
@@ -169,13 +195,3 @@ def test_numbers_of_nodes_that_are_gone_are_used_again_unless_a_job_names_them()
     inventory.forget_unnamed(set())
     assert inventory.take_table(["spot-7"]) is not None, "named again: its number is not free any more"
     assert not inventory.table.spare
-
-
-def test_what_a_pod_asks_for():
-    def of(cpu, **more):
-        return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **more}
-
-    spec = {"containers": [of("500m"), of(1)], "initContainers": [of("3")], "overhead": {"cpu": "10m"}}
-    assert pod_requests(msgspec.convert({"metadata": {}, "spec": spec}, Pod)) == {"cpu": 3010}
-    spec["initContainers"] = [of("1", restartPolicy="Always")]
-    assert pod_requests(msgspec.convert({"metadata": {}, "spec": spec}, Pod)) == {"cpu": 2510}

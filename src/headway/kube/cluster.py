@@ -252,7 +252,7 @@ class KubeCluster:
         if not job.withdrawn and (job.written != intent or self._progress_due(job, now)):
             status = status_for(job, intent, self._annotated, now, self.settings.began)
             job.reports.written_at = now
-        defaults = replace(self.settings.pods, gpu=self._inventory.table.gpu)
+        defaults = replace(self.settings.pods, gpus=self._inventory.table.gpus)
         work = work_for(job, intent, status, step, defaults)
         if work is not None:
             job.attention.busy = True

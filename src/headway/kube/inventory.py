@@ -1,4 +1,4 @@
-"""Nodes, and what foreign pods request of them, from the watches. Policies plan with what is left.
+"""Nodes, and what foreign pods hold of them, from the watches. Policies plan with what is left.
 
 A node keeps its number while it exists or a job names it. A deleted node stays in the table, not ready, until another
 takes its number. The kinds of resources are fixed at the start, because placements are counted in them.
@@ -12,64 +12,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headway.core.node import Node, Nodes
-from headway.core.quantity import CPU, GPU, MEMORY, QuantityError, parse
-from headway.kube.api.objects import GROUP, Container, NodeObject, Pod, Quantities
+from headway.core.quantity import CPU, GPU, LARGEST, MEMORY, PODS, STORAGE
+from headway.core.suits import write_mark
+from headway.kube.api.objects import GROUP, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.job.pod_marks import owner_uid
+from headway.kube.pod.resources import GPU_LABEL, GPU_NAMES, OVER_PHASES, allocatable, gpu_name, held_by, with_gpu
 from headway.kube.tracked import Tracked
 
 log = logging.getLogger("headway.kube")
 MAX_TOMBSTONES = 10_000
-GPU_NAMES = ("nvidia.com/gpu", f"{GROUP}/gpu", "amd.com/gpu", "gpu.intel.com/i915")
 DOMAIN_LABELS = (f"{GROUP}/domain", "topology.kubernetes.io/zone")
 ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 _CONDITION_TAINTS = "node.kubernetes.io/"
 """Prefix of Kubernetes' own taints: not ready, unreachable, under pressure. Such a node takes no new pods."""
-
-
-def kind_of(name: str) -> str:
-    return GPU if name in GPU_NAMES else name
-
-
-def amounts_of(quantities: Quantities, *, floor: bool = False) -> dict[str, int]:
-    """The amounts that policies plan with: cpu, memory, accelerators and other extended resources.
-
-    `floor` rounds memory down: a node must not seem larger than it is.
-    """
-    found: dict[str, int] = {}
-    for name, value in quantities.items():
-        if name not in (CPU, MEMORY) and "/" not in name:
-            continue
-        kind = kind_of(name)
-        try:
-            amount = parse(kind, value)
-        except QuantityError:
-            log.warning("resource %s: the amount %r cannot be read; counting it as 0", name, value)
-            continue
-        whole = kind != MEMORY or str(value).endswith(("Mi", "Gi", "Ti"))
-        found[kind] = found.get(kind, 0) + amount - (0 if whole or not floor or not amount else 1)
-    return found
-
-
-def pod_requests(pod: Pod) -> dict[str, int]:
-    """What a pod requests: the sum of its containers, or its largest init container if that is more."""
-    running: dict[str, int] = {}
-    largest: dict[str, int] = {}
-    for container in [*pod.spec.containers, *_sidecars(pod)]:
-        for kind, amount in amounts_of(container.resources.requests).items():
-            running[kind] = running.get(kind, 0) + amount
-    for container in pod.spec.initContainers:
-        for kind, amount in amounts_of(container.resources.requests).items():
-            largest[kind] = max(largest.get(kind, 0), amount)
-    total = {kind: max(running.get(kind, 0), largest.get(kind, 0)) for kind in {**running, **largest}}
-    for kind, amount in amounts_of(pod.spec.overhead).items():
-        total[kind] = total.get(kind, 0) + amount
-    return total
-
-
-def _sidecars(pod: Pod) -> list[Container]:
-    return [container for container in pod.spec.initContainers if container.restartPolicy == "Always"]
 
 
 def is_ready(found: NodeObject) -> bool:
@@ -87,8 +44,10 @@ class NodeTable:
     spare: set[str] = field(default_factory=set)
     """Nodes that are gone and that no job names."""
     kinds: tuple[str, ...] = ()
-    gpu: str = GPU_NAMES[0]
-    """The resource name of a GPU on these nodes."""
+    gpus: dict[str, str] = field(default_factory=dict)
+    """By node: the resource name of its GPUs."""
+    _made: dict[str, tuple[NodeObject | None, dict[str, int], Node]] = field(default_factory=dict)
+    """By name: the node as it was last made, and of what."""
 
     def nodes(
         self, found: Mapping[str, NodeObject], foreign: Mapping[str, Mapping[str, int]], also: Iterable[str] = ()
@@ -99,11 +58,13 @@ class NodeTable:
         for name in wanted:
             if name not in self.numbers:
                 self._number(name)
-        self.gpu = next((n for o in found.values() for n in GPU_NAMES if n in o.status.allocatable), self.gpu)
+        for name, one in found.items():
+            if self._made.get(name, (None,))[0] is not one:
+                self.gpus[name] = gpu_name(allocatable(one.status.allocatable))
         if not self.kinds:
-            seen = {kind for o in found.values() for kind in amounts_of(o.status.allocatable)}
-            self.kinds = tuple(dict.fromkeys([CPU, MEMORY, GPU, *sorted(seen)]))
-        return Nodes.of([self._node(name, found.get(name), foreign.get(name, {})) for name in self.names], self.kinds)
+            seen = {kind for o in found.values() for kind in allocatable(o.status.allocatable) if kind not in GPU_NAMES}
+            self.kinds = tuple(dict.fromkeys([CPU, MEMORY, GPU, PODS, STORAGE, *sorted(seen)]))
+        return Nodes.of([self._kept(name, found.get(name), foreign.get(name, {})) for name in self.names], self.kinds)
 
     def keeps(self, name: str) -> bool:
         return name in self.numbers and name not in self.spare
@@ -116,16 +77,29 @@ class NodeTable:
         old = min(self.spare, key=self.numbers.__getitem__)
         self.spare.remove(old)
         self.numbers[name] = number = self.numbers.pop(old)
+        self._made.pop(old, None)
+        self.gpus.pop(old, None)
         self.names[number] = name
+
+    def _kept(self, name: str, found: NodeObject | None, foreign: Mapping[str, int]) -> Node:
+        """Most nodes are as they were: those are not made again."""
+        known = self._made.get(name)
+        if known is not None and known[0] is found and known[1] == foreign:
+            return known[2]
+        node = self._node(name, found, foreign)
+        self._made[name] = (found, dict(foreign), node)
+        return node
 
     def _node(self, name: str, found: NodeObject | None, foreign: Mapping[str, int]) -> Node:
         if found is None:
             return Node(name=name, capacity=(), ready=False)
-        labels = found.metadata.labels
-        allocatable = amounts_of(found.status.allocatable, floor=True)
-        capacity = {kind: max(0, allocatable.get(kind, 0) - foreign.get(kind, 0)) for kind in self.kinds}
+        labels, gpu = found.metadata.labels, self.gpus.get(name, "")
+        have = {PODS: LARGEST - 1} | with_gpu(allocatable(found.status.allocatable), gpu)  # every kubelet says its pods
+        held = with_gpu(foreign, gpu)
+        capacity = {kind: max(0, have.get(kind, 0) - held.get(kind, 0)) for kind in self.kinds}
+        labels = {**labels, GPU_LABEL: gpu} if gpu else labels
         taints = [
-            taint.key
+            write_mark(taint.key, taint.value or None, taint.effect)
             for taint in found.spec.taints
             if taint.effect in _BARRING and not taint.key.startswith(_CONDITION_TAINTS)
         ]
@@ -147,16 +121,17 @@ def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class ForeignPods:
-    """What pods of others request, as a sum per node that is updated with each pod."""
+    """What pods of others hold, as a sum per node that is updated with each pod; also pods that are nominated."""
 
     pods: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
     by_node: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def put(self, pod: Pod) -> bool:
         """Adds or updates a pod; returns whether a node's sum changed."""
-        if not pod.spec.nodeName or pod.status.phase in ("Succeeded", "Failed"):
+        node = pod.spec.nodeName or pod.status.nominatedNodeName
+        if not node or pod.status.phase in OVER_PHASES:
             return self.drop(pod.metadata.uid)
-        entry = (pod.spec.nodeName, pod_requests(pod))
+        entry = (node, held_by(pod))
         if self.pods.get(pod.metadata.uid) == entry:
             return False
         self.drop(pod.metadata.uid)

@@ -39,7 +39,9 @@ class PodDefaults:
     checkpoints: str = ""
     """The folder, as mounted in pods on every node, in which each job has its own checkpoint folder."""
     gpu: str = "nvidia.com/gpu"
-    """The resource name of a GPU."""
+    """The resource name of a GPU, where the node has none that we know."""
+    gpus: Mapping[str, str] = field(default_factory=dict)
+    """By node: the resource name of its GPUs. One cluster may have several vendors'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

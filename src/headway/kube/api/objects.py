@@ -6,6 +6,8 @@ import datetime as dt
 
 import msgspec
 
+from headway.kube.api.scheduling import Affinity, Named, Port, SpreadRule, Toleration, Volume
+
 GROUP = "headway.dev"
 VERSION = "v1alpha1"
 KIND = "TrainingJob"
@@ -61,6 +63,7 @@ class Container(msgspec.Struct, frozen=True):
     name: str = ""
     resources: Resources = Resources()
     restartPolicy: str = ""  # noqa: N815
+    ports: list[Port] = []
 
 
 class PodSpec(msgspec.Struct, frozen=True):
@@ -68,6 +71,15 @@ class PodSpec(msgspec.Struct, frozen=True):
     containers: list[Container] = []
     initContainers: list[Container] = []  # noqa: N815
     overhead: Quantities = {}
+    resources: Resources | None = None
+    """Of the whole pod; what it names takes the place of the containers' sum."""
+    nodeSelector: dict[str, str] = {}  # noqa: N815
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    topologySpreadConstraints: list[SpreadRule] = []  # noqa: N815
+    volumes: list[Volume] = []
+    schedulingGates: list[Named] = []  # noqa: N815
+    resourceClaims: list[Named] = []  # noqa: N815
 
 
 class Terminated(msgspec.Struct, frozen=True):
@@ -91,6 +103,7 @@ class ContainerStatus(msgspec.Struct, frozen=True):
     name: str = ""
     state: ContainerState = ContainerState()
     resources: Resources | None = None
+    allocatedResources: Quantities = {}  # noqa: N815
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -107,6 +120,11 @@ class PodStatus(msgspec.Struct, frozen=True):
     podIP: str = ""  # noqa: N815
     conditions: list[Condition] = []
     containerStatuses: list[ContainerStatus] = []  # noqa: N815
+    initContainerStatuses: list[ContainerStatus] = []  # noqa: N815
+    nominatedNodeName: str = ""  # noqa: N815
+    """The node on which preemption makes room for it."""
+    resources: Resources | None = None
+    allocatedResources: Quantities = {}  # noqa: N815
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -117,6 +135,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 class Taint(msgspec.Struct, frozen=True):
     key: str = ""
+    value: str = ""
     effect: str = ""
 
 

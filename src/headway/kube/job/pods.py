@@ -12,6 +12,7 @@ from typing import Any
 
 from headway.core.job import Amounts, Job
 from headway.core.quantity import GPU, write
+from headway.core.suits import ANY, read_mark
 from headway.kube.api.objects import (
     API_VERSION,
     KIND,
@@ -35,8 +36,8 @@ _NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "
 def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
     """The body of the pod; `own` is the job's template."""
     template = merge(defaults.template, own)
-    given = {name: value for name, value in (template.get("spec") or {}).items() if value is not None}
-    spec = merge({"containers": [{"name": MAIN}]}, given)
+    written = {name: value for name, value in (template.get("spec") or {}).items() if value is not None}
+    spec = merge({"containers": [{"name": MAIN}]}, written)
     main = next(container for container in spec["containers"] if container["name"] == MAIN)
     role = job.role(create.role)
     if role.command:
@@ -44,12 +45,20 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
     if job.directory:
         main["workingDir"] = job.directory
     main["env"] = _environment(create, job, meta, main.get("env") or [], defaults)
-    main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, defaults.gpu))
+    gpu = defaults.gpus.get(create.node) or defaults.gpu
+    main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, gpu))
     spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
-    tolerations = [{"key": key, "operator": "Exists"} for key in role.tolerates]
-    if tolerations:
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *tolerations]
+    given = spec.get("tolerations") or []
+    if more := [one for mark in role.tolerates if (one := _toleration(mark)) not in given]:
+        spec["tolerations"] = [*given, *more]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(create, meta, template), "spec": spec}
+
+
+def _toleration(mark: str) -> dict[str, str]:
+    """As Kubernetes writes it: `team=vision` is the value of one key, `team` any value of it, `*` any key."""
+    key, value, effect = read_mark(mark)
+    written = {"operator": "Exists"} if value is None else {"operator": "Equal", "value": value}
+    return ({} if key == ANY else {"key": key}) | written | ({"effect": effect} if effect else {})
 
 
 def body_of(

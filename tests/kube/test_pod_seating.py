@@ -1,0 +1,115 @@
+"""Gangs whose pods may not be just anywhere beside others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from headway.core.job import Role
+from headway.core.node import Node, Nodes
+from headway.core.placement import Placement, shape_of
+from headway.kube.api.objects import NodeObject, Pod
+from headway.kube.pod.constraints import Demands, Unplaceable
+from headway.kube.pod.neighbours import Neighbours, guest_of
+from headway.kube.pod.seating import Seat, Seating, Unseated
+from make import a_job
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def a_pod(app: str = "red", namespace: str = "a", **spec: Any) -> Pod:
+    return msgspec.convert({"metadata": {"namespace": namespace, "labels": {"app": app}}, "spec": spec}, Pod)
+
+
+def rule(kind: str, app: str, key: str, **more: Any) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
+    return {"affinity": {kind: {REQUIRED: [term]}}}
+
+
+def spread(most: int, key: str = "zone", **more: Any) -> dict[str, Any]:
+    one = {"maxSkew": most, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+           "labelSelector": {"matchLabels": {"app": "red"}}, **more}  # fmt: skip
+    return {"topologySpreadConstraints": [one]}
+
+
+def ports(*numbers: int, address: str = "") -> dict[str, Any]:
+    return {"containers": [{"name": "c", "ports": [{"hostPort": n, "hostIP": address} for n in numbers]}]}
+
+
+def hall(there: dict[str, tuple[Pod, ...]] | None = None) -> Neighbours:
+    """Four nodes, two in each zone."""
+    found = Neighbours()
+    for number in range(4):
+        labels = {"zone": "ab"[number // 2], "host": f"n{number}"}
+        found.see_node(msgspec.convert({"metadata": {"name": f"n{number}", "labels": labels}}, NodeObject))
+    for node, pods in (there or {}).items():
+        for number, pod in enumerate(pods):
+            found.put(f"{node}-{number}", node, guest_of(pod, placed=True))
+    return found
+
+
+def seated(neighbours: Neighbours, pod: Pod, planned: tuple[int, ...], room: int = 4) -> tuple[int, ...]:
+    nodes = Nodes.of([Node(name=f"n{i}", capacity=(("cpu", room),)) for i in range(4)])
+    shape = shape_of(a_job("j", roles=(Role(name="w", replicas=len(planned), request=(("cpu", 1),)),)), nodes)
+    seating = Seating(nodes, nodes.capacity.astype(np.int32), neighbours)
+    before = dict(neighbours.pods)
+    try:
+        return seating.place(Placement((planned,)), shape, {"w": Seat(guest_of(pod), Demands())}).nodes[0]
+    finally:
+        assert neighbours.pods == before
+
+
+def test_a_gang_without_such_demands_is_where_it_was_planned():
+    assert seated(hall(), a_pod(), (2, 2, 1)) == (2, 2, 1)
+
+
+def test_replicas_that_avoid_each_other_get_a_node_each():
+    assert sorted(seated(hall(), a_pod(**rule("podAntiAffinity", "red", "host")), (0, 0, 0, 0))) == [0, 1, 2, 3]
+    with pytest.raises(Unseated, match="None of 4 nodes with room takes a replica of role 'w'; the last one has pods"):
+        seated(hall(), a_pod(**rule("podAntiAffinity", "red", "zone")), (0, 0, 0))
+
+
+def test_pods_that_are_there_keep_others_away_in_their_whole_zone():
+    guard = a_pod("blue", **rule("podAntiAffinity", "red", "zone"))
+    assert seated(hall({"n0": (guard,)}), a_pod(), (0, 1)) == (2, 2)
+    assert seated(hall({"n0": (guard,)}), a_pod(namespace="b"), (0, 1)) == (0, 1), "another namespace"
+    wide = a_pod("blue", **rule("podAntiAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}}))
+    assert seated(hall({"n0": (wide,)}), a_pod(namespace="b"), (0,)) == (2,), "unknown namespaces: better away"
+
+
+def test_affinity_follows_a_pod_and_the_first_of_a_kind_may_be_anywhere():
+    near = a_pod(**rule("podAffinity", "blue", "zone"))
+    assert seated(hall({"n3": (a_pod("blue"),)}), near, (0, 3)) == (2, 3)
+    with pytest.raises(Unseated, match="no pod near"):
+        seated(hall(), near, (0,))
+    assert seated(hall(), a_pod(**rule("podAffinity", "red", "zone")), (0, 2, 1)) == (0, 0, 1)
+
+
+def test_spread_counts_pods_in_each_zone():
+    assert sorted(seated(hall(), a_pod(**spread(1)), (0, 0, 0, 0))) == [0, 0, 2, 2]
+    assert seated(hall({"n0": (a_pod(), a_pod())}), a_pod(**spread(1)), (1, 1)) == (2, 2)
+    with pytest.raises(Unseated, match="maxSkew 1"):
+        seated(hall(), a_pod(**spread(1, minDomains=3)), (0, 0, 0))
+
+
+def test_a_host_port_is_taken_once_per_node():
+    assert sorted(seated(hall(), a_pod(**ports(80)), (0, 0, 0))) == [0, 1, 2]
+    assert seated(hall({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80)), (0,)) == (1,)
+    assert seated(
+        hall({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80, address="10.0.0.2")), (0,)
+    ) == (0,)
+
+
+def test_room_counts_when_a_replica_is_seated_elsewhere():
+    assert sorted(
+        seated(hall({"n1": (a_pod("blue", **rule("podAntiAffinity", "red", "host")),)}), a_pod(), (1, 1, 1), room=1)
+    ) == [0, 2, 3]
+
+
+def test_labels_of_namespaces_are_not_read():
+    with pytest.raises(Unplaceable, match="labels of namespaces"):
+        guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}})))
+    guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={})))
