@@ -111,7 +111,7 @@ def _ports(pod: Pod) -> Iterable[HostPort]:
 
 
 @dataclass(slots=True)
-class Place:
+class PodsOnNode:
     """A node as a place among others."""
 
     labels: Mapping[str, str]
@@ -121,7 +121,7 @@ class Place:
 
 @dataclass(slots=True)
 class Neighbours:
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, PodsOnNode] = field(default_factory=dict)
     pods: dict[str, tuple[str, Guest]] = field(default_factory=dict)
     """By uid: the node, which may be unknown yet, and the pod."""
     avoid: Counter[tuple[Term, str]] = field(default_factory=Counter)
@@ -135,7 +135,7 @@ class Neighbours:
             if taint.effect in ("NoSchedule", "NoExecute")
         )
         pods = Counter(guest for node, guest in self.pods.values() if node == name)
-        self.places[name] = Place({**labels, NODE_NAME: name}, taints, pods)
+        self.places[name] = PodsOnNode({**labels, NODE_NAME: name}, taints, pods)
 
     def forget_node(self, name: str) -> None:
         self.places.pop(name, None)
@@ -166,7 +166,7 @@ class Question:
     """May this pod run on a node, given where all others are?"""
 
     guest: Guest
-    places: Mapping[str, Place]
+    places: Mapping[str, PodsOnNode]
     kept_away: set[Pair] = field(default_factory=set)
     """Domains from which pods that are there keep it away."""
     avoided: set[Pair] = field(default_factory=set)
@@ -190,7 +190,7 @@ class Question:
         asked.counts = [_counts(rule, guest, demands, others.places.values()) for rule in guest.spread]
         return asked
 
-    def _count_terms(self, place: Place) -> None:
+    def _count_terms(self, place: PodsOnNode) -> None:
         for other, count in place.pods.items():
             labels = dict(other.labels)
             if self.guest.near and all(term.means(other.namespace, labels) for term in self.guest.near):
@@ -236,7 +236,7 @@ class Question:
                 return f"has too many such pods in its {rule.key} for maxSkew {rule.most}"
         return ""
 
-    def _port_taken(self, place: Place) -> str:
+    def _port_taken(self, place: PodsOnNode) -> str:
         for mine in self.guest.ports:
             for other in place.pods:
                 if any(_clash(mine, theirs) for theirs in other.ports):
@@ -244,7 +244,7 @@ class Question:
         return ""
 
 
-def _counts(rule: Spread, guest: Guest, demands: Demands, places: Iterable[Place]) -> Counter[str]:
+def _counts(rule: Spread, guest: Guest, demands: Demands, places: Iterable[PodsOnNode]) -> Counter[str]:
     """Pods that the rule counts, in each domain that the pod could run in; domains without one count 0."""
     keys = {other.key for other in guest.spread}
     found: Counter[str] = Counter()
@@ -258,7 +258,7 @@ def _counts(rule: Spread, guest: Guest, demands: Demands, places: Iterable[Place
     return found
 
 
-def _in_sight(rule: Spread, demands: Demands, place: Place) -> bool:
+def _in_sight(rule: Spread, demands: Demands, place: PodsOnNode) -> bool:
     if rule.by_affinity:
         if any(place.labels.get(key) != value for key, value in demands.selector):
             return False
