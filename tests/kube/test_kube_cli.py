@@ -65,6 +65,19 @@ def test_the_manifests_are_whole_and_ask_for_little():
     assert ("nodes", "patch") not in rules
 
 
+def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):
+    from headway.cli.schedule import _earlier
+
+    log = tmp_path / "s.log"
+    lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes())
+    log.write_bytes(lines)
+    expected = _earlier(log)
+    log.rename(tmp_path / "s.log.1")
+    assert _earlier(log) == expected
+    log.write_bytes(b"")
+    assert _earlier(log) == expected
+
+
 def test_a_damaged_log_is_used_up_to_where_it_is_good(tmp_path, capsys):
     """The same as `headway run` does: its good part stays, the whole is kept beside it."""
     from headway.cli.schedule import _earlier

@@ -49,6 +49,7 @@ from headway.record.log import LogError, LogWriter, read
 from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.reading import keep_good
+from headway.record.rotation import MIB, Rotation, before
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
@@ -66,6 +67,9 @@ def schedule(
     context: Context = "",
     namespace: Annotated[str, typer.Option(help="Schedule TrainingJobs of this namespace, or of `all`.")] = "all",
     log: Log = None,
+    log_megabytes: Annotated[
+        int, typer.Option(min=0, help="Put the log aside at this size and begin another; 4 old ones stay. 0: never.")
+    ] = 64,
     progress_listen: Annotated[
         str, typer.Option(help="Listen for progress of jobs on HOST:PORT. Keep it the same over restarts.")
     ] = "0.0.0.0:7077",
@@ -127,6 +131,8 @@ def schedule(
     readers = [tally] if until_idle and log is None else []
     head = Head("kube", policy, estimates, {"set": list(settings), **named_beliefs(known)}, 0, began, "")
     writer = LogWriter(log, head, *readers, durable=True)
+    if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
+        writer.rotation = Rotation(log_megabytes * MIB)
     _serve(cluster, chosen, book, writer)
     if until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
@@ -183,15 +189,17 @@ def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None
 def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
     """The start time and the job numbers of an earlier run with the same log, which goes on.
 
+    Of a log in several files the last is enough: it begins with every job that was not over.
     Of a damaged log the good part is used, and a sentence says up to where it is good.
     """
-    if log is None or not log.exists():
+    there = [file for file in (() if log is None else (log, before(log))) if file.is_file() and file.stat().st_size]
+    if not there:
         return time.time(), {}
     try:
-        return _told(log)
+        return _told(there[0])
     except LogError:
-        print(keep_good(log), file=sys.stderr)
-        return _told(log)
+        print(keep_good(there[0]), file=sys.stderr)
+        return _told(there[0])
 
 
 def _told(log: Path) -> tuple[float, dict[JobId, int]]:

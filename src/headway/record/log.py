@@ -31,6 +31,7 @@ from headway.record.lines import (
 )
 from headway.record.logfile import LogError, LogFile
 from headway.record.reading import read
+from headway.record.rotation import Rotation
 
 __all__ = ["LogError", "LogWriter", "read"]
 
@@ -55,28 +56,50 @@ class LogWriter:
         written: int = 0,
         key: bytes = b"",
     ) -> None:
+        self.rotation: Rotation | None = None
+        """With it, a long file is put aside; the next begins with a head line and every job, as a resumed run does."""
+        self._path, self._head = path, head
         self._file = LogFile(path, fresh=fresh)
         self._discard = path is None
         self._durable = durable
         self._encoder = msgspec.json.Encoder(order="deterministic")
-        self._nodes: Nodes | None = None
-        self._known = -1
-        self._stale: set[int] = set()
         self._readers = readers
         self._written = written
         self._key = key
+        self._begin()
+
+    def _begin(self, cycle: int = 0) -> None:
+        """Nothing is told yet: writes the head line, after which all is told anew."""
+        self._first_cycle = cycle
+        self._first_bytes = 0
+        self._nodes: Nodes | None = None
+        self._known = -1
+        self._stale: set[int] = set()
         self._used_cpu: dict[int, float] = {}
         self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
         """By arrival number, of jobs that are not over."""
         self._written_beliefs = WrittenBeliefs()
-        self._write(head)
+        self._write(self._head)
+
+    def _rotated(self, cycle: int) -> bool:
+        """Puts the file aside if it is long enough, and begins another."""
+        path, rotation = self._path, self.rotation
+        if path is None or rotation is None or not rotation.due(path, self._file.size, self._first_bytes):
+            return False
+        if not self._file.flush() or not rotation.shift(path):
+            return False
+        self._file.close()
+        self._file = LogFile(path, fresh=False)
+        self._begin(cycle)
+        return True
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
+        anew = self._rotated(snapshot.cycle)
         if snapshot.nodes is not self._nodes:
             self._write(nodes_line(snapshot.nodes, self._nodes))
             self._nodes = snapshot.nodes
         changed, fresh = list[Change](), list[tuple[int, int]]()
-        for row in snapshot.changed:
+        for row in range(snapshot.jobs.count) if anew else snapshot.changed:
             change = _change(snapshot, row)
             changed.append(change)
             self._stale.add(change.serial)
@@ -88,11 +111,12 @@ class LogWriter:
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
         self._forget_stale(snapshot)
-        line = CycleLine(snapshot.cycle, snapshot.now, changed)
+        line = CycleLine(snapshot.cycle - self._first_cycle, snapshot.now, changed)
         self._fill(line, snapshot, plan)
         if refusals:
             line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
         self._write(line)
+        self._first_bytes = self._first_bytes or self._file.size
         if self._durable:
             self._file.flush()
         elif self._file.has_enough():

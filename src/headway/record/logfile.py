@@ -31,14 +31,19 @@ class LogFile:
         self._path = path
         self._pending = bytearray()
         self.trouble = ""
+        self.size = 0
+        """Bytes in the file and to be written; of a compressed log those to be written count as they are."""
         try:
             self._file: IO[bytes] = io.BytesIO() if path is None else _open(path, fresh=fresh)
         except OSError as error:
             raise LogError(f"{path}: cannot be written: {error.strerror or error}") from error
+        if path is not None and path.is_file():
+            self.size = path.stat().st_size
 
     def append(self, line: bytes) -> None:
         if self._path is not None:
             self._pending += line
+            self.size += len(line)
 
     def has_enough(self) -> bool:
         return len(self._pending) >= ENOUGH_BYTES

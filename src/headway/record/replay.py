@@ -117,7 +117,9 @@ class ReplayCluster:
         return self._board
 
     def _add(self, line: JobLine) -> None:
-        row = self._need_board().add(unpack_job(line.job), 0.0)
+        board = self._need_board()
+        board.table.arrivals = line.serial  # a file that goes on from another begins with a later number
+        row = board.add(unpack_job(line.job), 0.0)
         self._rows[line.serial] = row
         if row == len(self._beliefs):
             self._beliefs = np.concatenate([self._beliefs, np.zeros_like(self._beliefs)])
