@@ -180,7 +180,7 @@ def test_a_deadline_that_passed_while_headway_is_dead_is_told(tmp_path, here):
     log.write_text("".join(json.dumps(line) + "\n" for line in kept[: first + 1]))
     told = here("why", "a")
     assert "does not run now" in told
-    assert "deadline  it was due 59." in told
+    assert "deadline  it was due 59 min ago: it is late" in told
 
 
 BROKEN = """

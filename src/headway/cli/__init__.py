@@ -11,19 +11,19 @@ EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplot
 def main() -> None:
     """Runs a command. A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
     from headway.cli.app import app_for
+    from headway.cli.say import say
     from headway.core.errors import UserError
-    from headway.core.text import clean
 
     try:
         app_for(sys.argv[1:])()
     except UserError as error:
-        print(f"headway: {clean(str(error))}", file=sys.stderr)
+        say(f"headway: {error}", error=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
         extra = EXTRA_OF.get(error.name or "")
         if extra is None:
             raise
-        print(f"headway: this needs {error.name}: pip install 'headway[{extra}]'", file=sys.stderr)
+        say(f"headway: this needs {error.name}: pip install 'headway[{extra}]'", error=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()

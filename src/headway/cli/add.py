@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headway.cli.queue_files import some
+from headway.cli.say import say
 from headway.cli.wiring import check_claims, warn
 from headway.core.errors import UserError
 from headway.local.added import RunCard, added_jobs, ask_again, card_of, put
@@ -52,7 +52,7 @@ def add(
     names = [job.id for job in workload.jobs]
     fresh, replaced = [job for job in names if job not in before], [job for job in names if job in before]
     told = [f"{word}: {some(jobs)}" for word, jobs in (("added", fresh), ("replaced", replaced)) if jobs]
-    print(f"{'; '.join(told)}; {_then(folder, card)}")
+    say(f"{'; '.join(told)}; {_then(folder, card)}")
 
 
 def queue_folder(to: Path | None, state: Path | None, option: str = "--to") -> Path:
@@ -78,9 +78,9 @@ def _again(folder: Path, own: list[Path]) -> None:
     names = ", ".join(str(file) for file in own)
     if is_locked(folder):
         ask_again(folder)
-        print(f"{names}: is read again, and jobs of it that failed run again")
+        say(f"{names}: is read again, and jobs of it that failed run again")
     else:
-        print(f"{names}: is the file of this run; `headway run {own[0]}` runs what is new or failed", file=sys.stderr)
+        say(f"{names}: is the file of this run; `headway run {own[0]}` runs what is new or failed", error=True)
 
 
 def _then(folder: Path, card: RunCard) -> str:

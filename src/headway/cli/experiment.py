@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_
 import os
-import sys
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from headway.cli.live import Bars
 from headway.cli.options import Json, Processes, Report
+from headway.cli.say import say
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted, parts
 from headway.cli.wiring import command_line, seeds_of, writable
@@ -55,7 +55,7 @@ def experiment(
             )  # fmt: skip
     except KeyboardInterrupt:
         if store is not None:
-            print("finished runs are kept: the same command without --fresh continues from there", file=sys.stderr)
+            say("finished runs are kept: the same command without --fresh continues from there", error=True)
         raise
     told = result(chosen, found, size)
     if report is not None:
@@ -72,7 +72,7 @@ def _kept(*, fresh: bool) -> Kept | None:
     try:
         return kept(fresh=fresh)
     except OSError as error:
-        print(f"finished runs are not kept: {error}", file=sys.stderr)
+        say(f"finished runs are not kept: {error}", error=True)
         return None
 
 

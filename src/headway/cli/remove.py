@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.add import queue_folder
+from headway.cli.say import say
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.local.added import added_jobs, card_of, take_out
@@ -30,4 +31,4 @@ def remove(
             raise UserError(f"{job}: was not added by `headway add`; a job of {file} is removed by editing that file")
     for job in jobs:
         take_out(folder, JobId(job))
-    print(f"removed: {', '.join(jobs)}")
+    say(f"removed: {', '.join(jobs)}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.options import Json, Set
+from headway.cli.say import say
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.cycle.loop import run
@@ -40,11 +41,11 @@ def replay(
             "differences": [{"cycle": d.cycle, "now": d.now} for d in differences],
         }))  # fmt: skip
     else:
-        print(f"{cluster.cycles} cycles of a {head.cluster} run under {head.policy}, replayed under {name}: "
-              f"{len(differences)} plans differ")  # fmt: skip
+        differ = "1 plan differs" if len(differences) == 1 else f"{len(differences)} plans differ"
+        say(f"{cluster.cycles} cycles of a {head.cluster} run under {head.policy}, replayed under {name}: {differ}")
         for difference in differences[:5]:
             print(f"  cycle {difference.cycle} at {difference.now:.1f} s")
             for title, plan in (("recorded", difference.recorded), ("replayed", difference.replayed)):
-                print(f"    {title}: {[pack_decision(decision) for decision in plan.decisions]}")
+                say(f"    {title}: {[pack_decision(decision) for decision in plan.decisions]}", hang=14)
     if differences and not policy:
         raise typer.Exit(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,6 +15,7 @@ import typer
 from headway.cli.live import Live
 from headway.cli.options import BeliefsFile, Cluster, Estimates, Json, PolicyName, Queues, Set
 from headway.cli.queue_files import QueueFiles, some
+from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.signals import Signals
 from headway.cli.wiring import (
@@ -125,13 +125,13 @@ def _train(here: LocalCluster, loop: Callable[..., None], writer: LogWriter, liv
             loop(LogGate(here, writer, live.say), observe=observing(writer, live, signals))
         if here.leaving and here.is_unfinished:
             writer.close()
-            print(_goodbye(here), file=sys.stderr)
+            say(_goodbye(here), error=True)
             raise typer.Exit(130)
         writer.end(here.now(), here.board.unfinished)
     except KeyboardInterrupt:
         at_once = True
         writer.close()
-        print("ended at once; the same command continues the run", file=sys.stderr)
+        say("ended at once; the same command continues the run", error=True)
         raise typer.Exit(130) from None
     finally:
         here.close(at_once=at_once)
@@ -176,9 +176,9 @@ def _tell(file: Path, folder: Path, left: Left, going: GoingOn) -> None:
     }  # fmt: skip
     for saying, jobs in sayings.items():
         if jobs:
-            print(f"{file}: {saying}: {some(jobs)}", file=sys.stderr)
+            say(f"{file}: {saying}: {some(jobs)}", error=True)
     if going.is_idle:
-        print(f"{file}: nothing is left to run; --fresh runs all again", file=sys.stderr)
+        say(f"{file}: nothing is left to run; --fresh runs all again", error=True)
 
 
 def _set_aside(folder: Path, *jobs: JobId) -> Path | None:

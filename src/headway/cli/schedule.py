@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
+from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.wiring import (
     beliefs_for,
@@ -198,7 +198,7 @@ def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
     try:
         return _told(there[0])
     except LogError:
-        print(keep_good(there[0]), file=sys.stderr)
+        say(keep_good(there[0]), error=True)
         return _told(there[0])
 
 

@@ -81,11 +81,13 @@ def summary(result: dict[str, Any], courses: Sequence[Course] = ()) -> str:
     met = result["deadlines"]
     lines = [
         f"{clean(result['policy'])}: {result['finished']} of {result['jobs']} jobs finished"
-        + (f", {result['failed']} failed" if result["failed"] else ""),
-        "  completion  " + "  ".join(f"{name} {say(jct[name])}" for name in ("mean", "p50", "p95", "p99")),
-        f"  waiting     mean {duration(wait['mean'])}  makespan {duration(result['makespan'])}",
-        f"  held        {used}",
+        + (f", {result['failed']} failed" if result["failed"] else "")
     ]
+    if jct["mean"] is not None:
+        lines.append("  completion  " + "  ".join(f"{name} {say(jct[name])}" for name in ("mean", "p50", "p95", "p99")))
+        lines.append(f"  waiting     mean {duration(wait['mean'])}  makespan {duration(result['makespan'])}")
+    if used:
+        lines.append(f"  held        {used}")
     if result["slowdown"]["mean"] is not None:
         fair = result["fairness"]
         lines.append(

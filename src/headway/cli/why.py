@@ -13,13 +13,15 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from headway.cli.options import Json
+from headway.cli.say import say
+from headway.cli.show import near
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy, explain_with
 from headway.core.reason import explain
 from headway.core.snapshot import Snapshot
-from headway.core.text import clean
+from headway.core.text import lasting
 from headway.cycle.loop import decide
 from headway.cycle.sound import PolicyError, raised
 from headway.estimates.models.scaling import plain_speed
@@ -56,14 +58,15 @@ def why(
         found = {**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, "note": note, "dead": last.dead}
         print(json_.dumps({**found, "late": too_late, **told}, default=str))
         return
-    print(f"{job} ({reason.code}, at {snapshot.now:.0f} s): {clean(reason.sentence)}")
+    say(f"{job} ({reason.code}, at {lasting(snapshot.now)}): {reason.sentence}")
     sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late)]
     shown = [f"  {word:<9} {saying}" for word, saying in sayings if saying] + lines(told)
     if note:
-        shown.append(f"  note      {note}")
+        shown.append(f"  note      {near(note)}")
     if last.dead:
         shown.append("  headway   does not run now: this is how it was at the end of the log")
-    print("\n".join(clean(line) for line in shown))
+    for line in shown:
+        say(line, hang=12)
 
 
 def explained(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
 from headway.beliefs.kept_book import go_on_learning
 from headway.cli.own_policy import load_own
 from headway.cli.queues_file import beyond_rules, read_queues, read_rules
+from headway.cli.say import say
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
 from headway.core.job import Job
@@ -171,7 +172,7 @@ def writable(path: Path | None, option: str) -> None:
 def warn(sentences: Iterable[str]) -> None:
     """Prints warnings, apart from what a command prints as its result."""
     for sentence in sentences:
-        print(f"warning: {sentence}", file=sys.stderr)
+        say(f"warning: {sentence}", error=True)
 
 
 def command_line() -> str:

@@ -23,7 +23,7 @@ def lasting(seconds: float) -> str:
     if abs(seconds) < 119.5:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    if minutes < 120:
+    if minutes < 60:
         return f"{minutes} min"
     if minutes < 48 * 60:
         return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")

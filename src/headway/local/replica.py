@@ -137,18 +137,18 @@ def resolve(command: tuple[str, ...]) -> list[str]:
 
 
 def missing_program(job: Job, role: Role) -> str:
-    """The program or script of the command that does not exist; empty if all exist."""
+    """The program or script of the command that does not exist, and where it was looked for; empty if all exist."""
     first = resolve(role.command)[0]
     if "/" in first:
         found = (Path(job.directory) / first).exists()
     else:
         found = shutil.which(first) is not None
     if not found:
-        return first
+        return f"{first} does not exist {f'in {job.directory}' if '/' in first else 'on the PATH'}"
     if role.command[0] in ("python", "python3") and len(role.command) > 1:
         script = role.command[1]
         if script.endswith(".py") and not (Path(job.directory) / script).is_file():
-            return script
+            return f"{script} does not exist in {job.directory}"
     return ""
 
 
@@ -161,7 +161,7 @@ def check_programs(where: str, jobs: Iterable[Job]) -> None:
                 raise UserError(f"{named}: is empty; give the program to run")
             missing = missing_program(job, role)
             if missing:
-                raise UserError(f"{named}: {missing} does not exist")
+                raise UserError(f"{named}: {missing}")
 
 
 def free_port() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.core.states import TRAINING, State
+from headway.core.text import lasting
 from headway.record.metrics import Course, Tally
 
 _SHADES = {
@@ -170,8 +171,7 @@ def _verdict(course: Course) -> tuple[str, bool]:
 
 
 def _duration(seconds: float) -> str:
-    word, size = next((word, size) for most, word, size in _UNITS if seconds < most)
-    return f"{seconds / size:.2g} {({'seconds': 's', 'minutes': 'min', 'hours': 'h'})[word]}"
+    return lasting(seconds) if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def _deadline(axes: Any, at: tuple[int, float, float], course: Course) -> None:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 
 from headway.core.job import Can, Job
-
-_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+from headway.core.text import lasting
 
 
 def impossible_deadlines(jobs: Iterable[Job]) -> list[str]:
@@ -23,13 +22,13 @@ def late(job: Job, now: float, left: float = math.nan, replicas: int = 0) -> str
     if job.deadline is None:
         return ""
     if now >= job.deadline:
-        return f"it was due {_shown(now - job.deadline)} ago: it is late"
+        return f"it was due {lasting(now - job.deadline)} ago: it is late"
     given = job.deadline - now
     grown = " at its max replicas" if (growth := _growth(job, replicas)) > 1.0 else ""
     if left / growth > given:  # never where `left` is NaN
         return (
-            f"it is due in {_shown(given)} and has about {_shown(left / growth)} of training left{grown}: "
-            f"it will be late by about {_shown(left / growth - given)}"
+            f"it is due in {lasting(given)} and has about {lasting(left / growth)} of training left{grown}: "
+            f"it will be late by about {lasting(left / growth - given)}"
         )
     return ""
 
@@ -42,8 +41,8 @@ def _too_short(job: Job) -> str:
         return "it is over when the job is submitted"
     if job.seconds is None or given >= (shortest := job.seconds / _growth(job)):
         return ""
-    grown = f", or {_shown(shortest)} at its max replicas" if shortest < job.seconds else ""
-    return f"{_shown(given)} is shorter than its declared {_shown(job.seconds)}{grown}"
+    grown = f", or {lasting(shortest)} at its max replicas" if shortest < job.seconds else ""
+    return f"{lasting(given)} is shorter than its declared {lasting(job.seconds)}{grown}"
 
 
 def _growth(job: Job, replicas: int = 0) -> float:
@@ -53,8 +52,3 @@ def _growth(job: Job, replicas: int = 0) -> float:
     if replicas:
         return max(1.0, sum(role.most for role in job.roles) / replicas)
     return max([1.0, *(role.most / role.replicas for role in job.roles if role.replicas)])
-
-
-def _shown(seconds: float) -> str:
-    size, unit = next((pair for pair in _UNITS if seconds >= pair[0]), _UNITS[-1])
-    return f"{seconds / size:.3g} {unit}"
