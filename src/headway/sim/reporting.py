@@ -44,7 +44,9 @@ class Reporter:
             job, total = board.job(row), work.total.item(row)
             if job.steps is None or total <= 0:
                 continue
-            board.sampled(self._sample(job, 1.0 - work.left_at(row, now) / total, now))
+            told = self._world.tells(job, self._sample(job, 1.0 - work.left_at(row, now) / total, now))
+            if told is not None:
+                board.sampled(told)
             self._last[row] = now
 
     def renumber(self, kept: list[int]) -> None:

@@ -10,6 +10,7 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
+from headway.core.snapshot import Sample
 from headway.estimates.models.profiles import Curve
 from headway.sim.faults import NO_FAULTS, Faults
 from headway.sim.sharing import NO_SHARING, Sharing
@@ -60,6 +61,10 @@ class Reports:
     """Standard deviation of a reported loss, as a share of the loss."""
 
 
+Tells = Callable[[Job, Sample], Sample | None]
+"""From what is true of a job to what its script reports; None: it reports nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     costs: Costs = Costs()
@@ -69,6 +74,8 @@ class World:
     samples: bool = True
     """Whether running jobs report progress."""
     reports: Reports = Reports()
+    tells: Tells = lambda _job, sample: sample
+    """What scripts report: the truth, unless a world has liars."""
     sharing: Sharing = NO_SHARING
     faults: Faults = NO_FAULTS
     checkpoint_seconds: float = 0.0
