@@ -41,10 +41,12 @@ DEADLINE = "tight deadline"
 CHOICES = (*LIES, DEADLINE)
 
 
-def completions(seed: int, lie: str, policy: str, jobs: int, elastic: float) -> tuple[float, float]:
+def completions(
+    seed: int, lie: str, policy: str, jobs: int, elastic: float, *, queues: bool, load: float
+) -> tuple[float, float]:
     """Mean completion time of the liar's jobs, and of everybody else's."""
     settings = Settings(
-        jobs=jobs, seed=seed, load=1.2, users=6, elastic=elastic, mean_seconds=3600.0, spread=1.3, longest_seconds=86400.0
+        jobs=jobs, seed=seed, load=load, users=6, elastic=elastic, mean_seconds=3600.0, spread=1.3, longest_seconds=86400.0
     )
     trace = generate(settings, NODES)
     truth = {job.id: job.seconds or 1.0 for job in trace.jobs}
@@ -66,8 +68,9 @@ def completions(seed: int, lie: str, policy: str, jobs: int, elastic: float) -> 
             if jobs.is_over(row):
                 ended.setdefault(jobs.job(row).id, decided.snapshot.now)
 
-    queues = tuple(Queue(name=f"user-{number}", quota=((GPU, 5),)) for number in range(6))
-    run(cluster, Queued(POLICIES[policy](), queues), ProgressBook(), observe)
+    shares = tuple(Queue(name=f"user-{number}", quota=((GPU, 5),)) for number in range(6))
+    chosen = POLICIES[policy]()
+    run(cluster, Queued(chosen, shares) if queues or lie == DEADLINE else chosen, ProgressBook(), observe)
     took = {job.id: ended.get(job.id, cluster.now) - job.submit for job in submitted}
     liars = [took[job.id] for job in submitted if job.user == LIAR]
     others = [took[job.id] for job in submitted if job.user != LIAR]
@@ -90,12 +93,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--policy", default="headway")
     parser.add_argument("--elastic", type=float, default=0.5, help="share of jobs whose size may be chosen")
+    parser.add_argument("--load", type=float, default=1.5)
+    parser.add_argument("--queues", action="store_true", help="each user has a queue with an equal quota")
     parser.add_argument("--lies", default=",".join(CHOICES[1:]))
     parser.add_argument("--cores", type=int, default=2)
     chosen = parser.parse_args(arguments)
     seeds = range(1000, 1000 + chosen.workloads)
     with ProcessPoolExecutor(chosen.cores) as pool:
         one = partial(completions, policy=chosen.policy, jobs=chosen.jobs, elastic=chosen.elastic)
+        one = partial(one, queues=chosen.queues, load=chosen.load)
         silent = np.array(list(pool.map(one, seeds, ["silent"] * len(seeds))))
         print(f"{chosen.policy}, {chosen.workloads} workloads of {chosen.jobs} jobs; as a share of not reporting")
         print(f"{'the liar reports':<20} {'liar':>7} {'others':>7} {'worst':>7} {'better off':>11}")
