@@ -49,6 +49,7 @@ class Basis(enum.IntEnum):
     OVERRUN = 8
     ERRATIC = 9
     TARGET = 10
+    LATE = 11
 
     @property
     def odd(self) -> bool:
@@ -66,7 +67,7 @@ class Basis(enum.IntEnum):
         return self.believed and self is not Basis.HISTORY
 
 
-_ODD = frozenset({Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC})
+_ODD = frozenset({Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC, Basis.LATE})
 _IS_ODD = np.array([basis.odd for basis in sorted(Basis)])
 _IS_OWN_WORD = np.array([basis.own_word for basis in sorted(Basis)])
 
@@ -96,6 +97,7 @@ BASES: dict[Basis, str] = {
     Basis.SILENT: "its reports stopped, so they are no longer believed",
     Basis.BACKWARDS: "its steps go backwards without a restart, so its reports are not believed",
     Basis.CLOCK: "its reports carry impossible times, so they are not believed",
+    Basis.LATE: "it has not been done when its own reports said, again and again, so they are not believed",
     Basis.OVERRUN: "it trains past its own total of steps, so its reports are not believed",
     Basis.ERRATIC: "its steps or their total jump out of proportion, so its reports are not believed",
 }

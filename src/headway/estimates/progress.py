@@ -78,9 +78,10 @@ class ProgressBook:
             lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
             gone = None if lives_on else tracks.pop(job.id, None)
             if self.teaches(snapshot, row):
+                before = history.trust(job)
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
-                if gone is not None and job.model:
-                    touched += _of_model(job.model, tracks, snapshot)
+                if gone is not None and (job.model or history.trust(job).broken != before.broken):
+                    touched += _alike(job, tracks, snapshot)
         return ProgressBook(tracks, history, self.cache.after(snapshot, touched), self.since)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
@@ -158,12 +159,13 @@ class ProgressBook:
 
     def _row(self, snapshot: Snapshot, row: int) -> BeliefRow:
         """What the job's own reports say."""
-        track = self.tracks.get(snapshot.jobs.job(row).id)
+        job = snapshot.jobs.job(row)
+        track = self.tracks.get(job.id)
         if track is None:
             return NO_REPORTS
         state, since = snapshot.jobs.values(row, ("state", "since"))
         training = state in TRAINING
-        odd = track.doubt.basis or Basis.NOTHING
+        odd = track.doubt.basis or (Basis.LATE if self.history.trust(job).broken else Basis.NOTHING)
         shown = self._shown(snapshot, row, track) if odd is Basis.NOTHING else None
         silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT
         grower = track.grower if odd is Basis.NOTHING else None
@@ -198,7 +200,8 @@ class ProgressBook:
             if way is not None:
                 return _to_target(way, step, total, guess, at)
         if total:
-            return Belief(Basis.STEPS, max(0.0, total - step) * guess.seconds, at, guess.spread)
+            left = max(0.0, total - step) * guess.seconds
+            return Belief(Basis.STEPS, left, at, guess.spread)
         end = track.steps_to_converge()
         if end is None:
             return None
@@ -237,11 +240,11 @@ class ProgressBook:
         return track.fitted(prior).relative(setting, asked)
 
 
-def _of_model(model: str, tracks: Mapping[JobId, Track], snapshot: Snapshot) -> list[int]:
-    """Rows of the jobs of this model that have reported."""
-    jobs = snapshot.jobs
-    rows = (row for job_id in tracks if (row := jobs.row_of.get(job_id)) is not None)
-    return [row for row in rows if jobs.job(row).model == model]
+def _alike(job: Job, tracks: Mapping[JobId, Track], snapshot: Snapshot) -> list[int]:
+    """Rows of the jobs of this model or user that have reported."""
+    rows = [row for job_id in tracks if (row := snapshot.jobs.row_of.get(job_id)) is not None]
+    jobs = [(row, snapshot.jobs.job(row)) for row in rows]
+    return [row for row, other in jobs if other.user == job.user or (job.model and other.model == job.model)]
 
 
 def _shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:

@@ -18,6 +18,7 @@ from headway.core.job import Job, Target
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, newest, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
+from headway.estimates.fit.pledge import UNKNOWN, Trust
 from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms, workers_per_node
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Prior, Track
@@ -74,6 +75,11 @@ class History:
     durations: Durations = Durations()
     targets: Mapping[tuple[str, Target], Reached] = field(default_factory=dict)
     """By model and target."""
+    users: Mapping[str, Trust] = field(default_factory=dict)
+    """What the promises of users' jobs were worth."""
+
+    def trust(self, job: Job) -> Trust:
+        return self.users.get(job.user, UNKNOWN)
 
     def reached(self, job: Job) -> Reached:
         """How many steps jobs of the same model took to the same target."""
@@ -107,8 +113,9 @@ class History:
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
+        users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
-            return History(self.kinds, durations, self.targets)
+            return History(self.kinds, durations, self.targets, users)
         prior = self.prior(job, asked)
         key = (job.model, prior.form)
         kind = self.kinds.get(key, Kind())
@@ -124,7 +131,13 @@ class History:
         if job.target is not None:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
             targets = newest(targets, {(job.model, job.target): there}, MOST_KINDS)
-        return History(newest(self.kinds, {key: kind}, MOST_KINDS), durations, targets)
+        return History(newest(self.kinds, {key: kind}, MOST_KINDS), durations, targets, users)
+
+    def _trusted(self, job: Job, track: Track | None, trained_seconds: float) -> Mapping[str, Trust]:
+        stretch = None if track is None or track.pledge is None else track.pledge.stretch(trained_seconds)
+        return (
+            self.users if stretch is None else newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
+        )
 
 
 def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from headway.core.estimates import Basis
 from headway.core.job import Target
 from headway.core.placement import Placement
 from headway.core.snapshot import Sample
@@ -16,6 +17,7 @@ from headway.estimates.fit import curve, doubt
 from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
+from headway.estimates.fit.pledge import Pledge
 from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, fit
 from headway.estimates.fit.target import Length, Reached, steps_to
 
@@ -78,6 +80,8 @@ class Track:
     doubt: Doubt = TRUST
     clock: float = math.nan
     """Seconds that the job had trained at its last report, less the time of that report."""
+    pledge: Pledge | None = None
+    """What its reports promised since it is where it is; None before its speed is known."""
     memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
 
     @classmethod
@@ -102,15 +106,17 @@ class Track:
             return replace(self, doubt=self.doubt.strike(why))
         if sample.at <= self.at and sample.step == self.step:
             return self
-        why = doubt.odd(sample, self.step, self.total, self.pace)
+        why = doubt.odd(sample, self.step, self.total, self.pace) or self._late(sample.at)
         back = sample.step < self.step
         pace = self._anew(sample, self.pace.guess()) if back else self._paced(sample)
         grower, losses = self.with_loss(sample)
+        at, total = max(self.at, sample.at), _total(sample.total_steps, self.total)
         return Track(  # written out: `replace` takes as long as all the rest
-            began=self.began, at=max(self.at, sample.at), step=sample.step, placement=self.placement,
-            total=_total(sample.total_steps, self.total), setting=self.setting, pace=pace, seen=self.seen,
+            began=self.began, at=at, step=sample.step, placement=self.placement,
+            total=total, setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
             metrics=self.with_metric(sample), clock=self.clock, memo=self.memo,
+            pledge=self._pledged(self.clock + at, _left(total, sample.step, pace)),
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -124,10 +130,13 @@ class Track:
         seen = self.observations()[-MOST_SETTINGS:]
         expected = self.expected_at(where.setting, where.prior)
         grower, losses = self.with_loss(sample)
+        pace, total = self._anew(sample, expected), _total(sample.total_steps, self.total)
+        left = _left(total, sample.step, pace)
+        pledge = None if left is None else Pledge.beginning(where.clock + sample.at, left)
         return replace(
-            self, at=sample.at, step=sample.step, total=_total(sample.total_steps, self.total), seen=seen,
-            placement=where.placement, setting=where.setting, pace=self._anew(sample, expected), clock=where.clock,
-            grower=grower, losses=losses, metrics=self.with_metric(sample),
+            self, at=sample.at, step=sample.step, total=total, seen=seen,
+            placement=where.placement, setting=where.setting, pace=pace, clock=where.clock,
+            grower=grower, losses=losses, metrics=self.with_metric(sample), pledge=pledge,
         )  # fmt: skip
 
     def guess(self) -> Guess | None:
@@ -201,6 +210,14 @@ class Track:
             and (not self.total or sample.step <= self.total)
         )
 
+    def _late(self, at: float) -> Basis | None:
+        return Basis.LATE if self.pledge is not None and self.pledge.late(self.clock + at) else None
+
+    def _pledged(self, trained: float, left: float | None) -> Pledge | None:
+        if left is None or not math.isfinite(trained):
+            return self.pledge
+        return Pledge.beginning(trained, left) if self.pledge is None else self.pledge.renewed(trained, left)
+
     def _paced(self, sample: Sample) -> Pace:
         return self.pace.add(sample.at, sample.step) if sample.at > self.pace.last else self.pace
 
@@ -246,6 +263,12 @@ class Memo:
 def _rounded(one: Observation) -> Observation:
     """Rounded to a hundredth, so that not every report causes a new fit."""
     return Observation(one.setting, math.exp(round(math.log(one.seconds), 2)), max(0.01, round(one.spread, 2)))
+
+
+def _left(total: int | None, step: int, pace: Pace) -> float | None:
+    """Seconds left as the job itself claims; None before its speed is known."""
+    guess = pace.guess()
+    return None if guess is None or not total else max(0, total - step) * guess.seconds
 
 
 def _total(claimed: int | None, before: int | None) -> int | None:

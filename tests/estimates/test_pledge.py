@@ -1,0 +1,100 @@
+"""Whether promises are kept: stalled jobs become late, honest ones with warm-up, acceleration or noise never do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.estimates import Basis
+from headway.core.job import JobId
+from headway.core.snapshot import Sample
+from headway.cycle.loop import Decided, run
+from headway.estimates.fit.pledge import Pledge, Trust
+from headway.estimates.progress import ProgressBook
+from headway.policies.baselines.fifo import fifo
+from headway.sim.cluster import Reports, SimCluster, World
+from headway.sim.lies import LIES, told_by
+from make import a_job, some_nodes
+
+
+def told(shares: list[float], seconds: float = 60.0) -> list[bool]:
+    """Whether a job was late at each report, if its speed so far is all that it promises by. Shares of its steps."""
+    pledge: Pledge | None = None
+    found = []
+    for number, share in enumerate(shares, start=1):
+        trained = number * seconds
+        left = (1.0 - share) * trained / share
+        found.append(pledge is not None and pledge.late(trained))
+        pledge = Pledge.beginning(trained, left) if pledge is None else pledge.renewed(trained, left)
+    return found
+
+
+def test_a_job_that_stays_at_99_percent_is_late_soon_and_for_good():
+    late = told([min(0.99, 0.2 * number) for number in range(1, 200)])
+    assert not any(late[:4])
+    assert all(late[12:])
+
+
+@given(st.floats(1.0, 3.0), st.integers(20, 300))
+def test_an_honest_job_that_gets_faster_is_never_late(power, reports):
+    assert not any(told([(number / reports) ** power for number in range(1, reports + 1)]))
+
+
+@given(st.integers(20, 300), st.floats(0.05, 0.5))
+def test_an_honest_job_with_a_warm_up_is_never_late(reports, warm):
+    began = warm * reports
+    shares = [0.001 + 0.999 * max(0.0, number - began) / (reports - began) for number in range(1, reports + 1)]
+    assert not any(told(shares))
+
+
+def test_trust_is_lost_by_one_great_lie_and_regained_by_promises_kept():
+    trust = Trust().add(20.0)
+    assert trust.broken
+    kept = 0
+    while trust.broken:
+        trust, kept = trust.add(1.0), kept + 1
+    assert 2 <= kept <= 20
+    assert not Trust().add(1.3).broken
+    assert not Trust().broken
+
+
+def bases(lie: str, jobs: int = 3) -> list[set[Basis]]:
+    """By job, one after the other on one node: what the belief rested on."""
+    seen: dict[str, set[Basis]] = {}
+    submitted = [a_job(f"job-{n}", gpus=1, submit=float(n), seconds=None, steps=4000, user="eve") for n in range(jobs)]
+    world = World(work=lambda _job: 4000.0, reports=Reports(seconds=60.0), tells=told_by("eve", LIES[lie]))
+    cluster = SimCluster(some_nodes(1, gpus=1), submitted, world)
+
+    def observe(decided: Decided) -> None:
+        for row in decided.snapshot.placements:
+            basis = decided.snapshot.estimates.basis(row)
+            seen.setdefault(decided.snapshot.jobs.job(row).id, set()).add(basis)
+
+    run(cluster, _often, ProgressBook(), observe)
+    return [seen[job.id] for job in submitted]
+
+
+def _often(snapshot):
+    return replace(fifo(snapshot), until=snapshot.now + 60.0)
+
+
+@pytest.mark.parametrize("lie", ["stalled at 99 %", "creeping from 90 %"])
+def test_a_liar_is_found_out_and_its_next_jobs_are_not_believed(lie):
+    first, second, third = bases(lie)
+    assert Basis.STEPS in first
+    assert Basis.LATE in first
+    assert Basis.STEPS not in second | third
+
+
+def test_honest_jobs_are_believed_all_along():
+    for seen in bases("honest"):
+        assert not any(basis.odd for basis in seen)
+        assert Basis.STEPS in seen
+
+
+def test_who_reports_nothing_has_no_samples():
+    assert LIES["silent"](Sample(JobId("a"), 1.0, 1)) is None
+    assert all(Basis.STEPS not in seen for seen in bases("silent"))
