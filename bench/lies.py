@@ -54,11 +54,11 @@ class Setup:
 def completions(setup: Setup, seed: int, lie: str) -> tuple[float, float]:
     """Mean completion time of the liar's jobs, and of everybody else's."""
     settings = Settings(
-        jobs=jobs,
+        jobs=setup.jobs,
         seed=seed,
-        load=load,
+        load=setup.load,
         users=6,
-        elastic=elastic,
+        elastic=setup.elastic,
         mean_seconds=3600.0,
         spread=1.3,
         longest_seconds=86400.0,
