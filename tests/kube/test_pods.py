@@ -42,3 +42,27 @@ def test_templates_merge_lists_by_name():
     assert merge(under, over)["spec"] == {
         "volumes": [{"name": "a", "emptyDir": {}, "hostPath": {}}, {"name": "b"}], "tolerations": [2],
     }  # fmt: skip
+
+
+def test_a_pod_gets_a_token_for_headway_only_and_whom_to_trust():
+    job, meta = Job(id=JobId("team/j"), roles=(Role(name="worker"),)), Meta(name="j", namespace="team", uid="u")
+    folder = "/var/run/secrets/headway.dev"
+    theirs = {"volumes": [{"name": "headway-token", "emptyDir": {}}, {"name": "data", "emptyDir": {}}], "containers": [
+        {"name": "main", "env": [{"name": "HEADWAY_PROGRESS_CA", "value": "theirs"}], "volumeMounts": [
+            {"name": "data", "mountPath": folder}, {"name": "headway-token", "mountPath": "/x"},
+            {"name": "data", "mountPath": "/data"}]},
+        {"name": "sidecar"}]}  # fmt: skip
+    defaults = PodDefaults(progress="tls:h:1", authority="PEM")
+    spec = pod_of(Create("p", "worker", 0, 0, "n1", ()), job, meta, {"spec": theirs}, defaults)["spec"]
+    main, sidecar = spec["containers"]
+    env = {entry["name"]: entry["value"] for entry in main["env"]}
+    assert (env["HEADWAY_PROGRESS_CA"], env["HEADWAY_PROGRESS_TOKEN"]) == ("PEM", f"{folder}/token")
+    token = {"audience": "headway", "expirationSeconds": 3600, "path": "token"}
+    assert spec["volumes"] == [
+        {"name": "data", "emptyDir": {}},
+        {"name": "headway-token", "projected": {"sources": [{"serviceAccountToken": token}]}},
+    ]
+    assert main["volumeMounts"] == [
+        {"name": "data", "mountPath": "/data"}, {"name": "headway-token", "mountPath": folder, "readOnly": True},
+    ]  # fmt: skip
+    assert "volumeMounts" not in sidecar

@@ -33,6 +33,7 @@ def test_hello_reports_and_farewell(headway):
         "total_steps": 3,
         "can_save": True,
         "rank": 0,
+        "beats": True,
     }
     last = headway.reports()[-1]
     assert (last["step"], last["loss"], last["values"]) == (3, 1 / 3, {"accuracy": 0.5})

@@ -6,6 +6,7 @@ import contextlib
 import json
 import select
 import socket
+import threading
 import time
 from dataclasses import dataclass
 
@@ -166,15 +167,18 @@ def test_an_address_that_connects_too_often_is_not_taken_and_who_is_there_stays(
             sock.close()
 
 
-def test_a_replica_that_connects_too_often_is_refused_with_a_reason(tmp_path):
+def test_a_replica_that_connects_too_often_is_refused_with_a_reason(tmp_path, caplog):
     with a_server(f"unix:{tmp_path}/p", replica_burst=3, replica_per_second=0.01) as server:
         for _ in range(3):
             with connect(server) as sock:
                 send(sock, hello(tracker="t"))
                 until(server, Connected)
-        with connect(server) as sock, connect(server) as other:
-            send(sock, hello(tracker="t"))
-            assert "too often" in json.loads(sock.recv(1000))["refused"]
+        for _ in range(5):
+            with connect(server) as sock:
+                send(sock, hello(tracker="t"))
+                assert "too often" in json.loads(sock.recv(1000))["refused"]
+        assert caplog.text.count("refused") == 1, "one line a minute"
+        with connect(server) as other:
             send(other, hello(index=1), {"done": True, "step": 1})
             until(server, Done)
 
@@ -196,6 +200,41 @@ def test_a_replica_that_answers_heartbeats_and_falls_silent_is_gone(tmp_path):
         assert json.loads(old.recv(1000).splitlines()[0]) == {"beat": 1}
         assert server.connected("old"), "one that knows no heartbeat is not judged by it"
         assert server.connected("alive")
+
+
+def test_known_replicas_do_not_wait_for_many_others_that_begin(tmp_path, monkeypatch):
+    """Of those that are not known few have their turn, and the one that has waited longest comes first."""
+    from headway.progress_server import line_server
+    from headway.progress_server.connection import Connection
+
+    monkeypatch.setattr(line_server, "STRANGERS_PER_TURN", 2)
+    read, served = Connection.read, []
+
+    def slow(self: Connection, most: int) -> bytes:
+        if self.replica is None:
+            served.append(self)
+            time.sleep(0.02)
+        return read(self, most)
+
+    with a_server(f"unix:{tmp_path}/p") as server, connect(server) as known:
+        send(known, hello())
+        until(server, Connected)
+        monkeypatch.setattr(Connection, "read", slow)
+        all_there = threading.Event()
+        server._lines.soon(next(iter(server._connections.known)), lambda _: all_there.wait(60))
+        crowd = [connect(server) for _ in range(60)]
+        for sock in crowd:
+            sock.sendall(b"x\n" * 50)
+        all_there.set()
+        wait_for(lambda: served)
+        began = time.monotonic()
+        send(known, {"done": True, "step": 1})
+        until(server, Done)
+        took = time.monotonic() - began
+        wait_for(lambda: len(set(served)) == 60)
+        for sock in crowd:
+            sock.close()
+    assert took < 0.6, "reading all sixty takes 1.2 seconds"
 
 
 def test_messages_are_counted_over_all_connections_of_a_replica(tmp_path):

@@ -120,7 +120,7 @@ def schedule(
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
     how = KubeSettings(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=PodDefaults(template=_template(template), progress=f"tcp:{address}", checkpoints=checkpoints),
+        pods=PodDefaults(template=_template(template), progress=f"tls:{address}", checkpoints=checkpoints),
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings)),
     )  # fmt: skip
@@ -146,15 +146,23 @@ def schedule(
 def _open(access: Access, namespace: str, listen: str, system: str, how: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.job.pod_marks import PodMarks
+    from headway.kube.pod_identity import PodIdentity
     from headway.kube.pod_key import find_pod_key
+    from headway.kube.progress_authority import find_authority, server_context
+    from headway.kube.roster import PodRoster
     from headway.kube.worker import ApiWorker
-    from headway.progress_server import ProgressServer
+    from headway.progress_server import ProgressServer, raise_descriptor_limit
 
-    worker = ApiWorker(access, namespace)
+    if not listen.rpartition(":")[2].isdecimal():
+        raise UserError(f"--progress-listen {listen}: must be HOST:PORT")
+    raise_descriptor_limit()
+    authority = asyncio.run(find_authority(access, system))
+    how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
+    worker, roster = ApiWorker(access, namespace), PodRoster()
     try:
-        server = ProgressServer(f"tcp:{listen}", worker.wake)
-        marks = PodMarks(asyncio.run(find_pod_key(access, system)))
-        return KubeCluster(worker, server, replace(how, marks=marks))
+        identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(find_pod_key(access, system)))
+        server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
+        return KubeCluster(worker, server, replace(how, marks=marks), roster)
     except BaseException:
         worker.close()
         raise

@@ -35,7 +35,9 @@ class PodDefaults:
 
     template: Mapping[str, Any] = field(default_factory=dict)
     progress: str = ""
-    """The address to which training reports, as pods reach it: `tcp:host:port`."""
+    """The address to which training reports, as pods reach it: `tls:host:port`."""
+    authority: str = ""
+    """The certificate authority that pods trust when they report, as PEM. With it, each pod gets a token to show."""
     checkpoints: str = ""
     """The folder, as mounted in pods on every node, in which each job has its own checkpoint folder."""
     gpu: str = "nvidia.com/gpu"

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ from headway.kube.job.replica import MAIN
 from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
 
 log = logging.getLogger("headway.kube")
+QUESTIONS = 4
+"""How many are asked at once."""
 
 
 _pods = msgspec.json.Decoder(Pod)
@@ -107,6 +109,13 @@ class ApiWorker:
         """Records an event for users. It is tried once, because nothing depends on it."""
         self._soon(self._announce(namespace, event))
 
+    def ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
+        """Posts a body; `done` gets the answer in this worker's thread. Few are sent at once: others come first."""
+        if self._thread.is_alive():
+            self._soon(self._ask(path, body, done))
+        else:
+            done(Unreachable(0, "headway ends"))
+
     def wake(self) -> None:
         """Wakes the reader of the inbox. Several calls before it reads are one message."""
         if not self._woken:
@@ -139,7 +148,7 @@ class ApiWorker:
 
     async def _serve(self) -> None:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
-        self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._slots, self._questions = asyncio.Semaphore(CONNECTIONS), asyncio.Semaphore(QUESTIONS)
         async with Client(self._access) as self._client:
             jobs = f"/apis/{API_VERSION}/" + (f"namespaces/{self._namespace}/" if self._namespace else "")
             tell = self.inbox.put
@@ -254,6 +263,14 @@ class ApiWorker:
     async def _resize(self, pods: str, action: ResizePod, body: dict[str, Any]) -> Pod:
         patch = {"spec": {"containers": [{"name": MAIN, "resources": body}]}}
         return _pods.decode(await self._client.patch(f"{pods}/{action.name}/resize", patch, STRATEGIC_PATCH))
+
+    async def _ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
+        try:
+            async with self._questions:
+                answer: bytes | ApiError = await self._client.post(path, body)
+        except Exception as error:  # noqa: BLE001  whatever it is: who asks must not wait for ever
+            answer = _fault(error)
+        done(answer)
 
     async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
         try:

@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+SERVER_NAME = "headway-progress"  # in Headway's certificate, wherever it runs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -67,14 +69,24 @@ def replicas() -> dict[str, int]:
 
 
 def address() -> tuple[str, str, int] | None:
-    """Where Headway listens: ("unix", path, 0) or ("tcp", host, port); or None."""
+    """Where Headway listens: ("unix", path, 0), ("tcp", host, port) or ("tls", host, port); or None."""
     kind, _, rest = os.environ.get("HEADWAY_PROGRESS", "").partition(":")
     if kind == "unix" and rest:
         return "unix", rest, 0
     host, _, number = rest.rpartition(":")
-    if kind == "tcp" and host and number.isdecimal() and int(number) < 65536:
-        return "tcp", host.strip("[]"), int(number)
+    if kind in {"tcp", "tls"} and host and number.isdecimal() and int(number) < 65536:
+        return kind, host.strip("[]"), int(number)
     return None
+
+
+def authority() -> str:
+    """The certificate authority of Headway, as PEM; for addresses with `tls`."""
+    return os.environ.get("HEADWAY_PROGRESS_CA", "")
+
+
+def token_file() -> str:
+    """The file with the token that proves which pod this is."""
+    return os.environ.get("HEADWAY_PROGRESS_TOKEN", "")
 
 
 def _whole(name: str) -> int | None:

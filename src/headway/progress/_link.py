@@ -1,25 +1,39 @@
 """The connection to Headway, in a daemon thread: connects, says hello, sends from the mailbox, receives.
 
 When the connection is lost it tries again for ever, with growing pauses up to a bound, and repeats hello and the last
-report. It does not know what a save or a size is, and never calls the training.
+report. Headway sends heartbeats; when they cease, the connection is lost. It does not know what a save or a size is,
+and never calls the training.
 """
 
 import contextlib
 import os
+import random
 import selectors
 import socket
 import sys
 import threading
 import time
 import weakref
+from typing import TYPE_CHECKING
 
 from headway.progress._mailbox import Lines, Mailbox, TooLongError, line
 
+if TYPE_CHECKING:
+    from headway.progress._secure import PodProof, SecureSocket
+
 SHORTEST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
+LONGEST_REFUSED_SECONDS = 15.0  # between two attempts, if Headway refuses this replica
+REFUSALS_TOLD = 4  # in a row; a Headway that has just started does not know all its pods yet
 STEADY_SECONDS = 1.0  # after a connection of at least this length the next pause is short again
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
 SILENT_PEER_SECONDS = 20  # data without confirmation for this long means that the connection is lost
+SILENT_HEADWAY_SECONDS = 50.0  # so do heartbeats that cease for this long
+_BEAT = b'{"beat":1}\n'
+
+
+class NotTrustedError(Exception):
+    """The other end is not Headway, or this end cannot prove who it is. The message is a sentence for the user."""
 
 
 class Link:
@@ -31,15 +45,23 @@ class Link:
         mailbox: Mailbox,
         hello: dict[str, object],
         interval_seconds: float,
+        proof: "PodProof | None" = None,
     ) -> None:
         self._address = address
         self._mailbox = mailbox
-        self._hello = line(hello)
+        self._hello = hello
+        self._proof = proof
+        self._beats = b""
+        self._last_beat_at: float | None = None
+        self._refused = False
+        self._refusals = 0
+        self._told: set[str] = set()
+        self._chance = random.Random()  # noqa: S311  not the script's own, which may be seeded
         self._interval_seconds = interval_seconds
         self._next_report_at = 0.0
         self._farewell: bytes | None = None
         self._give_up_at: float | None = None
-        self._connection: socket.socket | None = None
+        self._connection: socket.socket | SecureSocket | None = None
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -71,19 +93,39 @@ class Link:
         with self._wake_reader, self._wake_writer:
             while not self._given_up():
                 began = time.monotonic()
-                with contextlib.suppress(OSError, UnicodeError, TooLongError):
-                    with self._connect() as self._connection:
-                        self._serve(self._connection)
-                    return
+                try:
+                    with contextlib.suppress(OSError, UnicodeError, TooLongError):
+                        with self._connect() as self._connection:
+                            self._serve(self._connection)
+                        return
+                except NotTrustedError as error:
+                    self._tell(str(error))
                 if time.monotonic() - began > STEADY_SECONDS:
-                    pause = SHORTEST_PAUSE_SECONDS
-                self._wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                    pause, self._refusals = SHORTEST_PAUSE_SECONDS, 0
+                self._wait(pause * self._chance.uniform(0.5, 1.0))  # not all replicas at the same moment
+                pause = min(2 * pause, LONGEST_REFUSED_SECONDS if self._refused else LONGEST_PAUSE_SECONDS)
+
+    def _tell(self, sentence: str) -> None:
+        """Each sentence once."""
+        if sentence not in self._told and len(self._told) < 10:
+            self._told.add(sentence)
+            with contextlib.suppress(Exception):
+                print(f"headway: {sentence}", file=sys.stderr)
 
     def _given_up(self) -> bool:
         return self._give_up_at is not None and time.monotonic() >= self._give_up_at
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> "socket.socket | SecureSocket":
+        plain = self._plain()
+        try:
+            connection = plain if self._proof is None else self._proof.secure(plain)
+            connection.setblocking(False)
+        except (OSError, NotTrustedError):
+            plain.close()
+            raise
+        return connection
+
+    def _plain(self) -> socket.socket:
         kind, host, port = self._address
         if kind == "unix":
             connection = socket.socket(socket.AF_UNIX)
@@ -98,14 +140,14 @@ class Link:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if sys.platform == "linux":
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_PEER_SECONDS * 1000)
-        connection.setblocking(False)
         return connection
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: "socket.socket | SecureSocket") -> None:
         """Returns when the farewell has been sent; raises OSError when the connection is lost."""
         self._mailbox.repeat_last_report()
-        self._next_report_at = 0.0
-        lines, out = Lines(), self._hello
+        self._next_report_at, self._last_beat_at, self._beats, self._refused = 0.0, None, b"", False
+        token = {} if self._proof is None else {"token": self._proof.token()}
+        lines, out = Lines(), line({**self._hello, **token})
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_reader, selectors.EVENT_READ)
             selector.register(connection, selectors.EVENT_READ)
@@ -117,18 +159,22 @@ class Link:
                     return
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if out else 0)
                 selector.modify(connection, events)
-                for key, ready in selector.select(self._seconds_to_wait(out)):
+                happened = selector.select(self._seconds_to_wait(out))
+                if not happened and self._headway_is_silent():
+                    raise ConnectionResetError
+                for key, ready in happened:
                     if key.fileobj is self._wake_reader:
                         self._wake_reader.recv(4096)
                         continue
                     if ready & selectors.EVENT_READ:
                         self._read(connection, lines)
                     if ready & selectors.EVENT_WRITE:
-                        out = out[connection.send(out) :]
+                        with contextlib.suppress(BlockingIOError):
+                            out = out[connection.send(out) :]
 
     def _next_out(self) -> bytes:
         """Answers at once; a report if the interval has passed, or if it is the last one."""
-        out = self._mailbox.take_answers()
+        out, self._beats = self._mailbox.take_answers() + self._beats, b""
         now = time.monotonic()
         if now >= self._next_report_at or self._farewell is not None:
             report = self._mailbox.take_report()
@@ -138,20 +184,38 @@ class Link:
         return out
 
     def _seconds_to_wait(self, out: bytes) -> float | None:
-        """Until the next report may be sent, or until closing gives up; None (for ever) if nothing is due."""
-        now = time.monotonic()
+        """Until a report may be sent, closing gives up or heartbeats are missed; None (for ever) if nothing is due."""
+        now, moments = time.monotonic(), []
+        if self._last_beat_at is not None:
+            moments.append(self._last_beat_at + SILENT_HEADWAY_SECONDS)
         if self._give_up_at is not None:
-            return max(0.0, self._give_up_at - now)
-        if not out and self._mailbox.has_report():
-            return max(0.0, self._next_report_at - now)
-        return None
+            moments.append(self._give_up_at)
+        elif not out and self._mailbox.has_report():
+            moments.append(self._next_report_at)
+        return max(0.0, min(moments) - now) if moments else None
 
-    def _read(self, connection: socket.socket, lines: Lines) -> None:
-        data = connection.recv(65536)
+    def _headway_is_silent(self) -> bool:
+        """Only of a Headway that has sent heartbeats: an older one does not."""
+        return self._last_beat_at is not None and time.monotonic() - self._last_beat_at >= SILENT_HEADWAY_SECONDS
+
+    def _read(self, connection: "socket.socket | SecureSocket", lines: Lines) -> None:
+        try:
+            data = connection.recv(65536)
+        except BlockingIOError:
+            return
         if not data:
             raise ConnectionResetError
+        if self._last_beat_at is not None:
+            self._last_beat_at = time.monotonic()
         for message in lines.feed(data):
-            self._mailbox.take_message(message)
+            if "beat" in message:
+                self._last_beat_at, self._beats = time.monotonic(), _BEAT
+            elif "refused" in message:
+                self._refused, self._refusals = True, self._refusals + 1
+                if self._refusals >= REFUSALS_TOLD:
+                    self._tell(f"Headway does not take the reports of this replica: {str(message['refused'])[:500]}")
+            else:
+                self._mailbox.take_message(message)
 
     def _wait(self, seconds: float) -> None:
         """A pause that `close` shortens and reports do not."""
@@ -166,7 +230,7 @@ class Link:
                     self._wake_reader.recv(4096)
 
 
-def _finish(connection: socket.socket, farewell: bytes) -> None:
+def _finish(connection: "socket.socket | SecureSocket", farewell: bytes) -> None:
     """Reads what is left before closing: closing a TCP connection with unread bytes may destroy what was just sent."""
     connection.settimeout(1.0)
     connection.sendall(farewell)

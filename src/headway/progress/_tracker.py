@@ -116,14 +116,20 @@ class Tracker:
         address = _environment.address()
         if address is None:
             if os.environ.get("HEADWAY_PROGRESS"):
-                print("headway: HEADWAY_PROGRESS is neither unix:/path nor tcp:host:port", file=sys.stderr)
+                print("headway: HEADWAY_PROGRESS is none of unix:/path, tcp:host:port, tls:host:port", file=sys.stderr)
             return None
-        me = _environment.identity()
         total = None if self._total_steps is None else int(self._total_steps)
-        hello: dict[str, object] = {"hello": 1, "job": me.job, "role": me.role, "index": me.index}
-        hello |= {"attempt": me.attempt, "total_steps": total, "can_save": self._save is not None}
-        hello |= {"rank": _environment.local_rank(), "tracker": f"{os.getpid()}-{id(self):x}"}
-        link = Link(address, self._mailbox, hello, self._interval_seconds)
+        hello: dict[str, object] = {"hello": 1, "total_steps": total, "can_save": self._save is not None}
+        hello |= {"rank": _environment.local_rank(), "tracker": f"{os.getpid()}-{id(self):x}", "beats": True}
+        proof = None
+        if address[0] == "tls":  # the token says which replica this is
+            from headway.progress._secure import PodProof  # only here: ssl takes a while to import
+
+            proof = PodProof(_environment.authority(), _environment.token_file())
+        else:
+            me = _environment.identity()
+            hello |= {"job": me.job, "role": me.role, "index": me.index, "attempt": me.attempt}
+        link = Link(address, self._mailbox, hello, self._interval_seconds, proof)
         link.start()
         return link
 

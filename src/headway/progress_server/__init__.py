@@ -1,6 +1,6 @@
 """The other end of `headway.progress`: receives what training scripts report and asks them to save."""
 
-from headway.progress_server.address import ListenError
+from headway.progress_server.address import ListenError, raise_descriptor_limit
 from headway.progress_server.connections import ServerLimits
 from headway.progress_server.identity import Answer, Identify, KnownReplica, as_claimed
 from headway.progress_server.messages import (
@@ -35,4 +35,5 @@ __all__ = [
     "Sender",
     "ServerLimits",
     "as_claimed",
+    "raise_descriptor_limit",
 ]

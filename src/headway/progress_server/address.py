@@ -35,6 +35,15 @@ def actual(address: str, server: socket.socket, *, secure: bool) -> str:
     return f"{'tls' if secure else 'tcp'}:{host}:{port}"
 
 
+def raise_descriptor_limit(wanted: int = 65_536) -> None:
+    """Lets this process open more files, as far as the system allows; many systems begin with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def most_connections(wanted: int) -> int:
     """The limit in all. It leaves descriptors for the rest of this process, which starts replicas and writes files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

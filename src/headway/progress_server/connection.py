@@ -36,6 +36,8 @@ class Connection:
     outgoing: bytes = b""
     heard: float = 0.0
     """When it last sent anything."""
+    served: float = 0.0
+    """When it last had its turn, while it is not known."""
     beaten: float = 0.0
     """When it was last sent a heartbeat."""
     paused: bool = False

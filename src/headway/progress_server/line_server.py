@@ -9,6 +9,7 @@ many connections are open.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import logging
 import selectors
 import socket
@@ -28,6 +29,7 @@ log = logging.getLogger("headway.progress_server")
 LONGEST_LINE = 64 * 1024
 LONGEST_OUTGOING = 1024 * 1024
 READS_PER_TURN = 4
+STRANGERS_PER_TURN = 16
 LONGEST_PAUSE_SECONDS = 5.0
 BEAT = b'{"beat":1}\n'
 
@@ -138,15 +140,16 @@ class LineServer:
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _turn(self) -> None:
+        """Known replicas come first. Of the others only a few have their turn: to begin TLS takes a millisecond."""
+        strangers, at_door = [], False
         for key, events in self._selector.select(timeout=0 if self._unread else 0.1 if self._paused else 0.5):
             if key.data == "door":
-                with self.lock:
-                    leaving = self._door.accept(time.monotonic())
-                for silent in leaving:
-                    self.drop(silent)
+                at_door = True
             elif key.data == "wake":
                 with contextlib.suppress(OSError):
                     self._wake_reader.recv(4096)
+            elif key.data.replica is None:
+                strangers.append((key.data, events))
             else:
                 self._guarded(key.data, partial(self._transfer, events))
         unread, self._unread = self._unread, set()
@@ -155,9 +158,23 @@ class LineServer:
         now = time.monotonic()
         for connection in [one for one in self._paused if not one.budget.is_spent(now)]:
             self._guarded(connection, self.go_on)
+        for connection, events in heapq.nsmallest(STRANGERS_PER_TURN, strangers, key=lambda one: one[0].served):
+            connection.served = now
+            self._guarded(connection, partial(self._transfer, events))
+        if at_door:
+            self._accept(now)
         while self._work:
             self._guarded(*self._work.popleft())
         self._look_at_clock(now)
+        self._flush()
+
+    def _accept(self, now: float) -> None:
+        with self.lock:
+            leaving = self._door.accept(now)
+        for silent in leaving:
+            self.drop(silent)
+
+    def _flush(self) -> None:
         with self.lock:
             to_send, self._to_send = self._to_send, set()
         for connection in to_send:

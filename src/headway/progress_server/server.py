@@ -34,6 +34,7 @@ from headway.progress_server.messages import (
     parse,
 )
 from headway.progress_server.rates import RateLimit
+from headway.progress_server.refusals import RefusalNotes
 from headway.progress_server.saving import SaveAnswers, savers
 
 log = logging.getLogger("headway.progress_server")
@@ -56,7 +57,7 @@ class ProgressServer:
     ) -> None:
         self._wake, self._identify = wake, identify
         self._greetings = RateLimit(limits.replica_burst, limits.replica_per_second)
-        self._events, self._answers = EventQueue(), SaveAnswers()
+        self._events, self._answers, self._refusals = EventQueue(), SaveAnswers(), RefusalNotes()
         bounded = replace(limits, in_all=most_connections(limits.in_all))
         self._lines = LineServer(address, tls, bounded, self._take, self._ended)
         self._connections, self._lock = self._lines.connections, self._lines.lock
@@ -164,6 +165,7 @@ class ProgressServer:
         return [one for one in same if one.is_open]
 
     def _refuse(self, connection: Connection, why: str) -> None:
+        self._refusals.note(why, connection.peer, time.monotonic())
         connection.say_last(json.dumps({"refused": why}).encode() + b"\n")
         self._lines.drop(connection)
 

@@ -25,6 +25,7 @@ from headway.kube.api.objects import (
     Meta,
 )
 from headway.kube.job.replica import MAIN
+from headway.kube.job.report_access import report_environment, with_token
 from headway.kube.reconcile.act import PORT
 from headway.kube.reconcile.model import Create, PodAction, ResizePod
 from headway.kube.settings import PodDefaults
@@ -45,6 +46,7 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
     if job.directory:
         main["workingDir"] = job.directory
     main["env"] = _environment(create, job, meta, main.get("env") or [], defaults)
+    with_token(spec, main, defaults)
     gpu = defaults.gpus.get(create.node) or defaults.gpu
     main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, gpu))
     spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
@@ -101,8 +103,7 @@ def _environment(create: Create, job: Job, meta: Meta, given: list[Any], default
         "HEADWAY_HOSTS": json.dumps({role: list(hosts) for role, hosts in create.hosts}),
         "HEADWAY_REPLICAS": json.dumps(dict(create.counts)),
     }  # fmt: skip
-    if defaults.progress:
-        headway["HEADWAY_PROGRESS"] = defaults.progress
+    headway |= report_environment(defaults)
     own = dict(job.role(create.role).env)
     names = {entry.get("name") for entry in given} | set(own)
     if defaults.checkpoints and "HEADWAY_CHECKPOINT" not in names:
