@@ -27,7 +27,7 @@ from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate
 from headway.workload.settings import Settings
 
-JOBS, CLUSTER, AT_ONCE = 20_000, "16x4", 230
+JOBS, CLUSTER, AT_ONCE = 20_000, "16x4", 160
 
 
 def steady(seed: int = 0) -> Scenario:
@@ -35,7 +35,8 @@ def steady(seed: int = 0) -> Scenario:
     nodes = tuple(open_cluster(CLUSTER))
     settings = Settings(jobs=JOBS, load=1.0, spread=1.0, declared_error=1.0, seed=seed)
     trace = generate(settings, nodes)
-    jobs = tuple(replace(job, submit=0.0) if n < AT_ONCE else job for n, job in enumerate(trace.jobs))
+    begin = trace.jobs[AT_ONCE].submit
+    jobs = tuple(replace(job, submit=max(0.0, job.submit - begin), deadline=None) for job in trace.jobs)
     return Scenario(replace(trace, jobs=jobs), nodes, fixed_world, "declared", trace.name)
 
 

@@ -34,7 +34,7 @@ class LegalActions(Discrete[np.int64]):
         if mask is not None or probability is not None:
             return super().sample(mask, probability)
         choices = self.legal.nonzero()[0]
-        drawn: np.int64 = choices[self.np_random.integers(len(choices))] if len(choices) else np.int64(0)
+        drawn: np.int64 = choices[int(self.np_random.random() * len(choices))] if len(choices) else np.int64(0)
         return drawn
 
     def checked(self, action: Any) -> int:

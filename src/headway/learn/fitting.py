@@ -28,6 +28,9 @@ class Fitting:
         self._any_tried = False
         self._free: IntArray | None = None
         self._fits: BoolArray = np.zeros(0, np.bool_)
+        self._alike: tuple[int, int] | None = None
+        self._least_need = 0
+        self._total = 0
         self._any = False
 
     def any_shape(self, snapshot: Snapshot, free: IntArray) -> bool:
@@ -43,21 +46,24 @@ class Fitting:
         if not self.any_shape(snapshot, free):
             return np.zeros(len(rows), np.bool_)
         shape = snapshot.jobs.shape[rows]
-        fits: BoolArray = self._fits[shape]
+        fits: BoolArray = (self._fits if self._alike is None else self._needs <= self._total)[shape]
         if self._any_tried:
             for place in self._tried[shape].nonzero()[0].tolist():
                 fits[place] = place_asked(snapshot, free, rows.item(place)) is not None
         return fits
 
     def _count(self, snapshot: Snapshot, free: IntArray) -> None:
-        totals = [int(np.add.reduce(room(snapshot.nodes, free, role))) for role in self._kinds]
-        if len(totals) == 1:
-            self._fits = self._needs <= totals[0]
-        else:
-            self._fits = np.array(totals)[self._kind_of] >= self._needs
-        self._any = self._any_tried or bool(self._fits.any())
+        """Where all replicas are alike, one sum tells; else they are counted kind by kind."""
         # A draft writes into its own copy of what is free; only what a snapshot has stays as it is.
         self._free = None if free.flags.writeable else free
+        if self._alike is not None:
+            kind, amount = self._alike
+            self._total = int(np.add.reduce(free[kind] if amount == 1 else free[kind] // amount))
+            self._any = self._total >= self._least_need
+            return
+        totals = np.array([int(np.add.reduce(room(snapshot.nodes, free, role))) for role in self._kinds])
+        self._fits = totals[self._kind_of] >= self._needs
+        self._any = self._any_tried or bool(self._fits.any())
 
     def _learn(self, snapshot: Snapshot) -> None:
         shapes, known = snapshot.jobs.shapes, dict[object, int]()
@@ -74,6 +80,15 @@ class Fitting:
         self._needs = np.array([shape.roles[0].replicas for shape in shapes], np.int64)
         self._tried = np.array(tried, np.bool_)
         self._any_tried = any(tried)
+        self._least_need = min((shape.roles[0].replicas for shape in shapes), default=0)
+        self._alike = self._one_kind(snapshot)
+
+    def _one_kind(self, snapshot: Snapshot) -> tuple[int, int] | None:
+        """The kind of resource and the amount that every replica asks for, if no node refuses one and all count."""
+        if len(self._kinds) != 1 or self._any_tried:
+            return None
+        role = self._kinds[0]
+        return role.asks[0] if len(role.asks) == 1 and snapshot.nodes.all_suit(role.constraint) else None
 
 
 def _is_counted(snapshot: Snapshot, shape: Shape) -> bool:

@@ -21,7 +21,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.learn.episode import BaseCourse, Episode, course_of
 from headway.learn.rewards import JobSeconds, Reward
-from headway.learn.sight import Sight
+from headway.learn.sight import Register, Sight
 from headway.learn.suites import PARTS, Suite, suite_named
 from headway.policies.baselines.fifo import first_fit
 
@@ -81,6 +81,7 @@ class Play:
         self.earned = 0.0
         self._meter = rules.reward.begin(self._run_from_here)
         self._view: Sight | None = None
+        self._register = Register()
         self.draft: Draft | None = None
         self._open_cycle()
 
@@ -103,7 +104,7 @@ class Play:
     def view(self) -> Sight:
         """What may be seen in this cycle."""
         if self._view is None:
-            self._view = Sight.of(self.episode.seen())
+            self._view = Sight.of(self.episode.seen(), self._register)
         return self._view
 
     @property

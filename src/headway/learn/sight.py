@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from headway.core.node import BoolArray, FloatArray
+from headway.core.placement import Shape
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.value.times import Rows
@@ -24,10 +25,11 @@ Observation = dict[str, Any]
 Float32 = npt.NDArray[np.float32]
 
 JOB_FEATURES = (
-    "left", "known", "spread", "age", "share", "fits", "priority", "done", "urgency", "size", "least", "most",
+    "left", "age", "known", "spread", "fits", "done", "urgency", "size", "share", "priority", "least", "most",
 )  # fmt: skip
+"""The last four never change."""
 CLUSTER_FEATURES = (
-    "free", "idle_nodes", "waiting", "running", "not_shown", "demand", "demand_seconds", "next_end", "median_end",
+    "free", "idle_nodes", "waiting", "running", "not_shown", "demand", "demand_seconds", "next_end", "mean_end",
     "known", "spread", "elastic", "finished",
 )  # fmt: skip
 FARTHEST = 64.0
@@ -59,11 +61,40 @@ def nothing_to_see(slots: int, actions: int) -> Observation:
     }
 
 
+class Register:
+    """What never changes about a job, by arrival number: written once, when the job is first seen."""
+
+    def __init__(self) -> None:
+        self.fixed: Float32 = np.zeros((256, 4), np.float32)
+        """Share of the cluster, priority, min and max size."""
+        self.submit: FloatArray = np.zeros(256)
+        self.any_deadline = False
+        self._known = -1
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Writes down the jobs that have come since."""
+        jobs = snapshot.jobs
+        newest = jobs.serial_of(jobs.count - 1) if jobs.count else -1
+        while len(self.submit) <= newest:
+            self.fixed = np.concatenate((self.fixed, np.zeros_like(self.fixed)))
+            self.submit = np.concatenate((self.submit, np.zeros_like(self.submit)))
+        row = jobs.count - 1
+        while row >= 0 and (serial := jobs.serial_of(row)) > self._known:
+            job, shape = jobs.job(row), jobs.shape_at(row)
+            share = min(float(jobs.shapes.share[jobs.value(row, "shape")]), 1.0)
+            self.fixed[serial] = (share, job.priority / (1.0 + abs(job.priority)), *_bounds(shape))
+            self.submit[serial] = job.submit
+            self.any_deadline |= job.deadline is not None
+            row -= 1
+        self._known = newest
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
     """What one cycle's observations share. Made once per cycle, before the agent is asked first."""
 
     snapshot: Snapshot
+    register: Register
     left: FloatArray
     """By row: believed seconds left; NaN where nothing is known."""
     spread: FloatArray | None
@@ -71,10 +102,11 @@ class Sight:
     median: float
     """The present median of the believed times left; of the ages where nothing is known."""
     ends: tuple[float, float]
-    """Of the running jobs: the believed seconds until the first ends, and their median; infinite if there are none."""
+    """Of the running jobs: the believed seconds until the first ends, and their mean; infinite if there are none."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Sight:
+    def of(cls, snapshot: Snapshot, register: Register) -> Sight:
+        register.follow(snapshot)
         jobs, now, estimates = snapshot.jobs, snapshot.now, snapshot.estimates
         waiting, running = jobs.waiting(), jobs.running()
         left = estimates.left(now) if estimates.known else np.full(jobs.count, np.nan)
@@ -84,7 +116,8 @@ class Sight:
         if not len(alive):
             alive = now - jobs.submit[np.concatenate((waiting, running))]
         median = max(_median(alive), SHORTEST) if len(alive) else 1.0
-        return cls(snapshot, left, spread, median, (float(ends.min()), _median(ends)) if len(ends) else _NO_ENDS)
+        found = (float(np.minimum.reduce(ends)), float(np.add.reduce(ends)) / len(ends)) if len(ends) else _NO_ENDS
+        return cls(snapshot, register, left, spread, median, found)
 
     def shortest_first(self, rows: Rows) -> FloatArray:
         """Believed seconds left; unknown ones last."""
@@ -104,52 +137,48 @@ class Sight:
 _NO_ENDS = (math.inf, math.inf)
 
 
-def look(view: Sight, rows: Rows, fits: BoolArray, slots: int) -> tuple[Float32, npt.NDArray[np.int8]]:
+def look(sight: Sight, rows: Rows, fits: BoolArray, slots: int) -> tuple[Float32, npt.NDArray[np.int8]]:
     """The rows of the set, and its mask. Features are in the order of `JOB_FEATURES`."""
-    snapshot, jobs, count = view.snapshot, view.snapshot.jobs, len(rows)
+    count = len(rows)
     table, mask = np.zeros((slots, len(JOB_FEATURES)), np.float32), np.zeros(slots, np.int8)
     if not count:
         return table, mask
     mask[:count] = 1
-    left, shape = view.left[rows], jobs.shape[rows]
-    known = left == left  # noqa: PLR0124  not NaN
-    seen = table[:count].T
-    seen[0] = view.times(left)
-    seen[1] = known
-    seen[2] = LARGEST_SPREAD if view.spread is None else np.fmin(view.spread[rows], LARGEST_SPREAD)
-    seen[3] = view.times(snapshot.now - jobs.submit[rows])
-    seen[4] = np.minimum(jobs.shapes.share, 1.0)[shape]
-    seen[5] = fits
-    _look_closer(view, rows, seen)
-    if not known.all():
-        unknown = ~known
-        seen[0, unknown] = seen[7, unknown] = 0.0
-    if jobs.any_elastic:
-        seen[10:12] = np.log2([_bounds(one) for one in jobs.shapes])[shape].T
-    return np.minimum(table, FARTHEST, out=table), mask
+    register, left, serial = sight.register, sight.left[rows], sight.snapshot.jobs.serial[rows]
+    seen = table[:count]
+    seen[:, 8:] = register.fixed[serial]
+    seen[:, 0] = sight.times(left)
+    seen[:, 1] = sight.times(sight.snapshot.now - register.submit[serial])
+    seen[:, 2] = 1.0
+    seen[:, 3] = LARGEST_SPREAD if sight.spread is None else np.fmin(sight.spread[rows], LARGEST_SPREAD)
+    seen[:, 4] = fits
+    _look_closer(sight, rows, seen)
+    if not _all_known(left):
+        unknown = np.isnan(left)
+        seen[unknown, 0] = seen[unknown, 2] = seen[unknown, 5] = 0.0
+        np.minimum(table, FARTHEST, out=table)
+    return table, mask
 
 
-def _look_closer(view: Sight, rows: Rows, seen: Float32) -> None:
-    """What most jobs do not have: a priority, a deadline, training behind them."""
-    snapshot, jobs = view.snapshot, view.snapshot.jobs
-    trained, state = jobs.attained[rows], jobs.state[rows]
-    if jobs.priority.any():
-        priority = jobs.priority[rows]
-        seen[6] = priority / (1.0 + np.abs(priority))
-    if state.any():
+def _look_closer(sight: Sight, rows: Rows, seen: Float32) -> None:
+    """What most waiting jobs do not have: training behind them, a deadline."""
+    snapshot, jobs = sight.snapshot, sight.snapshot.jobs
+    trained = jobs.attained[rows]
+    if rows.item(-1) in snapshot.placements:  # jobs that wait come before those that run
+        state = jobs.state[rows]
         trained = trained + np.where(state == _RUNNING, snapshot.now - jobs.since[rows], 0.0)
-        seen[9] = jobs.size[rows] / jobs.width[rows]
+        seen[:, 7] = jobs.size[rows] / jobs.width[rows]
     if trained.any():
-        seen[7] = trained / np.maximum(trained + view.left[rows], SHORTEST)
-    deadline = jobs.deadline[rows]
-    if deadline.min() < np.inf:
-        seen[8] = _urgency(view.left[rows], deadline - snapshot.now)
+        seen[:, 5] = trained / np.maximum(trained + sight.left[rows], SHORTEST)
+    if sight.register.any_deadline:
+        seen[:, 6] = _urgency(sight.left[rows], jobs.deadline[rows] - snapshot.now)
 
 
-def _bounds(shape: Any) -> tuple[float, float]:
-    """Min and max size relative to the asked-for one."""
+def _bounds(shape: Shape) -> tuple[float, float]:
+    """Min and max size relative to the asked-for one, as logarithms."""
     asked = max(1, sum(shape.counts))
-    return max(1, sum(shape.least)) / asked, max(1, sum(role.most for role in shape.roles)) / asked
+    most = sum(role.most for role in shape.roles)
+    return math.log2(max(1, sum(shape.least)) / asked), math.log2(max(1, most) / asked)
 
 
 def _urgency(left: FloatArray, until: FloatArray) -> FloatArray:
@@ -159,30 +188,28 @@ def _urgency(left: FloatArray, until: FloatArray) -> FloatArray:
     return np.where(np.isfinite(until), urgency, 0.0)
 
 
-def survey(view: Sight, free: npt.NDArray[np.int32], waiting: Rows, shown: int, finished: int) -> Float32:
+def survey(sight: Sight, free: npt.NDArray[np.int32], waiting: Rows, shown: int, finished: int) -> Float32:
     """The cluster as a vector, in the order of `CLUSTER_FEATURES`."""
-    snapshot, jobs = view.snapshot, view.snapshot.jobs
+    snapshot, jobs = sight.snapshot, sight.snapshot.jobs
     kind = _main_kind(snapshot)
     free_here, whole = free[kind], snapshot.nodes.capacity[kind]
-    left, share = view.left[waiting], jobs.shapes.share[jobs.shape[waiting]]
-    known = _known(left)
-    unknown = len(left) - len(known)
-    work = float(share @ (np.where(np.isnan(left), view.median, left) if unknown else left))
+    left, share = sight.left[waiting], jobs.shapes.share[jobs.shape[waiting]]
+    known = len(left) if _all_known(left) else len(_known(left))
+    work = float(share @ (left if known == len(left) else np.where(np.isfinite(left), left, sight.median)))
     return np.array([
         float(np.add.reduce(free_here)) / max(1, int(np.add.reduce(whole))),
         np.count_nonzero(free_here == whole) / len(whole),
-        math.log2(1 + len(waiting)), math.log2(1 + len(view.snapshot.placements)),
-        math.log2(1 + len(waiting) - shown),
-        math.log2(1.0 + float(np.add.reduce(share))), view.time(work) if work > 0 else 0.0,
-        view.time(view.ends[0]), view.time(view.ends[1]),
-        len(known) / len(left) if len(left) else 0.0, _mean_spread(view, waiting),
+        math.log2(1 + len(waiting)), math.log2(1 + len(snapshot.placements)), math.log2(1 + len(waiting) - shown),
+        math.log2(1.0 + float(np.add.reduce(share))), sight.time(work) if work > 0 else 0.0,
+        sight.time(sight.ends[0]), sight.time(sight.ends[1]),
+        known / len(left) if len(left) else 0.0, _mean_spread(sight, waiting),
         _share_elastic(snapshot, waiting) if jobs.any_elastic else 0.0,
         math.log2(1 + finished),
     ], np.float32)  # fmt: skip
 
 
-def _mean_spread(view: Sight, rows: Rows) -> float:
-    spread = _NOTHING if view.spread is None else _known(view.spread[rows])
+def _mean_spread(sight: Sight, rows: Rows) -> float:
+    spread = _NOTHING if sight.spread is None else _known(sight.spread[rows])
     return min(float(np.add.reduce(spread)) / len(spread), LARGEST_SPREAD) if len(spread) else LARGEST_SPREAD
 
 
@@ -199,10 +226,14 @@ def _main_kind(snapshot: Snapshot) -> int:
     return asks[-1][0] if asks else 0
 
 
+def _all_known(values: FloatArray) -> bool:
+    """Whether all are finite. One sum tells, which is faster than looking at each."""
+    return math.isfinite(np.add.reduce(values))
+
+
 def _known(values: FloatArray) -> FloatArray:
-    """Without NaN."""
-    kept: FloatArray = values[values == values]  # noqa: PLR0124  not NaN
-    return kept
+    """Those that are finite."""
+    return values if _all_known(values) else values[np.isfinite(values)]
 
 
 _NOTHING: FloatArray = np.zeros(0)
