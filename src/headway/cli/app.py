@@ -27,6 +27,7 @@ COMMANDS = {
     "lab": "lab",
     "predict": "predict",
     "learn": "learn",
+    "tune": "tune",
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 

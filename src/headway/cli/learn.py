@@ -189,6 +189,6 @@ def _show_scores(found: dict[str, Any], out: Path) -> None:
 
 def need_learn() -> None:
     """Raises a UserError if the extra `learn` is not installed."""
-    for package in ("gymnasium",):
+    for package in ("gymnasium", "cmaes"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'headway[learn]'")

@@ -1,0 +1,152 @@
+"""`headway tune`: the default policy's settings on windows of one's own log; or: keep what you have."""
+
+from __future__ import annotations
+
+import json as json_
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from headway.cli.learn import need_learn
+from headway.cli.live import Bars
+from headway.cli.options import BeliefsFile, Cluster, Format, Json, Processes, World
+from headway.cli.show import plain
+from headway.cli.tables import TableColumn, fitted
+from headway.cli.wiring import beliefs_for, writable
+from headway.core.errors import UserError
+
+if TYPE_CHECKING:
+    from headway.learn.knobs.table import Knob
+    from headway.learn.tuning.runs import Setting
+    from headway.learn.tuning.search import SearchSettings
+    from headway.learn.tuning.verdict import Judged
+    from headway.learn.tuning.windows import Windows
+
+
+def tune(
+    file: Annotated[
+        Path, typer.Argument(metavar="LOG|TRACE", help="A log of run, schedule or simulate; a jobs file; a trace.")
+    ],
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", help="Say what you have now, name=value. Default: as the log's run. Repeatable."),
+    ] = [],  # noqa: B006  typer copies it
+    only: Annotated[str, typer.Option(help="Tune these settings only: names separated by commas.")] = "",
+    window: Annotated[int, typer.Option(help="Set the jobs of a window.", min=10)] = 150,
+    budget: Annotated[int, typer.Option(help="Make at most this many runs of a window to search.", min=10)] = 240,
+    tail: Annotated[
+        str, typer.Option(help="Keep this from growing: slowest (mean of the slowest 5 %) or p99.")
+    ] = "slowest",
+    fairness: Annotated[str, typer.Option(help="Keep this from growing: finish-time or worst-user.")] = "finish-time",
+    cluster: Cluster = "",
+    format_: Format = "",
+    world: World = None,
+    beliefs: BeliefsFile = None,
+    seed: Annotated[int, typer.Option(help="Seed the search.")] = 0,
+    state: Annotated[
+        Path | None, typer.Option(help="Keep finished runs in this file. Default: FILE.tune. A second start goes on.")
+    ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Run on another concurrent.futures executor: the dotted name of its class or maker.")
+    ] = "",
+    jobs: Processes = 0,
+    json: Json = False,
+) -> None:
+    """Tune the settings of `headway`, the default policy, on windows of your own log; try them on later ones.
+
+    It proposes a change only where the gain on windows that it did not see is significant. Else: keep what you have.
+    """
+    need_learn()
+    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs, make_executor
+    from headway.learn.tuning.search import SearchSettings, as_setting, search
+    from headway.learn.tuning.verdict import judge
+    from headway.learn.tuning.windows import WindowSettings, read_windows
+
+    for option, word, offer in (("--tail", tail, TAILS), ("--fairness", fairness, tuple(FAIRNESS))):
+        if word not in offer:
+            raise UserError(f"{option} {word}: choose one of {', '.join(offer)}")
+    kept = state or file.with_name(f"{file.name}.tune")
+    writable(kept, "--state")
+    found = read_windows(file, WindowSettings(
+        jobs=window, cluster=cluster, format=format_, world=world, beliefs=beliefs_for("progress", beliefs)
+    ))  # fmt: skip
+    given = SearchSettings(
+        knobs=_knobs(found, only), present={**found.present, **_present(settings)}, budget=budget, tail=tail,
+        fairness=fairness, seed=seed,
+    )  # fmt: skip
+    total = budget + 2 * len(found.held_out)
+    with make_executor(executor, jobs or len(os.sched_getaffinity(0))) as pool, Bars(["tune"], quiet=json) as bars:
+        runs = Runs(pool, kept, tell=lambda made: bars.set(0, min(1.0, made / total)))
+        best = search(found.tuned, given, runs)
+        present = as_setting(given.present)
+        last = runs.all(found.held_out, [present, best.settings])
+    judged = judge(best.settings, last[best.settings], last[present], given)
+    _tell(judged, found, given, as_json=json)
+
+
+def _knobs(found: Windows, only: str) -> tuple[Knob, ...]:
+    from headway.learn.knobs.table import knob_named
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    return tuple(map(knob_named, names)) if names else found.knobs()
+
+
+def _present(settings: list[str]) -> dict[str, float]:
+    from headway.learn.knobs.table import knob_named
+
+    chosen = {}
+    for item in settings:
+        name, equals, value = item.partition("=")
+        knob_named(name)
+        try:
+            chosen[name] = float(value if equals else "")
+        except ValueError:
+            raise UserError(f"--set {item}: give a number, name=value") from None
+    return chosen
+
+
+def _tell(judged: Judged, found: Windows, given: SearchSettings, *, as_json: bool) -> None:
+    diff = _diff(given.present, judged.settings)
+    if as_json:
+        print(json_.dumps({
+            **judged.as_json(), "diff": [{"name": name, "from": old, "to": new} for name, old, new in diff],
+            "tuned": len(found.tuned), "tail_figure": given.tail, "fairness_figure": given.fairness,
+        }))  # fmt: skip
+        return
+    print(f"tuned on {len(found.tuned)} windows, tried on {judged.windows} later ones that it did not see")
+    if not judged.change:
+        print(f"keep what you have: {judged.why if diff else 'nothing better was found'}")
+        if diff:
+            print(f"  the best settings found: {_effect(judged, given)}")
+        return
+    from rich.console import Console
+
+    console = Console()
+    columns = [TableColumn("setting", is_text=True), TableColumn("now"), TableColumn("proposed")]
+    rows: list[list[str | Text]] = [[plain(name), f"{old:g}", f"{new:g}"] for name, old, new in diff]
+    console.print(fitted("", columns, rows, console.width))
+    print(f"gain: {_effect(judged, given)}")
+    print("use it with:")
+    for name, _, new in diff:
+        print(f"  --set {name}={new:g}")
+
+
+def _effect(judged: Judged, given: SearchSettings) -> str:
+    low, high = sorted(judged.interval)
+    return (
+        f"mean completion {-judged.gain:+.1%} ({-high:+.1%} to {-low:+.1%}),\n"
+        f"  {'slowest 5 %' if given.tail == 'slowest' else 'p99'} {judged.tail:+.1%}, "
+        f"{given.fairness} {judged.fairness:+.1%}"
+    )
+
+
+def _diff(present: Mapping[str, float], settings: Setting) -> list[tuple[str, float, float]]:
+    from headway.learn.knobs.table import BY_NAME
+
+    before: dict[str, Any] = {name: present.get(name, knob.default) for name, knob in BY_NAME.items()}
+    after = {**{name: knob.default for name, knob in BY_NAME.items()}, **dict(settings)}
+    return [(name, before[name], after[name]) for name in BY_NAME if before[name] != after[name]]

@@ -1,0 +1,199 @@
+"""Runs of one window under some settings: what is measured, on which executor, and kept so that a second start goes on.
+
+The file of runs has a line for each finished run: a digest of the window, the settings and Headway's version, and the
+figures. A killed search finds them again, because the same seed proposes the same settings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import headway
+from headway import __version__
+from headway.compare.perform import Task, perform
+from headway.compare.scenario import Scenario
+from headway.core.errors import UserError
+from headway.policies.headway import Headway
+from headway.record.results import Outcome
+
+SLOWEST = 0.05
+"""The tail: this share of the jobs, those that took longest."""
+
+
+PARTS = ("core", "cycle", "estimates", "policies", "record", "sim")
+"""Packages that a run depends on."""
+
+
+class RunFigures(NamedTuple):
+    """Of one run. All are better when smaller."""
+
+    mean: float
+    """Completion time in seconds."""
+    slowest: float
+    """Mean completion time of the slowest 5 %."""
+    p99: float
+    finish_time: float
+    """p95 of finish-time fairness: completion time over what an equal share would have given."""
+    worst_user: float
+    """Mean slowdown of the user who has the largest."""
+    unfinished: int
+
+
+TAILS = ("slowest", "p99")
+FAIRNESS = {"finish-time": "finish_time", "worst-user": "worst_user"}
+"""Figures of fairness by the name that users give."""
+Setting = tuple[tuple[str, float], ...]
+"""Settings that differ from the default ones, sorted by name."""
+RunWindow = Callable[[Scenario, Setting], RunFigures]
+
+
+def run_window(scenario: Scenario, settings: Setting) -> RunFigures:
+    """One window from beginning to end under the default policy with these settings. Called in other processes."""
+    task = Task(policy="headway", make=partial(_made, settings), estimates="progress")
+    return figures_of(perform(scenario, task))
+
+
+def _made(settings: Setting) -> Headway:
+    chosen: dict[str, Any] = dict(settings)
+    return Headway(**chosen)
+
+
+def figures_of(done: Outcome) -> RunFigures:
+    times = np.sort(done.completion[done.finished])
+    if not len(times):
+        worst = float("inf")
+        return RunFigures(worst, worst, worst, worst, worst, len(done.completion))
+    result = done.result
+    users = [group["slowdown"]["mean"] for group in result["users"].values() if group["slowdown"]["mean"] is not None]
+    return RunFigures(
+        mean=float(times.mean()),
+        slowest=float(times[-max(1, round(SLOWEST * len(times))) :].mean()),
+        p99=float(result["jct"]["p99"]),
+        finish_time=float(result["fairness"]["p95"]),
+        worst_user=float(max(users, default=result["slowdown"]["mean"])),
+        unfinished=int(len(done.completion) - len(times)),
+    )
+
+
+def digest(scenario: Scenario) -> str:
+    """Of the jobs, the nodes and what is believed at the start."""
+    world = scenario.world
+    made_by = (world.func.__name__, world.args) if isinstance(world, partial) else world.__name__
+    told = sha256(repr((scenario.nodes, scenario.beliefs.name, made_by)).encode())
+    for job in scenario.trace.jobs:
+        told.update(repr((job, scenario.trace.work(job))).encode())
+    return told.hexdigest()[:16]
+
+
+@cache
+def code() -> str:
+    """A digest of the code that a run depends on: runs of another version are made again."""
+    told, root = sha256(repr((__version__, np.__version__)).encode()), Path(headway.__file__).parent
+    for file in sorted(file for part in PARTS for file in (root / part).rglob("*.py")):
+        told.update(file.read_bytes())
+    return told.hexdigest()[:16]
+
+
+# ── executors ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make_executor(name: str, workers: int) -> Executor:
+    """Processes on this machine, or what a dotted name makes, such as dask.distributed:Client's get_executor."""
+    if not name:
+        return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    module, _, attribute = name.replace(":", ".").rpartition(".")
+    try:
+        make = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"--executor {name}: {error}; give a dotted name such as concurrent.futures.ThreadPoolExecutor"
+        ) from error
+    try:
+        made = make(max_workers=workers)
+    except TypeError:
+        made = make()
+    if not hasattr(made, "submit"):
+        raise UserError(f"--executor {name}: it makes a {type(made).__name__}, which has no submit()")
+    executor: Executor = made
+    return executor
+
+
+# ── all runs of a search ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Runs:
+    """Makes runs, each once. `tell` is called after each with the number of runs so far."""
+
+    executor: Executor
+    file: Path | None = None
+    run: RunWindow = run_window
+    tell: Callable[[int], None] = lambda _: None
+    made: int = 0
+    """Runs that were needed so far, kept ones included."""
+    fresh: int = 0
+    """Runs that were made by this process."""
+    _known: dict[str, RunFigures] = field(default_factory=dict)
+    _digests: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.file is not None and self.file.exists():
+            text = self.file.read_text(encoding="utf-8")
+            self._known = dict(said for line in text.splitlines() if (said := _line(line)) is not None)
+            if text and not text.endswith("\n"):  # a kill has cut the last line
+                self._append("\n")
+
+    def all(self, windows: Sequence[Scenario], candidates: Sequence[Setting]) -> dict[Setting, list[RunFigures]]:
+        """Every candidate on every window."""
+        wanted = {
+            (settings, number): self._key(case, settings)
+            for settings in dict.fromkeys(candidates) for number, case in enumerate(windows)
+        }  # fmt: skip
+        futures: dict[Future[RunFigures], str] = {}
+        for (settings, number), key in wanted.items():
+            if key not in self._known and key not in futures.values():
+                futures[self.executor.submit(self.run, windows[number], settings)] = key
+        self.made += len(wanted) - len(futures)
+        for future in as_completed(futures):
+            self._keep(futures[future], RunFigures(*future.result()))
+            self.made, self.fresh = self.made + 1, self.fresh + 1
+            self.tell(self.made)
+        self.tell(self.made)
+        return {
+            settings: [self._known[wanted[settings, number]] for number in range(len(windows))]
+            for settings in dict.fromkeys(candidates)
+        }
+
+    def _key(self, case: Scenario, settings: Setting) -> str:
+        if id(case) not in self._digests:
+            self._digests[id(case)] = digest(case)
+        return sha256(repr((self._digests[id(case)], settings, code())).encode()).hexdigest()[:24]
+
+    def _keep(self, key: str, found: RunFigures) -> None:
+        self._known[key] = found
+        self._append(json.dumps({"run": key, **found._asdict()}) + "\n")
+
+    def _append(self, text: str) -> None:
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(text)
+
+
+def _line(text: str) -> tuple[str, RunFigures] | None:
+    """A line of the file; None where a kill has cut it."""
+    try:
+        said: Mapping[str, Any] = json.loads(text)
+        return said["run"], RunFigures(**{name: said[name] for name in RunFigures._fields})
+    except (ValueError, KeyError, TypeError):
+        return None
