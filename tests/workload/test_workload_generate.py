@@ -250,3 +250,26 @@ def test_the_command_refuses_nonsense(tmp_path, words):
     result = CliRunner().invoke(app_for([]), ["generate", str(tmp_path / "w.csv"), *words])
     assert isinstance(result.exception, UserError)
     assert not (tmp_path / "w.csv").exists()
+
+
+def test_a_load_that_is_never_there_is_told():
+    few = generate(Settings(jobs=300, load=0.9, seed=1), NODES)
+    assert len(few.notes) == 2
+    assert re.search(
+        r"^31 % of the work is left when the last job arrives.* the load is about 0\.62\. More jobs", few.notes[1]
+    )
+    assert len(generate(Settings(jobs=300, load=0.9, durations="constant"), NODES).notes) == 1
+    assert len(generate(Settings(jobs=30, load=0.9, arrivals="at-once"), NODES).notes) == 1
+
+
+def test_other_jobs_are_not_overwritten(tmp_path):
+    path = tmp_path / "w.jsonl.gz"
+    one, other = (generate(Settings(jobs=5, seed=seed), NODES) for seed in (1, 2))
+    write_workload(one, path, overwrite=False)
+    kept = path.read_bytes()
+    write_workload(one, path, overwrite=False)
+    with pytest.raises(UserError, match="exists, and has other jobs in it; --force overwrites it"):
+        write_workload(other, path, overwrite=False)
+    assert path.read_bytes() == kept
+    write_workload(other, path)
+    assert path.read_bytes() != kept

@@ -10,9 +10,12 @@ import msgspec
 import typer
 
 from headway.cli.options import Json, Seed
+from headway.cli.say import say
 from headway.core.errors import UserError
+from headway.core.text import lasting
 from headway.jobspec import meant
 from headway.workload.cluster import open_cluster
+from headway.workload.generate import Room
 from headway.workload.generate import generate as make
 from headway.workload.settings import NAMES, Settings
 from headway.workload.trace import Trace
@@ -39,23 +42,28 @@ def generate(
         list[str], typer.Option("--set", help="Set any other setting, name=value, such as elastic=0.3. Repeatable.")
     ] = [],  # noqa: B006  typer copies it
     seed: Seed = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE if it has other jobs in it.")] = False,
     json: Json = False,
 ) -> None:
     """Write a synthetic workload. The same options give the same bytes. Simulate it with `headway simulate FILE`.
 
-    Other settings (see docs/workloads.md): mean_seconds, spread, longest_seconds, burst, swing, users, urgent,
-    deadlines, deadline_rule, ps, ps_cpu, elastic, declared_error.
+    More settings for --set are explained in docs/workloads.md: deadlines, elastic, longest_seconds, users and others.
     """
     given = {
         "jobs": jobs, "load": load, "arrivals": arrivals, "sizes": sizes, "durations": durations, "seed": seed,
         **_others(settings),
     }  # fmt: skip
-    trace = make(msgspec.convert(given, Settings), open_cluster(cluster))
-    write_workload(trace, file)
+    nodes = open_cluster(cluster)
+    trace = make(msgspec.convert(given, Settings), nodes)
+    write_workload(trace, file, overwrite=force)
     if json:
         print(json_.dumps(_summary(file, trace)))
         return
-    print(f"{file}: {trace.notes[0]}")
+    last = lasting(trace.jobs[-1].submit)
+    room = Room.of(nodes)
+    say(f"{file}: {jobs} jobs that arrive within {last}, for {room.workers} {room.kind}: load {load:g}")
+    for note in trace.notes[1:]:
+        say(f"note: {note}")
 
 
 def _others(settings: list[str]) -> dict[str, object]:

@@ -17,11 +17,14 @@ from headway.core.errors import UserError
 from headway.core.job import Job, JobId, Role
 from headway.core.node import FloatArray, IntArray, Node
 from headway.core.quantity import CPU, GPU
+from headway.core.text import lasting
 from headway.workload.models import assign_models
 from headway.workload.settings import MIXES, Settings, checked, mix_of
 from headway.workload.trace import Trace
 
 DAY = 86_400.0
+LEAST_WITHIN = 0.85
+"""Share of the work that can be done while jobs arrive; below it a note says so."""
 URGENT = 5
 WORKERS_PER_PS = 4
 
@@ -79,8 +82,26 @@ def generate(settings: Settings, nodes: Sequence[Node]) -> Trace:
     return Trace(
         name=f"generated/{settings.arrivals}-{settings.sizes}-{settings.load:g}-{settings.seed}",
         jobs=assign_models(jobs, settings.seed), nodes=tuple(nodes), truth=truth,
-        notes=(f"{settings.jobs} jobs in {window:.3f} s on {room.workers} {room.kind}: load {settings.load:g}",),
+        notes=(f"{settings.jobs} jobs in {window:.3f} s on {room.workers} {room.kind}: load {settings.load:g}",
+               *_light(settings, sizes, seconds, submits)),
     )  # fmt: skip
+
+
+def _light(settings: Settings, sizes: IntArray, seconds: FloatArray, submits: FloatArray) -> list[str]:
+    """A sentence where much of the work is left after the last arrival: the cluster is never as full as it sounds."""
+    window = float(submits.max())
+    if not window:
+        return []
+    whole = math.fsum(sizes * seconds)
+    share = math.fsum(sizes * np.minimum(seconds, window - submits)) / whole
+    if share >= LEAST_WITHIN:
+        return []
+    note = (
+        f"{100 * (1 - share):.0f} % of the work is left when the last job arrives, since the longest job takes "
+        f"{lasting(float(seconds.max()))} and jobs arrive for {lasting(window)}: while they arrive, the load is about "
+        f"{settings.load * share:.2f}. More jobs, or a smaller longest_seconds, bring it nearer to {settings.load:g}"
+    )
+    return [note]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from headway.workload.open import CSV_COLUMNS
 from headway.workload.trace import Trace
 
 
-def write_workload(trace: Trace, path: Path) -> None:
+def write_workload(trace: Trace, path: Path, *, overwrite: bool = True) -> None:
+    """Writes the file. Without `overwrite`, another content under that name is left alone and told."""
     name = path.name.removesuffix(".gz")
     if name.endswith((".yaml", ".yml")) and path.name == name:
         content = _yaml(trace)
@@ -34,8 +35,12 @@ def write_workload(trace: Trace, path: Path) -> None:
         content = _csv(trace)
     else:
         raise WorkloadError(f"{path}: the name must end in .yaml, .jsonl, .csv, .jsonl.gz or .csv.gz")
+    if path.name.endswith(".gz"):
+        content = gzip.compress(content, mtime=0)
     try:
-        path.write_bytes(gzip.compress(content, mtime=0) if path.name.endswith(".gz") else content)
+        if not overwrite and path.is_file() and path.read_bytes() != content:
+            raise WorkloadError(f"{path}: exists, and has other jobs in it; --force overwrites it")
+        path.write_bytes(content)
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written: {error.strerror}") from error
 
