@@ -35,12 +35,11 @@ from headway.cli.wiring import (
     warn_of_claims,
     writable,
 )
-from headway.compare.bounds import needs_of
-from headway.compare.perform import Task, perform, perform_all
+from headway.compare.perform import Task
 from headway.compare.scenario import read_scenario
-from headway.compare.table import CLAIRVOYANT, Compared, compared
+from headway.compare.side_by_side import bound_tasks, side_by_side
+from headway.compare.table import Compared
 from headway.core.errors import UserError
-from headway.policies.registry import POLICIES
 
 
 def compare(
@@ -80,12 +79,12 @@ def compare(
         )
         for name in names for seed in numbers
     ]  # fmt: skip
-    extra = _clairvoyant(names, estimates, numbers[0]) if bounds else []
-    every = [*tasks, *extra]
+    every = [*tasks, *(bound_tasks(scenario, tasks) if bounds else [])]
     with Bars([f"{task.policy}, seed {task.seed}" if task.seed else task.policy for task in every], quiet=json) as bars:
-        outcomes = perform_all(perform, scenario, every, jobs or len(os.sched_getaffinity(0)), bars.set)
-    needs = needs_of(scenario, numbers[0]) if bounds else []
-    found = compared(tasks, outcomes, baseline or names[0], needs, scenario)
+        found = side_by_side(
+            scenario, tasks, baseline or names[0], bounds=bounds, processes=jobs or len(os.sched_getaffinity(0)),
+            tell=bars.set,
+        )  # fmt: skip
     if report is not None:
         from headway.compare.report import write
         from headway.compare.report_text import subject_of
@@ -124,11 +123,3 @@ def _settings(names: list[str], settings: list[str], shared: list[str]) -> dict[
     for name in names:
         make_policy(name, chosen[name])
     return {name: tuple(values) for name, values in chosen.items()}
-
-
-def _clairvoyant(names: list[str], estimates: str, seed: int) -> list[Task]:
-    """The runs that only the bound needs, with the first seed."""
-    wanted = [name for name in CLAIRVOYANT if name in POLICIES]
-    if estimates == "oracle":
-        wanted = [name for name in wanted if name not in names]
-    return [Task(policy=name, make=partial(make_policy, name), estimates="oracle", seed=seed) for name in wanted]

@@ -81,6 +81,17 @@ def read_scenario(
     )  # fmt: skip
 
 
+def scenario_of(trace: Trace, nodes: Sequence[Node] = (), *, estimates: str = "declared") -> Scenario:
+    """A scenario from what Python made: a trace, on its own nodes or on others."""
+    if not trace.jobs:
+        raise UserError(f"{trace.name}: there is no job in it")
+    if not (nodes or trace.nodes):
+        raise UserError(f"{trace.name}: it names no nodes; give some")
+    return Scenario(
+        trace, tuple(nodes or trace.nodes), partial(described_world, trace.name), estimates, trace.name, shuffles=True
+    )
+
+
 def _check_names(path: Path, trace: Trace, nodes: Sequence[Node]) -> None:
     """What a `simulate` section names must be there."""
     faults = trace.simulate.faults
