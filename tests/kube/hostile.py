@@ -107,3 +107,28 @@ statuses = mostly(
         savers=st.lists(st.tuples(TEXTS, NUMBERS), max_size=2), marked=st.booleans(),
     )
 )  # fmt: skip
+
+# ── what the API server accepts, by the schema of TrainingJobs ──
+
+_ROLES = st.sampled_from([
+    {"worker": {"replicas": 2, "cpu": "10m"}},
+    {"ps": {"cpu": "10m"}, "worker": {"cpu": "10m", "after": ["ps"], "replicas": 2, "least": 1}},
+    {"worker": {"cpu": "lots"}},
+    {"worker": {"memory": "-1", "resources": {"a b": 1}}},
+    {"worker": {"env": {"A=B": "x", "\u202e": ""}, "command": ["", "\x1b[2J"], "selector": {"": "x"}}},
+    {"worker": {"tolerates": ["", "a" * 316], "accelerator": "\x1b", "near": ["worker"], "apart": ["worker"]}},
+    {"a": {"after": ["b"]}, "b": {"after": ["a"]}},
+    {"worker": {"replicas": 0}},
+    {"worker": {"replicas": 10000, "cpu": 10**9}},
+])  # fmt: skip
+accepted_specs = st.fixed_dictionaries(
+    {"roles": _ROLES},
+    optional={
+        "user": TEXTS, "queue": TEXTS, "model": TEXTS, "directory": TEXTS, "checkpoints": st.booleans(),
+        "priority": st.sampled_from([0, 2**31 - 1, -(2**31)]), "deadline": st.sampled_from([0, 1.5, 1e300]),
+        "steps": st.sampled_from([1, 10**12, 2**63 - 1]), "seconds": st.sampled_from([0, 1e300]),
+        "template": templates | st.dictionaries(KEYS, anything, max_size=3),
+        "success": st.sampled_from([{}, {"roles": ["x"]}, {"when": "any"}]),
+        "target": st.sampled_from([{"atMost": 1e300}, {"metric": "\u202e", "atLeast": -1e300}]),
+    },
+)  # fmt: skip

@@ -10,6 +10,7 @@ import msgspec
 
 from headway.core.plan import Plan
 from headway.cycle.loop import Guard
+from headway.estimates.progress import ProgressBook
 from headway.kube.api.client import _encoded
 from headway.kube.api.errors import ApiError, Conflict
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
@@ -21,6 +22,7 @@ from headway.kube.reconcile.model import Bind, Create, Delete
 from headway.kube.settings import KubeSettings
 from headway.kube.worker import ActionResult, ApiWork, Performed
 from headway.policies.baselines.fifo import first_fit
+from headway.progress_server import Event
 
 BEGAN = 1_700_000_000.0
 STAMP = "2023-11-14T22:13:20Z"
@@ -122,11 +124,15 @@ class MemoryApi:
         return msgspec.json.decode(json.dumps(self.jobs[uid]), type=TrainingJob)
 
 
-class NoReports:
-    """Stands in for the progress server: nobody reports."""
+class Reports:
+    """Stands in for the progress server: hands on the events that a test puts here."""
 
-    def poll(self) -> list:
-        return []
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def poll(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
 
     def connected(self, _job) -> list:
         return []
@@ -169,7 +175,8 @@ class SmallCluster:
     def start(self) -> None:
         self.api.inbox = Inbox()
         self.api.begin()
-        self.cluster = KubeCluster(self.api, NoReports(), KubeSettings(began=BEGAN, **self._settings))
+        self.reports, self.book = Reports(), ProgressBook()
+        self.cluster = KubeCluster(self.api, self.reports, KubeSettings(began=BEGAN, **self._settings))
 
     def turn(self, count: int = 1) -> Plan:
         """What the loop does, without its waiting."""
@@ -179,7 +186,9 @@ class SmallCluster:
             cluster._read_messages()
             cluster._check_nodes()
             cluster._reconcile()
-            decided = Guard(first_fit).decide(self.policy, cluster._snapshot(cluster.now()))
+            snapshot = cluster._snapshot(cluster.now())
+            self.book = self.book.fold(snapshot)
+            decided = Guard(first_fit).decide(self.policy, self.book.annotate(snapshot))
             cluster.show(decided.snapshot)
             cluster.apply(decided.plan)
             plan = decided.plan

@@ -12,8 +12,10 @@ from small_cluster import HEALTHY, MemoryApi, SmallCluster
 from test_forged_pods import OWNER
 
 from headway.kube.job.pods import merge
+from headway.policies.registry import POLICIES
+from headway.progress_server import Done, Reported, Saved
 
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def _healthy_still_starts(small: SmallCluster) -> None:
@@ -88,6 +90,36 @@ def test_whatever_pods_there_are_the_job_keeps_its_own(pods):
         assert (status["phase"], status["attempt"], status["replicas"]) == ("Running", 0, 2)
         small.start()
         small.turn(2)
+
+
+steps = st.sampled_from([0, 1, 2, 3, 50, 10**9, 10**15])
+losses = st.sampled_from([None, 0.0, -1.0, 1.0, 1e-300, 1e308, -1e308])
+reports = st.builds(
+    Reported, st.just("team/j"), st.just("worker"), st.sampled_from([0, 1, 10**15]), st.sampled_from([0, 1]), steps,
+    losses, st.sampled_from([None, 1, 10**15]), st.dictionaries(st.sampled_from(["loss", "x"]), st.just(1e308), max_size=1),
+)  # fmt: skip
+saves = st.builds(
+    Saved, st.just("team/j"), st.just("worker"), st.just(0), st.just(0), st.sampled_from([None, 0]), steps
+)
+ends = st.builds(Done, st.just("team/j"), st.just("worker"), st.just(0), st.just(0), steps)
+
+
+@few
+@given(st.lists(st.one_of(reports, reports, saves, ends), max_size=12), st.sampled_from([None, 1, 10**12, 10**15]))
+def test_whatever_is_reported_a_healthy_job_starts(events, total):
+    small = SmallCluster(MemoryApi(nodes=20), policy=POLICIES["headway"](), progress_seconds=0.0)
+    target = {"metric": "loss", "atMost": 1e-300}
+    spec = {"roles": {"worker": {"cpu": "10m", "most": 3}}, "target": target}
+    job = small.api.submit("j", spec if total is None else {**spec, "steps": total})
+    small.turn(4)
+    for number, event in enumerate(events):
+        small.reports.events.append(event)
+        if number % 3 == 0:
+            small.turn()
+    small.turn(2)
+    _healthy_still_starts(small)
+    assert small.phase(job) == "Running"
+    assert small.api.status(job)["reason"] != "Fault"
 
 
 @settings(max_examples=50, deadline=None)

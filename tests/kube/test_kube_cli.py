@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 from fake_api_server import a_kubeconfig
+from small_cluster import HEALTHY, SmallCluster
 from typer.testing import CliRunner
 
 from headway.core.errors import UserError
+from headway.estimates.plain_books import NoEstimates
 from headway.kube.api.install import manifests
+from headway.record.lines import Head
+from headway.record.log import LogWriter
 
 JOBS = "jobs:\n  - {name: a, cpu: 1, command: [x]}\n"
 
@@ -63,6 +67,23 @@ def test_the_manifests_are_whole_and_ask_for_little():
     assert not any("*" in word for rule in rules for word in rule)
     assert not {resource for resource, _ in rules} & {"secrets", "configmaps", "serviceaccounts"}
     assert ("nodes", "patch") not in rules
+
+
+def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog):
+    from headway.cli import schedule
+
+    small = SmallCluster()
+    good = small.api.submit("good", HEALTHY)
+
+    def broken(_snapshot):
+        if small.phase(good) == "Running":
+            small.cluster.stop()
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(schedule.signal, "signal", lambda *_: None)
+    schedule._serve(small.cluster, broken, NoEstimates(), LogWriter(None, Head("kube", "broken", "none")))
+    assert small.phase(good) == "Running"
+    assert caplog.text.count("ZeroDivisionError: by zero; first-fit decides") == 1
 
 
 def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):

@@ -43,7 +43,7 @@ from headway.cli.wiring import (
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
-from headway.cycle.loop import Book, Decided, run
+from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogError, LogWriter, read
 from headway.record.log_gate import LogGate
@@ -174,11 +174,15 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         cluster.show(decided.snapshot)
+        for job, sentence in decided.snapshot.notes:
+            if job == ABOUT_THE_POLICY:
+                warn("%s", sentence)
 
+    warn = logging.getLogger("headway").warning
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
     try:
-        gate = LogGate(cluster, writer, logging.getLogger("headway").warning, waits=False)
+        gate = LogGate(cluster, writer, warn, waits=False)
         run(gate, policy, book, observe, safe_policy)
     finally:
         cluster.close()

@@ -1,0 +1,204 @@
+"""Generated TrainingJobs, templates, statuses and pods against a live scheduler: does it survive, do others still start?
+
+    python bench/objects.py [--cases 10000] [--seed 1]
+
+It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server accepts,
+from plausible to absurd, half of it while `headway schedule` runs and half while it is down; statuses that Headway did
+not write are set, and pods are forged that name a job of another tenant. After each part a healthy job of that other
+tenant is submitted. It prints how long until its pods are bound, and fails if that takes more than 5 seconds, if the
+process or one of its threads ended, or if the job of the other tenant was disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "kube")]
+from hostile import accepted_specs, statuses
+from tenant import Tenant
+
+from headway.kube.job.pod_marks import MARK
+from headway.lab import Lab
+from headway.lab.api import LabApiError
+from headway.lab.node_shapes import node_groups
+
+JOBS = "/apis/headway.dev/v1alpha1/namespaces/{}/trainingjobs"
+LIMIT_SECONDS = 5.0
+SENDERS = 8
+LEVELS = 3000
+DEEP = b'{"roles":{"worker":{}},"template":' + b'{"a":[' * LEVELS + b"1" + b"]}" * LEVELS + b"}"
+HEALTHY = {"roles": {"worker": {"replicas": 2, "cpu": "100m"}}}
+
+
+def generated(cases: int, number: int) -> list[tuple[bytes, Any]]:
+    """Specs and statuses."""
+    found: list[tuple[bytes, Any]] = []
+
+    @seed(number)
+    @settings(max_examples=cases, database=None, deadline=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(accepted_specs, st.none() | statuses)
+    def take(spec: Any, status: Any) -> None:
+        found.append((json.dumps(spec).encode(), status))
+
+    while len(found) < cases:
+        take()
+        number += 1
+    found[:: max(1, cases // 20)] = [(DEEP, None) for _ in found[:: max(1, cases // 20)]]
+    return found[:cases]
+
+
+class Scheduler:
+    """`headway schedule` as a process, with the rights of the shipped role."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.folder, self.output = folder, folder / "output"
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        account = "/api/v1/namespaces/headway-system/serviceaccounts/headway/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86400}}
+        config = yaml.safe_load(lab.kubeconfig.read_bytes())
+        config["users"][0]["user"] = {"token": lab.api.post(account, asked)["status"]["token"]}
+        (folder / "kubeconfig").write_text(json.dumps(config))
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "headway", "schedule", "--kubeconfig", str(self.folder / "kubeconfig"),
+                   "--log", str(self.folder / "log"), "--progress-listen", self.address,
+                   "--progress-address", self.address]  # fmt: skip
+        with self.output.open("ab") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out)
+
+    def threads(self) -> int:
+        assert self.process.poll() is None, f"the scheduler ended:\n{self.words()[-3000:]}"
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+    def words(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+def submit_all(tenant: Tenant, objects: list[tuple[bytes, Any]], first: int) -> Counter[int]:
+    def one(numbered: tuple[int, tuple[bytes, Any]]) -> int:
+        number, (spec, status) = numbered
+        head = b'{"apiVersion":"headway.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"g%d"},"spec":' % number
+        answer = tenant.send("POST", JOBS.format(tenant.namespace), head + spec + b"}")[0]
+        if answer == 201 and isinstance(status, dict):
+            try:
+                tenant.lab.api.patch(f"{JOBS.format(tenant.namespace)}/g{number}/status", {"status": status})
+            except LabApiError:
+                return 422
+        return answer
+
+    with ThreadPoolExecutor(SENDERS) as pool:
+        return Counter(pool.map(one, enumerate(objects, first)))
+
+
+def bound_after(lab: Lab, other: Tenant, name: str) -> float:
+    """Submits a healthy job; the seconds until both its pods are bound."""
+    began = time.monotonic()
+    other.submit(name, HEALTHY)
+    while time.monotonic() - began < 60:
+        pods = lab.api.get(f"/api/v1/namespaces/{other.namespace}/pods?labelSelector=headway.dev/job={name}")["items"]
+        if sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2:
+            return time.monotonic() - began
+        time.sleep(0.05)
+    raise AssertionError(f"{name} was not started within a minute")
+
+
+def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> None:
+    """Pods that fail, and say that they are replicas of a job: in another namespace than that of the job, or the same."""
+    job = json.loads(victim.read(name))
+    (real, *_) = lab.api.get(f"/api/v1/namespaces/{victim.namespace}/pods?labelSelector=headway.dev/job={name}")[
+        "items"
+    ]
+    owner = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "name": name, "uid": job["metadata"]["uid"],
+             "controller": True}  # fmt: skip
+    for number in range(count):
+        notes = {"headway.dev/lab-fail": "Forged", MARK: real["metadata"]["annotations"][MARK]}
+        meta = {"name": f"{name}-{number % 3}-worker-{number + 2}", "labels": real["metadata"]["labels"]}
+        body = {"apiVersion": "v1", "kind": "Pod",
+                "metadata": {**meta, "namespace": forger.namespace, "annotations": notes, "ownerReferences": [owner]},
+                "spec": {"nodeName": real["spec"]["nodeName"], "containers": [{"name": "main", "image": "x"}]}}  # fmt: skip
+        forger.create_pod(body)
+
+
+def undisturbed(victim: Tenant, name: str) -> None:
+    status = json.loads(victim.read(name))["status"]
+    assert (status["attempt"], status["phase"]) in ((0, "Starting"), (0, "Running")), status
+
+
+def attack(lab: Lab, folder: Path, cases: int, number: int) -> None:
+    for name in ("attacker", "other"):
+        lab.create_namespace(name)
+    attacker, other = Tenant(lab, "attacker"), Tenant(lab, "other")
+    began, objects = time.monotonic(), generated(cases, number)
+    print(f"generated {len(objects):,} in {time.monotonic() - began:.0f} s", flush=True)
+    scheduler = Scheduler(lab, folder)
+    scheduler.start()
+    print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
+    threads, half = scheduler.threads(), len(objects) // 2
+    for part, first in (("while it runs", 0), ("while it is down, then a start", half)):
+        if first:
+            scheduler.process.kill()
+            scheduler.process.wait()
+        began = time.monotonic()
+        answers = submit_all(attacker, objects[first : first + half], first)
+        print(f"{part}: {dict(answers)} in {time.monotonic() - began:.0f} s", flush=True)
+        if first:
+            scheduler.start()
+            print(f"bound after {bound_after(lab, other, 'at-start'):.2f} s from the start of the process", flush=True)
+        forge(lab, attacker, other, "before", 20)
+        forge(lab, other, other, "before", 20) if first else None
+        seconds = bound_after(lab, other, f"after-{first}")
+        print(f"{part}: a healthy job is bound after {seconds:.2f} s", flush=True)
+        assert seconds <= LIMIT_SECONDS, f"{seconds:.1f} s is more than {LIMIT_SECONDS:g}"
+        assert scheduler.threads() >= threads, "a thread has ended"
+        undisturbed(other, "before")
+        for pod in lab.api.get("/api/v1/namespaces/attacker/pods?limit=500")["items"]:
+            if pod["metadata"]["name"].startswith("before-"):
+                lab.api.delete(f"/api/v1/namespaces/attacker/pods/{pod['metadata']['name']}")
+    phases = Counter(line.split(": ", 2)[-1][:60] for line in scheduler.words().splitlines() if "could not" in line)
+    print(f"faults that nobody foresaw: {sum(phases.values())} {dict(phases.most_common(10))}")
+    assert "Traceback" not in scheduler.words()
+    assert scheduler.stop() == 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    lab = Lab.up(f"bench-{os.getpid()}", simulated=node_groups(200, ["96cpu,768Gi"]), owned=True)
+    try:
+        install = [sys.executable, "-m", "headway", "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                attack(lab, Path(folder), options.cases, options.seed)
+            except BaseException:
+                print((Path(folder) / "output").read_text(errors="replace")[-4000:])
+                raise
+    finally:
+        lab.down()
+
+
+if __name__ == "__main__":
+    main()
