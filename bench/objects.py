@@ -1,9 +1,9 @@
-"""Generated TrainingJobs, templates, statuses and pods against a live scheduler: does it survive, do others still start?
+"""Generated TrainingJobs, statuses and pods against a live scheduler: does it survive, and do other jobs still start?
 
     python bench/objects.py [--cases 10000] [--seed 1]
 
-It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server accepts,
-from plausible to absurd, half of it while `headway schedule` runs and half while it is down; statuses that Headway did
+It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server
+accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down; statuses that Headway did
 not write are set, and pods are forged that name a job of another tenant. After each part a healthy job of that other
 tenant is submitted. It prints how long until its pods are bound, and fails if that takes more than 5 seconds, if the
 process or one of its threads ended, or if the job of the other tenant was disturbed.
@@ -29,13 +29,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "kube")]
-from hostile import accepted_specs, statuses
-from tenant import Tenant
+from hostile import accepted_specs, statuses  # noqa: E402
+from tenant import Tenant  # noqa: E402
 
-from headway.kube.job.pod_marks import MARK
-from headway.lab import Lab
-from headway.lab.api import LabApiError
-from headway.lab.node_shapes import node_groups
+from headway.kube.job.pod_marks import MARK  # noqa: E402
+from headway.lab import Lab  # noqa: E402
+from headway.lab.api import LabApiError  # noqa: E402
+from headway.lab.node_shapes import node_groups  # noqa: E402
 
 JOBS = "/apis/headway.dev/v1alpha1/namespaces/{}/trainingjobs"
 LIMIT_SECONDS = 5.0
@@ -85,7 +85,7 @@ class Scheduler:
 
     def threads(self) -> int:
         assert self.process.poll() is None, f"the scheduler ended:\n{self.words()[-3000:]}"
-        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
     def words(self) -> str:
         return self.output.read_text(errors="replace")
@@ -124,11 +124,10 @@ def bound_after(lab: Lab, other: Tenant, name: str) -> float:
 
 
 def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> None:
-    """Pods that fail, and say that they are replicas of a job: in another namespace than that of the job, or the same."""
+    """Pods that fail, and say that they are replicas of a job: in its namespace or in another."""
     job = json.loads(victim.read(name))
-    (real, *_) = lab.api.get(f"/api/v1/namespaces/{victim.namespace}/pods?labelSelector=headway.dev/job={name}")[
-        "items"
-    ]
+    path = f"/api/v1/namespaces/{victim.namespace}/pods?labelSelector=headway.dev/job={name}"
+    (real, *_) = lab.api.get(path)["items"]
     owner = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "name": name, "uid": job["metadata"]["uid"],
              "controller": True}  # fmt: skip
     for number in range(count):
@@ -136,7 +135,8 @@ def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> No
         meta = {"name": f"{name}-{number % 3}-worker-{number + 2}", "labels": real["metadata"]["labels"]}
         body = {"apiVersion": "v1", "kind": "Pod",
                 "metadata": {**meta, "namespace": forger.namespace, "annotations": notes, "ownerReferences": [owner]},
-                "spec": {"nodeName": real["spec"]["nodeName"], "containers": [{"name": "main", "image": "x"}]}}  # fmt: skip
+                "spec": {"nodeName": real["spec"]["nodeName"],
+                         "containers": [{"name": "main", "image": "x"}]}}  # fmt: skip
         forger.create_pod(body)
 
 
@@ -166,7 +166,8 @@ def attack(lab: Lab, folder: Path, cases: int, number: int) -> None:
             scheduler.start()
             print(f"bound after {bound_after(lab, other, 'at-start'):.2f} s from the start of the process", flush=True)
         forge(lab, attacker, other, "before", 20)
-        forge(lab, other, other, "before", 20) if first else None
+        if first:
+            forge(lab, other, other, "before", 20)
         seconds = bound_after(lab, other, f"after-{first}")
         print(f"{part}: a healthy job is bound after {seconds:.2f} s", flush=True)
         assert seconds <= LIMIT_SECONDS, f"{seconds:.1f} s is more than {LIMIT_SECONDS:g}"

@@ -94,9 +94,11 @@ def test_whatever_pods_there_are_the_job_keeps_its_own(pods):
 
 steps = st.sampled_from([0, 1, 2, 3, 50, 10**9, 10**15])
 losses = st.sampled_from([None, 0.0, -1.0, 1.0, 1e-300, 1e308, -1e308])
+metrics = st.dictionaries(st.sampled_from(["loss", "x"]), st.just(1e308), max_size=1)
+totals = st.sampled_from([None, 1, 10**15])
 reports = st.builds(
     Reported, st.just("team/j"), st.just("worker"), st.sampled_from([0, 1, 10**15]), st.sampled_from([0, 1]), steps,
-    losses, st.sampled_from([None, 1, 10**15]), st.dictionaries(st.sampled_from(["loss", "x"]), st.just(1e308), max_size=1),
+    losses, totals, metrics,
 )  # fmt: skip
 saves = st.builds(
     Saved, st.just("team/j"), st.just("worker"), st.just(0), st.just(0), st.sampled_from([None, 0]), steps
