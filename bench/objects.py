@@ -3,10 +3,10 @@
     python bench/objects.py [--cases 10000] [--seed 1]
 
 It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server
-accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down; statuses that Headway did
-not write are set, and pods are forged that name a job of another tenant. After each part a healthy job of that other
-tenant is submitted. It prints how long until its pods are bound, and fails if that takes more than 5 seconds, if the
-process or one of its threads ended, or if the job of the other tenant was disturbed.
+accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down. Statuses that
+Headway did not write are set, and pods are forged that name a job of another tenant. After each part a healthy job of
+that other tenant is submitted. It prints how long until its pods are bound, and fails if that takes more than
+5 seconds, if the process or one of its threads ended, or if the job of the other tenant was disturbed.
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ from headway.core.job import JobId
 from headway.core.placement import Placement
 from headway.core.plan import Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.policy import Explains, is_gangless
-from headway.cycle.loop import decide, run
+from headway.cycle.loop import ABOUT_THE_POLICY, decide, run
 from headway.cycle.sound import PolicyError, stalls, unsound
 from headway.estimates.plain_books import NoEstimates
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
-from make import a_job, a_snapshot
+from headway.sim.cluster import SimCluster, World
+from make import a_job, a_snapshot, some_nodes
 
 A, HERE = JobId("a"), Placement(((0,),))
 NONSENSE = {
@@ -163,3 +164,23 @@ def test_a_plan_for_jobs_that_are_not_there_is_refused():
     decided = decide(lambda _: Plan((Start(JobId("ghost"), HERE), Start(A, HERE))), a_snapshot(a_job("a")))
     assert [refusal.why for refusal in decided.refusals] == ["there is no such job"]
     assert decided.plan.decisions == (Start(A, HERE),)
+
+
+class ForgetfulBook(NoEstimates):
+    """Fails on every snapshot but the first."""
+
+    def fold(self, snapshot):
+        if snapshot.cycle:
+            raise OverflowError("a report of 10**400 steps")
+        return self
+
+
+def test_a_book_that_fails_ends_nothing_and_is_told_once():
+    jobs = [a_job(f"j{number}", submit=10.0 * number, seconds=5.0) for number in range(4)]
+    notes = []
+    cluster = SimCluster(some_nodes(2), jobs, World())
+    run(cluster, first_fit, ForgetfulBook(), lambda decided: notes.extend(decided.snapshot.notes), first_fit)
+    assert cluster.board.unfinished == 0
+    told = [sentence for about, sentence in notes if about == ABOUT_THE_POLICY]
+    assert len(told) == 1
+    assert "OverflowError: a report of 10**400 steps; nothing is learnt" in told[0]

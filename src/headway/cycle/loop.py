@@ -71,10 +71,12 @@ def run(
     """Runs cycles until the cluster has nothing left to decide. `observe` is called before a plan is applied.
 
     With a `safe` policy, that one decides the cycles in which the policy fails; a note says so. Without, PolicyError.
+    With it, too, a book that fails learns nothing in that cycle.
     """
-    cycle = decide if safe is None else Guard(safe).decide
+    guard = None if safe is None else Guard(safe)
+    cycle = decide if guard is None else guard.decide
     while (snapshot := cluster.next_snapshot()) is not None:
-        book = book.fold(snapshot)
+        book = book.fold(snapshot) if guard is None else guard.fold(book, snapshot)
         decided = cycle(policy, book.annotate(snapshot))
         observe(decided)
         cluster.apply(decided.plan)
@@ -93,8 +95,24 @@ class Guard:
     def __init__(self, safe: Policy) -> None:
         self._safe = safe
         self._told: set[str] = set()
+        self._not_learnt: PolicyError | None = None
+
+    def fold(self, book: Book, snapshot: Snapshot) -> Book:
+        """The book after this snapshot. Where it fails on what a job reports, it stays as it was; a note says so."""
+        try:
+            return book.fold(snapshot)
+        except Exception as error:  # noqa: BLE001  one report must not end all jobs
+            self._not_learnt = raised("estimates", error)
+            return book
 
     def decide(self, policy: Policy, snapshot: Snapshot) -> Decided:
+        decided, failed = self._decide(policy, snapshot), self._not_learnt
+        if failed is None:
+            return decided
+        self._not_learnt = None
+        return self._tell(decided, f"estimates: {failed.why}; nothing is learnt from these reports", failed.place)
+
+    def _decide(self, policy: Policy, snapshot: Snapshot) -> Decided:
         try:
             decided = decide(policy, snapshot)
         except PolicyError as error:
