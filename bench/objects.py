@@ -75,10 +75,11 @@ class Scheduler:
         config = yaml.safe_load(lab.kubeconfig.read_bytes())
         config["users"][0]["user"] = {"token": lab.api.post(account, asked)["status"]["token"]}
         (folder / "kubeconfig").write_text(json.dumps(config))
+        (folder / "template").write_text(json.dumps({"spec": {"containers": [{"name": "main", "image": "x"}]}}))
 
     def start(self) -> None:
         command = [sys.executable, "-m", "headway", "schedule", "--kubeconfig", str(self.folder / "kubeconfig"),
-                   "--log", str(self.folder / "log"), "--progress-listen", self.address,
+                   "--template", str(self.folder / "template"), "--log", str(self.folder / "log"), "--progress-listen", self.address,
                    "--progress-address", self.address]  # fmt: skip
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
