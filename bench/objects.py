@@ -79,8 +79,8 @@ class Scheduler:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "headway", "schedule", "--kubeconfig", str(self.folder / "kubeconfig"),
-                   "--template", str(self.folder / "template"), "--log", str(self.folder / "log"), "--progress-listen", self.address,
-                   "--progress-address", self.address]  # fmt: skip
+                   "--template", str(self.folder / "template"), "--log", str(self.folder / "log"),
+                   "--progress-listen", self.address, "--progress-address", self.address]  # fmt: skip
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
 
@@ -96,17 +96,22 @@ class Scheduler:
         return self.process.wait(60)
 
 
-def submit_all(tenant: Tenant, objects: list[tuple[bytes, Any]], first: int) -> Counter[int]:
-    def one(numbered: tuple[int, tuple[bytes, Any]]) -> int:
+def submit_all(tenant: Tenant, objects: list[tuple[bytes, Any]], first: int) -> Counter[str]:
+    """How many objects and statuses the API server accepted."""
+
+    def one(numbered: tuple[int, tuple[bytes, Any]]) -> str:
         number, (spec, status) = numbered
         head = b'{"apiVersion":"headway.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"g%d"},"spec":' % number
         answer = tenant.send("POST", JOBS.format(tenant.namespace), head + spec + b"}")[0]
-        if answer == 201 and isinstance(status, dict):
-            try:
-                tenant.lab.api.patch(f"{JOBS.format(tenant.namespace)}/g{number}/status", {"status": status})
-            except LabApiError:
-                return 422
-        return answer
+        if answer != 201:
+            return f"refused ({answer})"
+        if not isinstance(status, dict):
+            return "accepted"
+        try:
+            tenant.lab.api.patch(f"{JOBS.format(tenant.namespace)}/g{number}/status", {"status": status})
+        except LabApiError:
+            return "accepted, its status refused"
+        return "accepted with a status"
 
     with ThreadPoolExecutor(SENDERS) as pool:
         return Counter(pool.map(one, enumerate(objects, first)))
