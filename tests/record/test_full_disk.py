@@ -14,16 +14,19 @@ import pytest
 
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.core.states import State
 from headway.cycle.loop import Decided
 from headway.cycle.loop import run as run_loop
 from headway.estimates.plain_books import DeclaredBook, NoEstimates
 from headway.policies.registry import POLICIES
 from headway.record import log_gate as gate_module
-from headway.record.lines import Head
+from headway.record import logfile as logfile_module
+from headway.record.lines import CycleLine, Head
 from headway.record.log import LogWriter, read
 from headway.record.log_gate import LogGate
 from headway.record.logfile import LogError
 from headway.record.replay import ReplayCluster
+from headway.record.resume import left_behind
 from headway.sim.cluster import SimCluster, World
 from make import a_job, some_nodes
 
@@ -98,6 +101,32 @@ def test_while_the_disk_is_full_nothing_begins_and_no_line_is_lost(tmp_path, roo
     replayed = ReplayCluster(tmp_path / "log")
     run_loop(replayed, POLICIES["fifo"](), NoEstimates())
     assert replayed.complete
+    assert not replayed.differences
+
+
+@pytest.mark.parametrize("plans", [40, 10**6], ids=["room comes while jobs run", "room comes after the last job"])
+def test_what_is_kept_while_the_disk_is_full_is_bounded(tmp_path, monkeypatch, plans):
+    monkeypatch.setattr(logfile_module, "MOST_PENDING_BYTES", 1000)
+    monkeypatch.setattr(gate_module.time, "sleep", lambda _: setattr(disk, "room", 10**9))
+    jobs = [a_job(f"j{i}", gpus=1, seconds=9.0 + 30 * i) for i in range(4 if plans > 40 else 9)]
+    sim = SimCluster(some_nodes(1), jobs, World())
+    writer, disk = _full_at(tmp_path / "log", 10**9)
+    kept = []
+
+    def observe(decided: Decided) -> None:
+        disk.room = 0 if decided.snapshot.cycle == 1 else disk.room
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        kept.append(len(writer._file._pending))
+
+    run_loop(LogGate(Watched(sim, disk, plans), writer, lambda _: None), POLICIES["fifo"](), DeclaredBook(), observe)
+    writer.end(sim.now, sim.board.unfinished)
+    assert 1000 <= max(kept) < 1000 + 1000, "the limit and one line"
+    assert len(kept) > sum(isinstance(line, CycleLine) for line in read(tmp_path / "log")), "some were skipped"
+    left = left_behind(tmp_path / "log")
+    assert left.complete
+    assert [State(change.state) for change in left.last.values()] == [State.FINISHED] * len(jobs)
+    replayed = ReplayCluster(tmp_path / "log")
+    run_loop(replayed, POLICIES["fifo"](), NoEstimates())
     assert not replayed.differences
 
 

@@ -32,6 +32,7 @@ from headway.record.lines import (
 from headway.record.logfile import LogError, LogFile
 from headway.record.reading import read
 from headway.record.rotation import Rotation
+from headway.record.skipped import LoggedCycle, SkippedCycles
 
 __all__ = ["LogError", "LogWriter", "read"]
 
@@ -42,8 +43,9 @@ class LogWriter:
     """Appends lines, and passes each to the readers.
 
     `durable` writes each cycle to the file before the plan is applied. If that fails, `trouble` says why, the lines are
-    kept, and the next cycle tries again; without `durable` a failure raises. `fresh` starts an empty file. The first
-    `written` lines are already in the file and are not written again. `key` is for the marks in place of env values.
+    kept, up to a limit, and the next cycle tries again; without `durable` a failure raises. `fresh` starts an empty
+    file. The first `written` lines are already in the file and are not written again. `key` is for the marks in place
+    of env values.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class LogWriter:
         self._readers = readers
         self._written = written
         self._key = key
+        self._skipped = SkippedCycles()
         self._begin()
 
     def _begin(self, cycle: int = 0) -> None:
@@ -79,6 +82,7 @@ class LogWriter:
         self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
         """By arrival number, of jobs that are not over."""
         self._written_beliefs = WrittenBeliefs()
+        self._skipped.count = 0
         self._write(self._head)
 
     def _rotated(self, cycle: int) -> bool:
@@ -94,7 +98,18 @@ class LogWriter:
         return True
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
-        anew = self._rotated(snapshot.cycle)
+        if self._durable and self._file.is_full() and not self._file.flush() and self._file.is_full():
+            self._skipped.add(LoggedCycle(snapshot, plan, refusals))
+            return
+        whole = LoggedCycle(self._skipped.folded_into(snapshot), plan, refusals)
+        self._cycle(whole, anew=self._rotated(snapshot.cycle))
+        if self._durable:
+            self._file.flush()
+        elif self._file.has_enough():
+            self._file.flush_or_raise()
+
+    def _cycle(self, logged: LoggedCycle, *, anew: bool = False) -> None:
+        snapshot, plan, refusals = logged
         if snapshot.nodes is not self._nodes:
             self._write(nodes_line(snapshot.nodes, self._nodes))
             self._nodes = snapshot.nodes
@@ -111,16 +126,12 @@ class LogWriter:
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
         self._forget_stale(snapshot)
-        line = CycleLine(snapshot.cycle - self._first_cycle, snapshot.now, changed)
+        line = CycleLine(snapshot.cycle - self._first_cycle - self._skipped.count, snapshot.now, changed)
         self._fill(line, snapshot, plan)
         if refusals:
             line.refused = [[pack_decision(r.decision), r.why] for r in refusals]
         self._write(line)
         self._first_bytes = self._first_bytes or self._file.size
-        if self._durable:
-            self._file.flush()
-        elif self._file.has_enough():
-            self._file.flush_or_raise()
 
     def _fill(self, line: CycleLine, snapshot: Snapshot, plan: Plan) -> None:
         estimates = snapshot.estimates
@@ -140,10 +151,12 @@ class LogWriter:
             line.until = plan.until
 
     def end(self, now: float, unfinished: int) -> None:
+        self.retry()
         self._write(End(now, unfinished))
         self.close()
 
     def close(self) -> None:
+        self.retry()
         self._file.close()
 
     @property
@@ -153,7 +166,9 @@ class LogWriter:
 
     def retry(self) -> None:
         """Tries to write what could not be written."""
-        self._file.flush()
+        if not self._file.closed and self._file.flush() and (last := self._skipped.taken_back()) is not None:
+            self._cycle(last)
+            self._file.flush()
 
     def _usage(self, snapshot: Snapshot) -> list[tuple[int, float]]:
         used = dict(snapshot.used_cpu)

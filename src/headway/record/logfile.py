@@ -16,6 +16,10 @@ ENOUGH_BYTES = 1 << 16
 """So much is written at once where nobody asks for it earlier."""
 
 
+MOST_PENDING_BYTES = 16 << 20
+"""So much is kept in memory while the file cannot be written: hours of a large run."""
+
+
 class LogError(UserError):
     """A log that cannot be read or written. The message is a sentence for the user."""
 
@@ -47,6 +51,14 @@ class LogFile:
 
     def has_enough(self) -> bool:
         return len(self._pending) >= ENOUGH_BYTES
+
+    def is_full(self) -> bool:
+        """Whether no more should be kept in memory."""
+        return len(self._pending) >= MOST_PENDING_BYTES
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
 
     def flush(self) -> bool:
         try:
