@@ -185,13 +185,14 @@ def test_a_damaged_added_file_is_one_sentence(folder, capsys, content):
     assert "m.json: is damaged" in capsys.readouterr().err
 
 
-def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys):
+def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(scripts))
     text = "nodes: [{name: here, cpu: 1}]\njobs:\n" + "".join(
         f"  - {{name: {name}, cpu: 500m, steps: {steps}, command: [python, count.py, {steps}]}}\n"
         for name, steps in (("a", 40), ("b", 600))
     )
     (scripts / "jobs.yaml").write_text(text)
-    command = [sys.executable, "-m", "headway", "run", "jobs.yaml", "--json", "--policy", "first-fit", "--share"]
+    command = [sys.executable, "-m", "headway", "run", "jobs.yaml", "--json", "--policy", "first-fit"]
     first = subprocess.Popen(command, cwd=scripts, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     state = scripts / ".headway/jobs"
     _until(lambda: "from 0" in _printed(scripts, "b"))

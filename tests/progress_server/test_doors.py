@@ -75,15 +75,21 @@ def test_an_error_of_wake_ends_nothing(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_listener_that_has_ended_is_told_at_the_next_poll(tmp_path, monkeypatch):
+def test_a_listener_that_ends_again_and_again_is_started_again_ten_times_and_then_told(tmp_path, monkeypatch):
     def ends(self: LineServer) -> None:
         raise SystemExit
 
     monkeypatch.setattr(LineServer, "_turn", ends)
     server = ProgressServer(f"unix:{tmp_path}/p")
-    server._lines._thread.join(60)
+    threads = set()
+    for _ in range(11):
+        server._lines._thread.join(60)
+        threads.add(server._lines._thread)
+        if len(threads) < 11:
+            assert server.poll() == []
     with pytest.raises(ListenError, match="no longer receives progress"):
         server.poll()
+    assert len(threads) == 11
     server.close()
 
 

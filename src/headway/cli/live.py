@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO, cast
 
 from rich.console import Console
 from rich.live import Live as RichLive
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from headway.cli.live_table import live_table, where
 from headway.cli.show import near, plain
+from headway.cli.steady import SteadyStream
 from headway.core.job import JobId
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
@@ -61,7 +62,7 @@ class Bars:
 
 class Live:
     def __init__(self, *, quiet: bool = False, told: Mapping[JobId, State] | None = None) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(file=cast(TextIO, SteadyStream(sys.stderr)))
         self._quiet = quiet
         self._table = RichLive(console=self._console, refresh_per_second=4, transient=True)
         self._on_terminal = sys.stderr.isatty() and not quiet

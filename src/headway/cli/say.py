@@ -6,12 +6,13 @@ import shutil
 import sys
 import textwrap
 
+from headway.cli.steady import SteadyStream
 from headway.core.text import clean
 
 
 def say(sentence: str, *, error: bool = False, hang: int = 0) -> None:
     """Prints a sentence, to stderr if it is no result. On a terminal it goes on below, indented by `hang`."""
-    stream = sys.stderr if error else sys.stdout
+    stream = SteadyStream(sys.stderr) if error else sys.stdout
     text = clean(sentence)
     if stream.isatty():
         text = wrapped(text, shutil.get_terminal_size().columns, hang)

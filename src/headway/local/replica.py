@@ -139,17 +139,21 @@ def resolve(command: tuple[str, ...]) -> list[str]:
 def missing_program(job: Job, role: Role) -> str:
     """The program or script of the command that does not exist, and where it was looked for; empty if all exist."""
     first = resolve(role.command)[0]
-    if "/" in first:
-        found = (Path(job.directory) / first).exists()
-    else:
-        found = shutil.which(first) is not None
+    found = _is_there(Path(job.directory) / first) if "/" in first else shutil.which(first) is not None
     if not found:
         return f"{first} does not exist {f'in {job.directory}' if '/' in first else 'on the PATH'}"
     if role.command[0] in ("python", "python3") and len(role.command) > 1:
         script = role.command[1]
-        if script.endswith(".py") and not (Path(job.directory) / script).is_file():
+        if script.endswith(".py") and not _is_there(Path(job.directory) / script):
             return f"{script} does not exist in {job.directory}"
     return ""
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that this user may not enter, or of a name that no file can have
+        return False
 
 
 def check_programs(where: str, jobs: Iterable[Job]) -> None:

@@ -25,6 +25,8 @@ from headway.progress_server.connection import Connection
 from headway.progress_server.connections import Connections, ServerLimits
 from headway.progress_server.door import Door
 
+MOST_RESTARTS = 10
+"""Of the thread: it ends by a fault of ours only, and one that comes each time is not waited out."""
 log = logging.getLogger("headway.progress_server")
 LONGEST_LINE = 64 * 1024
 LONGEST_OUTGOING = 1024 * 1024
@@ -62,14 +64,22 @@ class LineServer:
         self._wake_writer.setblocking(False)
         self._selector.register(self._wake_reader, selectors.EVENT_READ, "wake")
         self._closing = False
-        self._thread = threading.Thread(target=self._serve, name="headway-listen", daemon=True)
+        self._starts = 0
 
     def start(self) -> None:
+        self._starts += 1
+        self._thread = threading.Thread(target=self._serve, name="headway-listen", daemon=True)
         self._thread.start()
 
-    @property
-    def has_failed(self) -> bool:
-        return not self._thread.is_alive() and not self._closing
+    def is_served(self) -> bool:
+        """False if its thread has ended. One that ended is started again first, unless that happens again and again."""
+        if self._closing or self._thread.is_alive():
+            return True
+        if self._starts > MOST_RESTARTS:
+            return False
+        log.error("the thread that receives progress has ended; another takes over")
+        self.start()
+        return True
 
     def close(self) -> None:
         self._closing = True

@@ -66,7 +66,7 @@ class ProgressServer:
 
     def poll(self) -> list[Event]:
         """The events since the last poll; of each replica's reports only the newest."""
-        if self._lines.has_failed:
+        if not self._lines.is_served():
             raise ListenError(f"headway no longer receives progress at {self.address}: its listener has ended")
         return self._events.drain()
 
