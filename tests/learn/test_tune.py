@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +127,23 @@ def test_executors_by_name():
         make_executor("nowhere.Pool", 1)
     with pytest.raises(UserError, match="no submit"):
         make_executor("builtins.dict", 1)
+
+
+def test_workers_end_with_the_process_that_started_them():
+    """Also when that is killed."""
+    text = (
+        "import os, time\nfrom headway.learn.tuning.runs import make_executor\n"
+        "if __name__ == '__main__':\n"
+        "    print(make_executor('', 1).submit(os.getpid).result(), flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        worker = Path(f"/proc/{int(process.stdout.readline())}")
+        assert worker.exists()
+        process.kill()
+    until = time.monotonic() + 20
+    while worker.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not worker.exists()
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────

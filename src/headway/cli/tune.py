@@ -61,7 +61,7 @@ def tune(
     It proposes a change only where the gain on windows that it did not see is significant. Else: keep what you have.
     """
     need_learn()
-    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs, make_executor
+    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs, make_executor, running
     from headway.learn.tuning.search import SearchSettings, as_setting, search
     from headway.learn.tuning.verdict import judge
     from headway.learn.tuning.windows import WindowSettings, read_windows
@@ -79,7 +79,8 @@ def tune(
         fairness=fairness, seed=seed,
     )  # fmt: skip
     total = budget + 2 * len(found.held_out)
-    with make_executor(executor, jobs or len(os.sched_getaffinity(0))) as pool, Bars(["tune"], quiet=json) as bars:
+    pool = make_executor(executor, jobs or len(os.sched_getaffinity(0)))
+    with running(pool), Bars(["tune"], quiet=json) as bars:
         runs = Runs(pool, kept, tell=lambda made: bars.set(0, min(1.0, made / total)))
         best = search(found.tuned, given, runs)
         present = as_setting(given.present)
