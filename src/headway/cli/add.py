@@ -24,7 +24,7 @@ State = Annotated[Path | None, typer.Option(help="The folder that was given to `
 
 
 def add(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Jobs files (YAML) with the jobs to add.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Jobs files (YAML) with the jobs to add.")],
     to: To = None,
     state: State = None,
 ) -> None:

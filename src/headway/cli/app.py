@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from headway.cli.plain_help import PlainCommand, PlainGroup
 from headway.core.errors import UserError
 
 COMMANDS = {
@@ -38,7 +39,12 @@ HELP = "A scheduler for deep-learning training that knows how much headway each 
 def app_for(words: list[str]) -> typer.Typer:
     """The command line: only the command that the first word names, or all of them."""
     app = typer.Typer(
-        name="headway", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=HELP
+        name="headway",
+        cls=PlainGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help=HELP,
     )
     app.callback()(lambda: None)
     wanted = [words[0]] if words and words[0] in COMMANDS else list(COMMANDS)
@@ -58,9 +64,11 @@ def _add(app: typer.Typer, name: str) -> None:
         )
         return
     if hasattr(module, "app"):
-        app.add_typer(module.app, name=name)
+        for command in module.app.registered_commands:
+            command.cls = PlainCommand
+        app.add_typer(module.app, name=name, cls=PlainGroup)
     else:
-        app.command(name)(getattr(module, name))
+        app.command(name, cls=PlainCommand)(getattr(module, name))
 
 
 def _needs_extra(name: str, missing: str) -> Callable[..., Any]:

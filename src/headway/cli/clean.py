@@ -13,7 +13,7 @@ from headway.local.state_folder import folder_of, remove, set_aside_before
 
 def clean(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Jobs files. Default: all that ran in this folder.")
+        list[Path] | None, typer.Argument(metavar="FILE", help="Jobs files. Default: all that ran in this folder.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="The folder that was given to `headway run --state`.")] = None,
 ) -> None:

@@ -40,7 +40,7 @@ def learn() -> None:
 @app.command()
 def beliefs(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="LOG|TRACE...", help="Logs of run, schedule or simulate; traces; in order.")
+        list[Path], typer.Argument(metavar="LOG|TRACE", help="Logs of run, schedule or simulate; traces; in order.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the beliefs to this file.")] = Path("beliefs.json"),
     start: Annotated[

@@ -22,7 +22,7 @@ Queues = Annotated[
 ]
 Cluster = Annotated[
     str,
-    typer.Option(help="Set the nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file. Default: those of TRACE."),
+    typer.Option(help="Set the nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file. Default: those of the input."),
 ]
 Format = Annotated[str, typer.Option("--format", help="Name the trace's format, where it is not recognised.")]
 Estimates = Annotated[

@@ -15,7 +15,7 @@ from headway.local.added import added_jobs, card_of, take_out
 
 
 def remove(
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Names of jobs that were added.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Names of jobs that were added.")],
     source: Annotated[
         Path | None, typer.Option("--from", help="Name the jobs file of the run. Default: the run that goes on.")
     ] = None,

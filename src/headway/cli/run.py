@@ -54,7 +54,7 @@ from headway.workload.jobsfile import JobsFile
 
 
 def run(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Jobs files (YAML).")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Jobs files (YAML).")],
     policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
