@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 
 from headway.lab import credentials
 from headway.lab.errors import LabError
@@ -18,6 +19,7 @@ from headway.lab.state import LOOPBACK, LabState, Part
 FIRST_PORT, LAST_PORT = 20_000, 29_999
 """Below the range from which the kernel takes ports for outgoing connections, which would collide with these."""
 
+AUDIT_LOG = "audit.log"
 GANG_API = "scheduling.k8s.io/v1alpha2=true"
 
 
@@ -120,7 +122,25 @@ def _api_server(state: LabState, etcd_port: int) -> dict[str, str]:
         }
     if state.gangs:
         flags |= {"feature-gates": "GenericWorkload=true", "runtime-config": GANG_API}
+    if state.audit:
+        flags |= {"audit-policy-file": str(_audit_policy(state)), "audit-log-path": str(state.folder / AUDIT_LOG)}
     return flags
+
+
+def _audit_policy(state: LabState) -> Path:
+    """Service accounts, but not those of Kubernetes' own controllers. Only answers are recorded, no bodies."""
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        ],
+    }
+    path = state.folder / "audit-policy.json"
+    path.write_text(json.dumps(policy, indent=2))
+    return path
 
 
 def _controller_manager(state: LabState, port: int) -> dict[str, str]:

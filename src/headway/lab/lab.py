@@ -16,6 +16,7 @@ import msgspec
 
 from headway.lab import build, credentials, lifecycle, machine, paths, pods, process
 from headway.lab.api import Api
+from headway.lab.control_plane import AUDIT_LOG
 from headway.lab.errors import LabError, Unavailable
 from headway.lab.options import LabOptions, needed_programs, state_for
 from headway.lab.programs import check_real_nodes_possible, find
@@ -113,6 +114,11 @@ class Lab:
     @property
     def key(self) -> Path:
         return self._credentials.pair("admin").key
+
+    @property
+    def audit_log(self) -> Path:
+        """What service accounts asked of the API server, one JSON object per line; of a lab with `audit`."""
+        return self._state.folder / AUDIT_LOG
 
     @property
     def kubectl(self) -> Path:

@@ -32,6 +32,8 @@ class LabOptions(TypedDict, total=False):
     """Lift client and server limits, for measurements."""
     gangs: bool
     """Serve and schedule the gangs of Kubernetes itself (`scheduling.k8s.io` PodGroup)."""
+    audit: bool
+    """Record what service accounts ask of the API server, in `lab.audit_log`: who, verb, resource, answer."""
     life: Sequence[str]
     """A command that runs as the part `life`, with an environment in which it finds this lab by name."""
     operators: Sequence[str]
@@ -64,6 +66,7 @@ def state_for(name: str, options: LabOptions) -> LabState:
         port=port,
         bench=options.get("bench", False),
         gangs=options.get("gangs", False),
+        audit=options.get("audit", False),
         kubelets=kubelets,
         simulated=list(options.get("simulated", ())),
         racks=racks,

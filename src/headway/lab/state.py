@@ -76,6 +76,7 @@ class LabState(msgspec.Struct, kw_only=True):
     reserved_ports: list[int] = []
     bench: bool = False
     gangs: bool = False
+    audit: bool = False
     kubelets: int = 0
     kubelet_cpus: float | None = None
     simulated: list[NodeGroup] = []

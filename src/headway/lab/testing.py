@@ -50,7 +50,7 @@ def _up(*, kubelets: int) -> Lab:
         if kubelets and in_ci:
             ensure_debian_packages()
         name = f"test-{os.getpid()}-{kubelets}"
-        return Lab.up(name, kubelets=kubelets, kubelet_cpus=KUBELET_CPUS, owned=True)
+        return Lab.up(name, kubelets=kubelets, kubelet_cpus=KUBELET_CPUS, audit=True, owned=True)
     except Unavailable as error:
         if in_ci:
             pytest.fail(f"no lab, and CI is set: {error}", pytrace=False)
