@@ -19,7 +19,7 @@ from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.fence import FAULT, sentence
 from headway.kube.inbox import Inbox
-from headway.kube.job.claims import settled
+from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of, suits
@@ -161,6 +161,8 @@ class Admission:
             spec = read_spec(found.spec)
             job = job_of(found, spec, self.settings.began)
             job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
+            if kept is None or kept.intent.state is State.WAITING:  # what has pods already goes on with them
+                check_own_template(job, spec.template, self.settings.pods)
         except SpecError as error:
             reason, why = "InvalidSpec", str(error)
         except Exception as error:  # noqa: BLE001  one object must not keep all others out

@@ -10,7 +10,9 @@ from typing import Any
 from headway.core.gang import GRACE_SECONDS, RestartLimits
 from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
+from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.job.pod_marks import PodMarks
+from headway.kube.job.template_rules import TemplateRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,10 @@ class PodDefaults:
     """The certificate authority that pods trust when they report, as PEM. With it, each pod gets a token to show."""
     checkpoints: str = ""
     """The folder, as mounted in pods on every node, in which each job has its own checkpoint folder."""
+    volume: CheckpointVolume | None = None
+    """The volume that holds this folder; None where the cluster's template mounts none there."""
+    rules: TemplateRules = field(default_factory=TemplateRules)
+    """What a job's own template may set."""
     gpu: str = "nvidia.com/gpu"
     """The resource name of a GPU, where the node has none that we know."""
     gpus: Mapping[str, str] = field(default_factory=dict)

@@ -16,8 +16,11 @@ from typing import Any
 from headway.core.job import Job
 from headway.core.queue_rules import ClaimRefused, QueueClaim, allowed_queue, held_to
 from headway.kube.api.objects import Meta, unix
+from headway.kube.job.pod_security import PodSecurity
+from headway.kube.job.pods import merge
 from headway.kube.job.spec import SpecError
-from headway.kube.settings import ClaimSettings
+from headway.kube.job.template_rules import TemplateRefused, check_rules
+from headway.kube.settings import ClaimSettings, PodDefaults
 
 
 def settled(job: Job, meta: Meta, template: Mapping[str, Any], claims: ClaimSettings, *, earlier: bool) -> Job:
@@ -32,6 +35,15 @@ def settled(job: Job, meta: Meta, template: Mapping[str, Any], claims: ClaimSett
     except ClaimRefused as refused:
         if earlier:
             return held_to(claims.queues, job, meta.namespace)
+        raise SpecError(f"spec.{refused}") from refused
+
+
+def check_own_template(job: Job, own: Mapping[str, Any], pods: PodDefaults) -> None:
+    """Raises SpecError if the job sets a field of its pods that the administrator has not left to jobs."""
+    merged = merge(pods.template, own) if pods.rules.level is PodSecurity.RESTRICTED else own
+    try:
+        check_rules(job, own, merged, pods.rules)
+    except TemplateRefused as refused:
         raise SpecError(f"spec.{refused}") from refused
 
 

@@ -1,7 +1,7 @@
 """The pod of one replica, as it is sent to the API server. Pure.
 
 A pod template has Kubernetes' own format; any part may be left out. The cluster's template comes first, then the job's,
-then what Headway decides: command, environment, resources, node.
+then what Headway decides: command, environment, resources, node, and the job's own folder of the checkpoint volume.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from headway.kube.api.objects import (
     SCHEDULER,
     Meta,
 )
+from headway.kube.job.checkpoints import checkpoint_folder, narrow
 from headway.kube.job.replica import MAIN
 from headway.kube.job.report_access import report_environment, with_token
+from headway.kube.job.template_rules import NAMED_LISTS
 from headway.kube.reconcile.act import PORT
 from headway.kube.reconcile.model import Create, PodAction, ResizePod
 from headway.kube.settings import PodDefaults
-
-_NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
-                "volumeMounts": "mountPath", "imagePullSecrets": "name", "ports": "containerPort"}  # fmt: skip
 
 
 def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
@@ -49,6 +48,8 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
     with_token(spec, main, defaults)
     gpu = defaults.gpus.get(create.node) or defaults.gpu
     main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, gpu))
+    if defaults.volume is not None:
+        spec = narrow(spec, defaults.volume, checkpoint_folder(defaults.checkpoints, meta))
     spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
     given = spec.get("tolerations") or []
     if more := [one for mark in role.tolerates if (one := _toleration(mark)) not in given]:
@@ -113,11 +114,6 @@ def _environment(create: Create, job: Job, meta: Meta, given: list[Any], default
     return [*kept, *({"name": name, "value": value} for name, value in settled.items())]
 
 
-def checkpoint_folder(root: str, meta: Meta) -> str:
-    """The job's folder. Its name has the uid: a job that is deleted and submitted again starts from zero."""
-    return f"{root.rstrip('/')}/{meta.namespace}/{meta.name}-{meta.uid[:8]}"
-
-
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merges maps by key, and lists of named entries by name. Everything else is replaced."""
     merged = dict(under)
@@ -125,8 +121,8 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             merged[key] = merge(old, value)
-        elif key in _NAMED_LISTS and isinstance(old, list) and isinstance(value, list):
-            merged[key] = _merge_named(old, value, _NAMED_LISTS[key])
+        elif key in NAMED_LISTS and isinstance(old, list) and isinstance(value, list):
+            merged[key] = _merge_named(old, value, NAMED_LISTS[key])
         else:
             merged[key] = value
     return merged

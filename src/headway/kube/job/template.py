@@ -37,6 +37,7 @@ class _Container(msgspec.Struct):
     command: list[str] | None = None
     env: list[_Named] | None = None
     volumeMounts: list[_Mount] | None = None  # noqa: N815
+    volumeDevices: list[_Named] | None = None  # noqa: N815
     ports: list[_Port] | None = None
     resources: _Amounts | None = None
 
@@ -44,6 +45,7 @@ class _Container(msgspec.Struct):
 class _PodShape(msgspec.Struct):
     containers: list[_Container] | None = None
     initContainers: list[_Container] | None = None  # noqa: N815
+    ephemeralContainers: list[_Container] | None = None  # noqa: N815
     volumes: list[_Named] | None = None
     imagePullSecrets: list[_Named] | None = None  # noqa: N815
     tolerations: list[dict[str, Any]] | None = None

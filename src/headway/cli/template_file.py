@@ -1,0 +1,75 @@
+"""The cluster's pod template: a file with a pod template, and what jobs may change of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from headway.core.errors import UserError
+
+if TYPE_CHECKING:
+    from headway.kube.settings import PodDefaults
+
+LISTS = ("fixed", "allowed")
+LEVELS = ("privileged", "baseline", "restricted")
+
+
+def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, level: str) -> PodDefaults:
+    """What all pods have in common, by the file and the options. Raises UserError."""
+    from headway.kube.job.checkpoints import find_volume
+    from headway.kube.job.pod_security import PodSecurity
+    from headway.kube.job.replica import MAIN
+    from headway.kube.job.template import TemplateError, check_template
+    from headway.kube.job.template_rules import TemplateRules
+    from headway.kube.settings import PodDefaults
+
+    if level not in LEVELS:
+        raise UserError(f"--pod-security {level}: choose one of {', '.join(LEVELS)}")
+    if checkpoints and not checkpoints.startswith("/"):
+        raise UserError(f"--checkpoints {checkpoints}: must be an absolute path in pods")
+    given = {} if path is None else _read(path)
+    template = {key: value for key, value in given.items() if key not in LISTS}
+    try:
+        check_template(template)
+        volume = find_volume(template, MAIN, checkpoints)
+    except TemplateError as error:
+        raise UserError(f"{path}: field {error}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: field spec: --checkpoints {checkpoints}: {error}") from error
+    fixed = given.get("fixed") or []
+    if volume is not None:
+        fixed = [*fixed, f"spec.volumes.{volume.name}"]
+    rules = TemplateRules(
+        fixed=tuple(fixed), allowed=tuple(given["allowed"]) if "allowed" in given else None, level=PodSecurity(level)
+    )
+    return PodDefaults(template=template, progress=progress, checkpoints=checkpoints, volume=volume, rules=rules)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        template = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: is not valid YAML") from error
+    if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
+        raise UserError(f"{path}: field spec: must be a map; a pod template has metadata and spec")
+    unknown = set(template) - {"metadata", "spec", *LISTS}
+    if unknown:
+        raise UserError(
+            f"{path}: field {min(map(str, unknown))}: is unknown; a pod template has metadata and spec, "
+            "and here also fixed and allowed"
+        )
+    for name in LISTS:
+        fields = template.get(name, [])
+        if not isinstance(fields, list) or not all(_is_field(field) for field in fields):
+            raise UserError(
+                f"{path}: field {name}: must be a list of fields such as spec.containers.main.image or spec.volumes"
+            )
+    return template
+
+
+def _is_field(text: object) -> bool:
+    return isinstance(text, str) and text.partition(".")[0] in ("metadata", "spec") and all(text.split("."))

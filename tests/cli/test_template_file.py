@@ -1,0 +1,64 @@
+"""The cluster's template file: a pod template, fixed and allowed fields; mistakes are one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.cli.template_file import pod_defaults
+from headway.core.errors import UserError
+from headway.kube.job.pod_security import PodSecurity
+
+GOOD = """
+metadata: {labels: {cost: training}}
+spec:
+  containers: [{name: main, image: base, volumeMounts: [{name: disk, mountPath: /ck}]}]
+  volumes: [{name: disk, nfs: {server: s, path: /}}]
+fixed: [spec.containers.main.securityContext, metadata.labels]
+allowed: [spec.containers.main.image]
+"""
+
+
+def test_a_template_with_rules(tmp_path):
+    file = tmp_path / "pods.yaml"
+    file.write_text(GOOD)
+    pods = pod_defaults(file, checkpoints="/ck/runs", progress="tcp:h:1", level="baseline")
+    assert set(pods.template) == {"metadata", "spec"}
+    assert pods.rules.fixed == ("spec.containers.main.securityContext", "metadata.labels", "spec.volumes.disk")
+    assert (pods.rules.allowed, pods.rules.level) == (("spec.containers.main.image",), PodSecurity.BASELINE)
+    assert pods.volume is not None
+    assert (pods.volume.name, pods.volume.mounted) == ("disk", "/ck")
+
+
+def test_without_a_file_jobs_may_set_anything():
+    pods = pod_defaults(None, checkpoints="/ck", progress="", level="privileged")
+    assert (pods.template, pods.volume, pods.rules.fixed, pods.rules.allowed) == ({}, None, (), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spec: 5", "field spec"),
+        ("fixed: spec.volumes", "field fixed"),
+        ("fixed: [image]", "field fixed"),
+        ("allowed: [spec..x]", "field allowed"),
+        ("allowed: [3]", "field allowed"),
+        ("open: []", "field open: is unknown"),
+        ("1: []", "field 1: is unknown"),
+        ("spec: {containers: [{name: main, volumeMounts: [{name: gone, mountPath: /ck}]}]}", "not in volumes"),
+        ("spec: {containers: [5]}", "field spec"),
+        ("{", "YAML"),
+    ],
+)
+def test_mistakes_name_the_file_and_the_field(tmp_path, text, said):
+    file = tmp_path / "pods.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=said) as told:
+        pod_defaults(file, checkpoints="/ck", progress="", level="privileged")
+    assert "pods.yaml" in str(told.value)
+
+
+def test_mistakes_in_options():
+    with pytest.raises(UserError, match="--pod-security strict: choose one of privileged, baseline, restricted"):
+        pod_defaults(None, checkpoints="", progress="", level="strict")
+    with pytest.raises(UserError, match="--checkpoints ck: must be an absolute path"):
+        pod_defaults(None, checkpoints="ck", progress="", level="privileged")

@@ -1,0 +1,155 @@
+"""What a job's template may set: fixed fields, allowed fields, Pod Security levels."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.core.job import Job, JobId, Role
+from headway.kube.job.claims import check_own_template
+from headway.kube.job.pod_security import PodSecurity
+from headway.kube.job.spec import SpecError
+from headway.kube.job.template_rules import TemplateRules
+from headway.kube.settings import PodDefaults
+
+ROLE = Role(name="w", command=("python",), env=(("TOKEN", "x"),), tolerates=("team",))
+
+
+def main(**fields) -> dict:
+    return {"spec": {"containers": [{"name": "main", **fields}]}}
+
+
+def refusal(own: dict, template: dict | None = None, **rules) -> str:
+    """What is said of the template; nothing where it is fine."""
+    job = Job(id=JobId("team/j"), roles=(ROLE,), directory="/code")
+    try:
+        check_own_template(job, own, PodDefaults(template=template or {}, rules=TemplateRules(**rules)))
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("fixed", "own", "field"),
+    [
+        ("spec.containers.main.image", main(image="mine"), "spec.template.spec.containers.main.image"),
+        ("spec.containers.*.image", main(image="mine"), "spec.template.spec.containers.main.image"),
+        ("spec.containers", main(image="mine"), "spec.template.spec.containers.main.image"),
+        ("spec.containers.main.image", {"spec": {"containers": None}}, "spec.template.spec.containers"),
+        ("spec.containers.main.image", {"spec": 5}, "spec.template.spec"),
+        ("spec.volumes", {"spec": {"volumes": []}}, "spec.template.spec.volumes"),
+        ("spec.volumes.data", {"spec": {"volumes": [{"name": "data"}]}}, "spec.template.spec.volumes.data"),
+        ("spec.containers.main.env.A", main(env=[{"name": "A", "value": "1"}]),
+         "spec.template.spec.containers.main.env.A.value"),
+        ("spec.containers.main.volumeMounts./data", main(volumeMounts=[{"mountPath": "/data", "readOnly": False}]),
+         "spec.template.spec.containers.main.volumeMounts./data.readOnly"),
+        ("metadata.labels.example.com/cost", {"metadata": {"labels": {"example.com/cost": "x"}}},
+         "spec.template.metadata.labels.example.com/cost"),
+        ("spec.containers.main.env.TOKEN", {}, "spec.roles.w.env.TOKEN"),
+        ("spec.tolerations", {}, "spec.roles.w.tolerates"),
+        ("spec.containers.main.command", {}, "spec.roles.w.command"),
+        ("spec.containers.main.workingDir", {}, "spec.directory"),
+    ],
+)  # fmt: skip
+def test_a_fixed_field_is_refused_by_its_name(fixed, own, field):
+    assert refusal(own, fixed=(fixed,)) == f"{field}: is fixed by the administrator; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("fixed", "own"),
+    [
+        ("spec.containers.main.image", main(args=["x"])),
+        ("spec.containers.main.image", {"spec": {"containers": [{"name": "side", "image": "x"}]}}),
+        ("spec.volumes.data", {"spec": {"volumes": [{"name": "mine", "emptyDir": {}}]}}),
+        ("metadata.labels.example.com/cost", {"metadata": {"labels": {"example.com/team": "x"}}}),
+        ("spec.containers.main.env.A", main(env=[{"name": "B", "value": "1"}])),
+    ],
+)
+def test_other_fields_are_the_jobs_own(fixed, own):
+    assert refusal(own, fixed=(fixed,)) == ""
+
+
+def test_only_allowed_fields_may_be_set():
+    allowed = ("spec.containers.main.image", "spec.nodeSelector")
+    assert refusal(main(image="mine"), allowed=allowed) == ""
+    assert refusal({"spec": {"nodeSelector": {"a.b/c": "d"}}}, allowed=allowed) == ""
+    assert refusal({}, allowed=()) == "", "the job's own fields are not its template"
+    assert refusal(main(image="mine"), allowed=()).endswith("may not be set; a job's template may set nothing")
+    for own in ({"spec": {"hostNetwork": True}}, {"spec": {"containers": "x"}}, main(imagePullPolicy="Never")):
+        assert "may not be set; a job's template may set spec.containers.main.image, spec.n" in refusal(
+            own, allowed=allowed
+        )
+
+
+@pytest.mark.parametrize("field", [{"nodeName": "n1"}, {"schedulingGates": [{"name": "later"}]}])
+def test_no_job_places_its_pods_itself(field):
+    assert refusal({"spec": field}).endswith("Headway decides where and when pods start; leave it out")
+
+
+SAFE = {
+    "allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("own", "field"),
+    [
+        ({"spec": {"hostNetwork": True}}, "spec.hostNetwork"),
+        ({"spec": {"hostPID": True}}, "spec.hostPID"),
+        ({"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}, "spec.volumes.h.hostPath"),
+        ({"spec": {"volumes": [{"name": "h", "hostPath": None}]}}, "spec.volumes.h.hostPath"),
+        (main(securityContext={"privileged": True}), "spec.containers.main.securityContext.privileged"),
+        (main(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}), "capabilities.add"),
+        (main(securityContext={"capabilities": {"add": [["SYS_ADMIN"]]}}), "capabilities.add"),
+        (main(securityContext={"procMount": "Unmasked"}), "procMount"),
+        (main(securityContext={"seccompProfile": {"type": "Unconfined"}}), "seccompProfile.type"),
+        (main(securityContext={"appArmorProfile": {"type": "Unconfined"}}), "appArmorProfile.type"),
+        (main(securityContext={"seLinuxOptions": {"type": "spc_t"}}), "seLinuxOptions"),
+        (main(securityContext={"windowsOptions": {"hostProcess": True}}), "hostProcess"),
+        (main(ports=[{"containerPort": 80, "hostPort": 80}]), "ports.hostPort"),
+        (main(livenessProbe={"httpGet": {"host": "10.0.0.1"}}), "livenessProbe.httpGet.host"),
+        (main(lifecycle={"preStop": {"httpGet": {"host": "10.0.0.1"}}}), "lifecycle.preStop.httpGet.host"),
+        ({"spec": {"initContainers": [{"name": "i", "securityContext": {"privileged": True}}]}}, "initContainers.i"),
+        ({"spec": {"ephemeralContainers": [{"name": "e", "securityContext": {"privileged": True}}]}}, "ephemeral"),
+        ({"spec": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}}, "sysctls"),
+        ({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}}},
+         "metadata.annotations"),
+    ],
+)  # fmt: skip
+def test_what_leads_to_the_host_is_beyond_baseline(own, field):
+    for level in (PodSecurity.BASELINE, PodSecurity.RESTRICTED):
+        said = refusal(own, level=level)
+        assert said.startswith("spec.template."), said
+        assert field in said
+        assert f"beyond Pod Security level {level}" in said
+    assert refusal(own) == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "field"),
+    [
+        (main(), "allowPrivilegeEscalation"),
+        (main(securityContext=SAFE | {"runAsNonRoot": False}), "runAsNonRoot"),
+        (main(securityContext=SAFE | {"runAsUser": 0}), "runAsUser"),
+        (main(securityContext=SAFE | {"capabilities": {}}), "capabilities.drop"),
+        (main(securityContext=SAFE | {"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}), "capabilities.add"),
+        ({"spec": {"volumes": [{"name": "n", "nfs": {}}], **main(securityContext=SAFE)["spec"]}}, "spec.volumes.n"),
+    ],
+)
+def test_restricted_also_demands(own, field):
+    assert field in refusal(own, level=PodSecurity.RESTRICTED)
+    assert refusal(own, level=PodSecurity.BASELINE) == ""
+
+
+def test_the_clusters_own_template_need_not_keep_the_level_and_may_supply_what_it_demands():
+    cluster = {
+        "spec": {
+            "volumes": [{"name": "host", "hostPath": {"path": "/data"}}],
+            "containers": [{"name": "main", "securityContext": SAFE}],
+        }
+    }
+    assert refusal({}, template=cluster, level=PodSecurity.RESTRICTED) == ""
+    assert "runAsNonRoot" in refusal(
+        main(securityContext={"runAsNonRoot": False}), template=cluster, level=PodSecurity.RESTRICTED
+    )
+    assert refusal({"spec": {"hostIPC": True}}, template=cluster, level=PodSecurity.BASELINE)
