@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from pathlib import Path
 
 import pytest
 import yaml
-from fake_api_server import a_kubeconfig
+from aiohttp import web
+from fake_api_server import a_kubeconfig, serving, status
 from small_cluster import HEALTHY, SmallCluster
 from typer.testing import CliRunner
 
@@ -127,3 +129,28 @@ def test_a_damaged_log_of_another_command_is_left_alone(tmp_path):
     with pytest.raises(UserError, match="is the log of a sim run"):
         _earlier(log)
     assert log.read_bytes() == content
+
+
+def test_submit_waits_for_a_server_that_is_not_ready_and_says_which_user_was_recorded(files):
+    """After its start an API server answers 503 until it knows the kind; a job is created once all the same."""
+    from headway.cli.submit import _submit
+    from headway.workload.jobsfile import load
+
+    bodies = []
+
+    async def handler(request):
+        body = await request.json()
+        if body["kind"] == "SelfSubjectReview":
+            return web.json_response({"status": {"userInfo": {"username": "ana"}}})
+        bodies.append(body)
+        if len(bodies) == 1:
+            return status(503, "TrainingJob not found. There can be a delay")
+        return web.json_response({"spec": body["spec"] | {"user": "ana"}})
+
+    async def run():
+        jobs = [(files / "jobs.yaml", job) for job in load(files / "jobs.yaml").jobs]
+        async with serving(handler) as client:
+            await _submit(client._access, "team", jobs, directory="", at_once=True, wait=False)
+
+    asyncio.run(run())
+    assert [body["spec"]["user"] for body in bodies] == ["ana", "ana"]

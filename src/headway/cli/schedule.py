@@ -10,11 +10,10 @@ import socket
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
-import yaml
 
 from headway.cli.options import (
     BeliefsFile,
@@ -31,6 +30,7 @@ from headway.cli.options import (
 )
 from headway.cli.say import say
 from headway.cli.show import show_result
+from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
     keep_beliefs,
@@ -53,6 +53,7 @@ from headway.record.rotation import MIB, Rotation, before
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
+    from headway.kube.api.preflight import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
 
@@ -80,10 +81,17 @@ def schedule(
         str, typer.Option(help="Keep Headway's own Secrets in this namespace.")
     ] = "headway-system",
     template: Annotated[
-        Path | None, typer.Option(help="Start every replica from this pod template (YAML): image, volumes, …")
+        Path | None,
+        typer.Option(help="Start every replica from this pod template (YAML): image, volumes; and what jobs may set."),
     ] = None,
+    pod_security: Annotated[
+        str, typer.Option(help="Hold templates of jobs to this Pod Security level: privileged, baseline, restricted.")
+    ] = "privileged",
     checkpoints: Annotated[
-        str, typer.Option(help="Keep checkpoints in this folder, one folder per job; as mounted in pods on every node.")
+        str,
+        typer.Option(
+            help="Keep checkpoints in this folder, where the template mounts a volume; each job sees its own."
+        ),
     ] = "",
     save_seconds: Annotated[float, typer.Option(help="Wait this long for a job to save.")] = 60.0,
     start_seconds: Annotated[float, typer.Option(help="Wait this long for all pods of a gang to run.")] = 300.0,
@@ -107,25 +115,30 @@ def schedule(
     It may be killed and started again at any time: its state is in the cluster.
     """
     need_extra()
+    inside = "" if namespace == "all" else namespace
     if print_manifests or install:
-        _install(kubeconfig, context, only_print=print_manifests)
+        _install(kubeconfig, context, inside, only_print=print_manifests)
         return
-    from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts, PodDefaults
+    from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
     settings = [*settings, *queue_setting(queues)]
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
     access = access_for(kubeconfig, context)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     began, serials = _earlier(log)
     book = keep_beliefs(estimates, known, log)
+    if not progress_listen.rpartition(":")[2].isdecimal():
+        raise UserError(f"--progress-listen {progress_listen}: must be HOST:PORT")
     address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
+    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
+    facts = _look(access, inside)
     how = KubeSettings(
         began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=PodDefaults(template=_template(template), progress=f"tls:{address}", checkpoints=checkpoints),
+        pods=pods,
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
-        claims=ClaimSettings(queues=queue_rules(settings)),
+        claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    cluster = _open(access, "" if namespace == "all" else namespace, progress_listen, system_namespace, how)
+    cluster = _open(access, inside, progress_listen, system_namespace, how, all_pods=facts.sees_all_pods)
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
@@ -143,7 +156,21 @@ def schedule(
         show_result(tally, as_json=json)
 
 
-def _open(access: Access, namespace: str, listen: str, system: str, how: KubeSettings) -> KubeCluster:
+def _look(access: Access, namespace: str) -> ClusterFacts:
+    """Asks the API server once, and says what follows from the answers."""
+    from headway.kube.api.preflight import look_at
+
+    facts, log = asyncio.run(look_at(access, namespace)), logging.getLogger("headway")
+    if facts.users_since is None:
+        log.warning("the cluster does not record who submits: the user of a job is its namespace")
+    if not facts.sees_all_pods:
+        log.warning("pods of other namespaces cannot be read: nodes count as if there were none")
+    return facts
+
+
+def _open(
+    access: Access, namespace: str, listen: str, system: str, how: KubeSettings, *, all_pods: bool
+) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.job.pod_marks import PodMarks
     from headway.kube.pod_identity import PodIdentity
@@ -153,12 +180,10 @@ def _open(access: Access, namespace: str, listen: str, system: str, how: KubeSet
     from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
-    if not listen.rpartition(":")[2].isdecimal():
-        raise UserError(f"--progress-listen {listen}: must be HOST:PORT")
     raise_descriptor_limit()
     authority = asyncio.run(find_authority(access, system))
     how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
-    worker, roster = ApiWorker(access, namespace), PodRoster()
+    worker, roster = ApiWorker(access, namespace, all_pods=all_pods), PodRoster()
     try:
         identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(find_pod_key(access, system)))
         server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
@@ -188,14 +213,14 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
         cluster.close()
 
 
-def _install(kubeconfig: Path | None, context: str, *, only_print: bool) -> None:
+def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool) -> None:
     from headway.kube.api.install import install, manifests
 
     if only_print:
-        print(manifests())
+        print(manifests(namespace))
         return
-    for applied in asyncio.run(install(access_for(kubeconfig, context))):
-        print(f"applied {applied}")
+    for sentence in asyncio.run(install(access_for(kubeconfig, context), namespace)):
+        print(sentence)
 
 
 def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
@@ -224,29 +249,6 @@ def _told(log: Path) -> tuple[float, dict[JobId, int]]:
         elif isinstance(line, JobLine):
             serials[JobId(line.job["id"])] = line.serial
     return began or time.time(), serials
-
-
-def _template(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        template = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is not valid YAML") from error
-    if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
-        raise UserError(f"{path}: field spec: must be a map; a pod template has metadata and spec")
-    unknown = set(template) - {"metadata", "spec"}
-    if unknown:
-        raise UserError(f"{path}: field {min(unknown)}: is unknown; a pod template has metadata and spec only")
-    from headway.kube.job.template import TemplateError, check_template
-
-    try:
-        check_template(template)
-    except TemplateError as error:
-        raise UserError(f"{path}: field {error}") from error
-    return template
 
 
 def _own_address(url: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headway.kube.api.client import Client
 
 Submission = tuple[Path, Job]
+READY_SECONDS = 20.0
 
 
 def submit(
@@ -32,6 +34,10 @@ def submit(
     directory: Annotated[
         str, typer.Option(help="Run commands in this folder of the container; `.` is the file's own folder.")
     ] = "",
+    user: Annotated[
+        str,
+        typer.Option(help="Submit in the name of this user. Default: the file's, else you. Needs a right: submit-for."),
+    ] = "",
     at_once: Annotated[bool, typer.Option("--at-once", help="Submit all jobs now; ignore their submit times.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until all jobs are over. Exit code 1 if one did not succeed.")
@@ -39,7 +45,7 @@ def submit(
 ) -> None:
     """Submit the jobs of a file as TrainingJobs, at the submit times in the file."""
     need_extra()
-    jobs = [(path, job) for path in files for job in load(path).jobs]
+    jobs = [(path, replace(job, user=user or job.user)) for path in files for job in load(path).jobs]
     seen: dict[str, Path] = {}
     for path, job in jobs:
         if job.id in seen:
@@ -66,24 +72,48 @@ async def _submit(
 
     began = time.time()
     async with Client(access) as client:
+        me = "" if all(job.user for _, job in jobs) else await _own_name(client)
         for path, job in sorted(jobs, key=lambda entry: entry[1].submit):
             pause = 0.0 if at_once else began + job.submit - time.time()
             if pause > 0:
                 await asyncio.sleep(pause)
             inside = str(path.resolve().parent) if directory == "." else directory
-            await _post(client, namespace, path, job, inside)
-            print(f"{time.time() - began:7.1f} s  submitted {job.id}", flush=True)
+            asked = replace(job, user=job.user or me)
+            recorded = await _post(client, namespace, path, asked, inside)
+            print(f"{time.time() - began:7.1f} s  submitted {job.id}{_instead(asked.user, recorded)}", flush=True)
         return await _wait(client, namespace, {job.id for _, job in jobs}, began) if wait else False
 
 
-async def _post(client: Client, namespace: str, path: Path, job: Job, directory: str) -> None:
+async def _own_name(client: Client) -> str:
+    """The name by which the API server knows who runs this command; empty if it does not tell."""
+    from headway.kube.api.client import loads
+    from headway.kube.api.errors import ApiError
+
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = loads(await client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review))
+    except ApiError:
+        return ""
+    return str(answer.get("status", {}).get("userInfo", {}).get("username", ""))
+
+
+def _instead(asked: str, recorded: str) -> str:
+    if recorded == asked:
+        return ""
+    return clean(f" for user {recorded}, not {asked}: who submits for others needs the verb submit-for")
+
+
+async def _post(client: Client, namespace: str, path: Path, job: Job, directory: str) -> str:
+    """Returns the user that the cluster recorded."""
+    from headway.kube.api.client import loads
     from headway.kube.api.errors import ApiError, Conflict, NotFound
     from headway.kube.api.objects import API_VERSION
     from headway.kube.job.spec import manifest_of
 
     body = manifest_of(job, namespace, directory=directory, submitted_at=time.time())
     try:
-        await client.post(f"/apis/{API_VERSION}/namespaces/{namespace}/trainingjobs", body)
+        answer = await _create(client, f"/apis/{API_VERSION}/namespaces/{namespace}/trainingjobs", body)
+        return str(loads(answer).get("spec", {}).get("user", ""))
     except Conflict as error:
         raise UserError(
             f"{path}: job {job.id!r}: field name: namespace {namespace!r} has such a job already; rename or delete it"
@@ -94,6 +124,20 @@ async def _post(client: Client, namespace: str, path: Path, job: Job, directory:
         ) from error
     except ApiError as error:
         raise UserError(f"{path}: job {job.id!r}: the cluster refuses the job: {error}") from error
+
+
+async def _create(client: Client, path: str, body: dict[str, Any]) -> bytes:
+    """Tries again while the server says that it is not ready: after its start it takes seconds to know TrainingJobs."""
+    from headway.kube.api.errors import Unreachable
+
+    give_up = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            return await client.post(path, body)
+        except Unreachable as error:
+            if error.status not in (429, 503) or time.monotonic() > give_up:
+                raise
+        await asyncio.sleep(0.5)
 
 
 async def _wait(client: Client, namespace: str, names: set[str], began: float) -> bool:

@@ -87,11 +87,12 @@ Message = News[Any] | Performed | Wake | WorkerEnded
 
 
 class ApiWorker:
-    def __init__(self, access: Access, namespace: str = "") -> None:
-        """Follows the jobs of a namespace, or of all if it is empty. Nodes and pods are always followed in all."""
+    def __init__(self, access: Access, namespace: str = "", *, all_pods: bool = True) -> None:
+        """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`."""
         self.inbox: Inbox[Message] = Inbox()
         self._access = access
         self._namespace = namespace
+        self._all_pods = all_pods
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._closing: asyncio.Event | None = None
@@ -150,12 +151,13 @@ class ApiWorker:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         self._slots, self._questions = asyncio.Semaphore(CONNECTIONS), asyncio.Semaphore(QUESTIONS)
         async with Client(self._access) as self._client:
-            jobs = f"/apis/{API_VERSION}/" + (f"namespaces/{self._namespace}/" if self._namespace else "")
+            inside = f"namespaces/{self._namespace}/" if self._namespace else ""
+            jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
             tell = self.inbox.put
             followers = [
                 asyncio.create_task(Follower(self._client, "/api/v1/nodes", NodeObject, tell).follow()),
                 asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
-                asyncio.create_task(Follower(self._client, "/api/v1/pods", Pod, tell).follow()),
+                asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
             ]
             self._ready.set()
             closing = asyncio.create_task(self._closing.wait())

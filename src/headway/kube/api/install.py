@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from importlib import resources
 from typing import Any
 
@@ -10,36 +12,89 @@ import yaml
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import APPLY_PATCH, Client, loads
-from headway.kube.api.errors import ApiError, KubeError
+from headway.kube.api.errors import ApiError, KubeError, Unreachable
+from headway.kube.api.objects import API_VERSION, KIND
+from headway.kube.api.user_policy import CHECKED, GROUP, OBEYED_SECONDS, RECORDED, version_served
 
-FILES = ("crd.yaml", "rbac.yaml")
+log = logging.getLogger("headway.kube")
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions", "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }  # fmt: skip
 ESTABLISHED_SECONDS = 30.0
+_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def manifests() -> str:
-    """All manifests as one YAML stream."""
-    folder = resources.files("headway.kube") / "manifests"
-    return "---\n".join((folder / name).read_text() for name in FILES)
+def manifests(namespace: str = "", checked: str = "v1", recorded: str = "v1") -> str:
+    """All manifests as one YAML stream. With a namespace, its scheduler has rights there, and elsewhere reads nodes.
+
+    `checked` and `recorded` are the versions of the two policies on users; empty: the cluster does not have them.
+    """
+    parts = [_text("crd.yaml"), _text("rbac.yaml"), _text("rbac-users.yaml")]
+    if namespace:
+        if not _NAMESPACE.fullmatch(namespace):
+            raise KubeError(f"--namespace {namespace}: is not the name of a namespace")
+        parts[1] = _text("rbac-namespaced.yaml").replace("NAMESPACE", namespace)
+    for version, file in ((checked, "user-checked.yaml"), (recorded, "user-recorded.yaml")):
+        if version:
+            parts.append(_text(file).replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n"))
+    return "---\n".join(parts)
 
 
-async def install(access: Access) -> list[str]:
-    """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was applied."""
-    applied = []
+async def install(access: Access, namespace: str = "") -> list[str]:
+    """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was done, in sentences."""
+    done = []
     async with Client(access) as client:
-        for manifest in yaml.safe_load_all(manifests()):
-            path = _path(manifest)
+        checked, recorded = await version_served(client, CHECKED[0]), await version_served(client, RECORDED)
+        for manifest in yaml.safe_load_all(manifests(namespace, checked, recorded)):
+            path, what = _path(manifest), f"{manifest['kind']} {manifest['metadata']['name']}"
             try:
                 await client.patch(f"{path}?fieldManager=headway&force=true", manifest, APPLY_PATCH)
             except ApiError as error:
-                raise KubeError(f"{manifest['kind']} {manifest['metadata']['name']}: {error}") from error
-            applied.append(f"{manifest['kind']} {manifest['metadata']['name']}")
+                raise KubeError(f"{what}: {error}") from error
+            done.append(f"applied {what}")
         await _established(client)
-    return applied
+        writes = await _accepts(client, namespace or "headway-system", writes=bool(recorded))
+    if not checked:
+        done.append("this cluster has no policies on who submits: the user of a job is its namespace")
+    elif not writes:
+        done.append("this cluster does not write who submits: a TrainingJob must have spec.user, its submitter's name")
+    return done
+
+
+async def _accepts(client: Client, namespace: str, *, writes: bool) -> bool:
+    """Waits until the policies hold. Returns whether the one that writes users does.
+
+    The API server reads the schema of a new kind every five seconds; until then it answers 503.
+    """
+    job = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "check"}, "spec": {"roles": {"main": {}}}}
+    path = f"/apis/{API_VERSION}/namespaces/{namespace}/trainingjobs?dryRun=All"
+    nameless = 0
+    for _ in range(int(ESTABLISHED_SECONDS / 0.2)):
+        try:
+            answer = loads(await client.post(path, job))
+        except Unreachable:
+            pass
+        except ApiError as error:
+            log.debug("a TrainingJob is not accepted: %s", error)
+            return writes
+        else:
+            if not writes or answer.get("spec", {}).get("user"):
+                return writes
+            nameless += 1
+        if nameless * 0.2 > OBEYED_SECONDS:
+            return False
+        await asyncio.sleep(0.2)
+    return False
+
+
+def _text(name: str) -> str:
+    return (resources.files("headway.kube") / "manifests" / name).read_text()
 
 
 async def _established(client: Client) -> None:

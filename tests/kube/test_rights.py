@@ -1,0 +1,43 @@
+"""The shipped roles. `test_tenants_lab.py` shows on a real API server that each right is used and none is missing."""
+
+from __future__ import annotations
+
+import yaml
+
+from headway.kube.api.install import manifests
+
+SCHEDULER = ("headway-scheduler", "headway-node-reader", "headway-progress")
+
+
+def rights(namespace: str, *kinds: str) -> set[tuple]:
+    found = set()
+    for one in yaml.safe_load_all(manifests(namespace)):
+        if one["kind"] in kinds and one["metadata"]["name"] in SCHEDULER:
+            for rule in one["rules"]:
+                named = tuple(rule.get("resourceNames", ()))
+                found |= {
+                    (group, resource, verb, named)
+                    for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+                }  # fmt: skip
+    return found
+
+
+def test_the_scheduler_of_one_namespace_has_the_same_rights_there_as_that_of_all():
+    assert rights("team-a", "Role", "ClusterRole") == rights("", "Role", "ClusterRole")
+
+
+def test_outside_its_namespace_it_reads_nodes_and_asks_who_sends():
+    assert {right[:3] for right in rights("team-a", "ClusterRole")} == {
+        ("", "nodes", "list"),
+        ("", "nodes", "watch"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", "get"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+    }
+
+
+def test_it_reads_one_secret_and_writes_no_node_role_or_namespace():
+    for _, resource, verb, named in rights("", "Role", "ClusterRole"):
+        assert "*" not in (resource, verb)
+        assert verb in ("get", "list", "watch") or resource not in ("nodes", "namespaces", "roles", "clusterroles")
+        assert resource != "secrets" or verb == "create" or named == ("headway-progress",)
