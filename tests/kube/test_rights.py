@@ -36,8 +36,8 @@ def test_outside_its_namespace_it_reads_nodes_and_asks_who_sends():
     }
 
 
-def test_it_reads_one_secret_and_writes_no_node_role_or_namespace():
+def test_it_reads_its_own_secrets_and_writes_no_node_role_or_namespace():
     for _, resource, verb, named in rights("", "Role", "ClusterRole"):
         assert "*" not in (resource, verb)
         assert verb in ("get", "list", "watch") or resource not in ("nodes", "namespaces", "roles", "clusterroles")
-        assert resource != "secrets" or verb == "create" or named == ("headway-progress",)
+        assert resource != "secrets" or verb == "create" or set(named) == {"headway-progress", "headway-pods"}

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from headway.kube.settings import KubeSettings
 
 
+SYSTEM_NAMESPACE = "headway-system"
+
+
 def schedule(
     policy: PolicyName = "headway",
     settings: Set = [],  # noqa: B006  typer copies it
@@ -78,8 +81,8 @@ def schedule(
         str, typer.Option(help="Tell pods to report to HOST:PORT. Default: this machine's address.")
     ] = "",
     system_namespace: Annotated[
-        str, typer.Option(help="Keep Headway's own Secrets in this namespace.")
-    ] = "headway-system",
+        str, typer.Option(help="Keep Headway's own Secrets in this namespace. Default: headway-system.")
+    ] = "",
     template: Annotated[
         Path | None,
         typer.Option(help="Start every replica from this pod template (YAML): image, volumes; and what jobs may set."),
@@ -138,7 +141,8 @@ def schedule(
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip
-    cluster = _open(access, inside, progress_listen, system_namespace, how, all_pods=facts.sees_all_pods)
+    system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
+    cluster = _open(access, inside, progress_listen, system, how, all_pods=facts.sees_all_pods)
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     tally = Tally()
     readers = [tally] if until_idle and log is None else []
