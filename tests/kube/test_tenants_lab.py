@@ -189,7 +189,7 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     assert "pods of other namespaces cannot be read" in schedule.words()
     assert schedule.stop() == 0
     used, refused = asked_by(lab, account.user)
-    assert used | REPORTS == granted_in(namespace)
+    assert used == granted_in(namespace)
     assert refused == {("", "pods", "list", "")}, "asked once, whether it may read the pods of all"
 
 
@@ -235,8 +235,6 @@ def granted_in(namespace: str) -> set[Right]:
     return {right for role in roles if role["metadata"]["name"] in SCHEDULER_ROLES for right in rights_of(role)}
 
 
-REPORTS = {("authentication.k8s.io", "tokenreviews", "create"), ("", "secrets", "get"), ("", "secrets", "create")}
-"""For reports that carry tokens."""
 SCHEDULER_ROLES = ("headway-scheduler", "headway-node-reader", "headway-progress")
 
 

@@ -130,14 +130,11 @@ def schedule(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     began, serials = _earlier(log)
     book = keep_beliefs(estimates, known, log)
-    if not progress_listen.rpartition(":")[2].isdecimal():
-        raise UserError(f"--progress-listen {progress_listen}: must be HOST:PORT")
-    address = progress_address or f"{_own_address(access.url)}:{progress_listen.rpartition(':')[2]}"
+    address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
     facts = _look(access, inside)
     how = KubeSettings(
-        began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=pods,
+        began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle, pods=pods,
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip
@@ -253,6 +250,13 @@ def _told(log: Path) -> tuple[float, dict[JobId, int]]:
         elif isinstance(line, JobLine):
             serials[JobId(line.job["id"])] = line.serial
     return began or time.time(), serials
+
+
+def _port(listen: str) -> str:
+    port = listen.rpartition(":")[2]
+    if not port.isdecimal():
+        raise UserError(f"--progress-listen {listen}: must be HOST:PORT")
+    return port
 
 
 def _own_address(url: str) -> str:
