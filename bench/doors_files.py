@@ -1,26 +1,39 @@
 """Hostile files against every reader: whatever a file holds, it is read or refused with a `UserError` of one line.
 
-    python bench/doors_files.py [CASES]      10,000 mutated files per reader; prints one line per reader
+    python bench/doors_files.py [CASES [DOOR...]]      10,000 mutated files per reader; prints one line per reader
 
 The files are valid ones, mutated: bytes cut, doubled, swapped and replaced by odd scalars, huge numbers, deep nesting.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gzip
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
+from headway.cli.queues_file import read_rules
 from headway.cli.wiring import make_policy, read_queues
 from headway.compare.perform import Task, make_cluster
 from headway.compare.scenario import read_scenario
+from headway.core.board import Board
 from headway.core.errors import UserError
+from headway.core.job import Job, JobId, Role
+from headway.core.node import Node, Nodes
+from headway.estimates.fit.duration import Durations
+from headway.estimates.fit.history import History
+from headway.local.added import added_jobs, card_of
+from headway.local.claims import machine_left, running_folders
+from headway.local.machine import check_jobs
 from headway.record.metrics import Tally
 from headway.record.reading import keep_good, read
 from headway.record.replay import snapshots
@@ -141,9 +154,64 @@ def _settings(path: Path) -> None:
     make_policy("adaptive", words[:2])
 
 
+def _with(policy: str, setting: str) -> None:
+    make_policy(policy, [setting])
+
+
 def _generated(path: Path) -> None:
     text = path.read_bytes().decode(errors="replace")
     generate(Settings(jobs=3, sizes=text), open_cluster("2x4"))
+
+
+def _added(path: Path) -> None:
+    place = path.parent / "added"
+    place.mkdir(exist_ok=True)
+    path.replace(place / path.name)
+    for _, job in added_jobs(path.parent).values():
+        check_jobs("added", [job], [LARGE])
+        Board(Nodes.of([LARGE])).add(job, 0.0)
+
+
+def _claim(path: Path) -> None:
+    """As a run that lives leaves it: the file is locked."""
+    place = path.parent / "headway"
+    place.mkdir(mode=0o700, exist_ok=True)
+    path.replace(place / path.name)
+    here = patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(path.parent)})
+    with here, (place / path.name).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        running_folders()
+        machine_left(share=True)
+
+
+LARGE = Node(name="a", capacity=(("cpu", 10**9), ("memory", 10**9)))
+ADDED = b"""{"file":"/more.yaml","asked":1794864000000000000,"job":{"id":"m","priority":2,"deadline":60.0,"steps":20,
+"directory":"/data","success":{"roles":["worker"]},"target":{"value":0.5},"can":31,"roles":[{"name":"worker","request":
+[["cpu",100],["memory",512]],"command":["python","train.py"],"after":["ps"],"least":1,"most":4,"replicas":2},
+{"name":"ps","request":[["cpu",100]],"command":["sh"]}]},"env":[[["TOKEN","abc"]],[]]}"""
+CARD = b"""{"files":["/jobs.yaml"],"nodes":[{"name":"left","capacity":[["cpu",500]],"labels":[["disk","ssd"]],
+"taints":["slow"],"domain":"","accelerator":""}],"settings":["queues=q.yaml"],"pid":77}"""
+CLAIM = b'{"pid":77,"state":"/jobs","capacity":{"cpu":500,"memory":64},"cores":[0,1]}'
+OWN = b"""from dataclasses import dataclass
+from headway.core.plan import Plan
+
+@dataclass
+class Mine:
+    share: float = 0.5
+    def __call__(self, snapshot):
+        return Plan(())
+"""
+
+
+def _beliefs() -> bytes:
+    durations = Durations()
+    for number in range(3):
+        job = Job(id=JobId(f"j{number}"), roles=(Role(name="worker"),), user="ann", model="bert")
+        durations = durations.add(job, 60.0 + number)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "beliefs.json"
+        write_beliefs(path, LearnedBeliefs(history=History(durations=durations)))
+        return path.read_bytes()
 
 
 DOORS: dict[str, tuple[str, bytes, Callable[[Path], object]]] = {
@@ -159,6 +227,13 @@ DOORS: dict[str, tuple[str, bytes, Callable[[Path], object]]] = {
     "JSON lines": ("a.jsonl", LINES.encode(), open_workload),
     "csv": ("a.csv", ROWS.encode(), lambda path: open_workload(path, "csv")),
     "queues file": ("q.yaml", QUEUES.encode(), read_queues),
+    "queue rules": ("q.yaml", QUEUES.encode(), read_rules),
+    "names and numbers": ("n.yaml", b"ann: 8\nbob: 0.5\n", lambda path: _with("headway", f"user_priority={path}")),
+    "own policy": ("mine.py", OWN, lambda path: make_policy(f"{path}:Mine", ["share=0.2"])),
+    "added job": ("m.json", ADDED, _added),
+    "card of a run": ("run.json", CARD, lambda path: card_of(path.parent)),
+    "claim of a run": ("a.run", CLAIM, _claim),
+    "beliefs": ("beliefs.json", _beliefs(), read_beliefs),
     "policy settings": ("set", b"cool_down=5\nround=60\n", _settings),
     "generator settings": ("set", b"1:0.5,4:0.3,8:0.2", _generated),
     "cluster text": (
@@ -201,8 +276,8 @@ def knock(door: str, folder: Path, cases: int) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def main(cases: int) -> None:
-    for door in DOORS:
+def main(cases: int, wanted: list[str]) -> None:
+    for door in wanted or DOORS:
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             taken, refused = knock(door, Path(folder), cases)
@@ -210,4 +285,4 @@ def main(cases: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, sys.argv[2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from headway.core.errors import UserError
 from headway.core.node import Node
-from headway.local.claims import claim_machine, machine_left
+from headway.local.claims import claim_machine, machine_left, running_folders
 from headway.local.machine import check_nodes, cores_of, this_machine
 
 pytestmark = pytest.mark.timeout(120)
@@ -125,3 +126,13 @@ def test_the_command_names_the_other_run(other, tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"headway: process {first.pid} (/their/folder) already runs jobs")
     assert not (tmp_path / ".headway/jobs/run.log").exists()
+
+
+@pytest.mark.parametrize("content", ["[", "[" * 100_000, "7", '{"capacity": [], "pid": 1}', '{"pid": 1e999}', "\0"])
+def test_a_file_that_is_no_claim_is_passed_over(runtime, content):
+    (runtime / "headway").mkdir(mode=0o700)
+    with (runtime / "headway/a.run").open("w+") as held:
+        held.write(content)
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert running_folders() == []

@@ -23,6 +23,9 @@ from headway.core.node import Node
 from headway.core.quantity import CPU
 from headway.local.machine import cores_of, this_machine
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a file raises that is no claim."""
+
 
 @dataclass(frozen=True, slots=True)
 class MachineClaim:
@@ -150,13 +153,14 @@ def _others(folder: Path) -> list[MachineClaim]:
     """The claims of runs that live. A claim whose lock is free is of a run that has ended: it is removed."""
     found = []
     for path in sorted(folder.glob("*.run")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), path.open() as file:
+        with contextlib.suppress(*UNREADABLE), path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 told = json.load(file)
                 capacity = tuple((str(kind), int(amount)) for kind, amount in told["capacity"].items())
-                found.append(MachineClaim(int(told["pid"]), str(told["state"]), capacity, tuple(told["cores"])))
+                cores = tuple(int(core) for core in told["cores"])
+                found.append(MachineClaim(int(told["pid"]), str(told["state"]), capacity, cores))
             else:
                 path.unlink()
     return found
