@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import Basis, CodeArray
+from headway.core.estimates import Basis, CodeArray, Scaling
 from headway.core.job import Job
 from headway.core.jobs.view import Jobs
-from headway.core.node import FloatArray
+from headway.core.node import FloatArray, Nodes
 from headway.core.snapshot import Snapshot
 from headway.estimates.fit.history import Likes
 
@@ -205,6 +205,10 @@ class BeliefCache(NamedTuple):
     jobs: Jobs | None = None
     """The jobs of the snapshot that was folded last."""
     cycle: int = -1
+    tables: dict[int, Scaling] | None = None
+    """By arrival number: speeds at all sizes, of jobs that have reported. Filled as they are asked for."""
+    nodes: Nodes | None = None
+    """The nodes for which the tables hold."""
 
     def after(self, snapshot: Snapshot, touched: Iterable[int]) -> BeliefCache:
         """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed."""
@@ -216,11 +220,30 @@ class BeliefCache(NamedTuple):
             or before.users is not jobs.users  # another table
             or snapshot.cycle != self.cycle + 1
         ):
-            return BeliefCache([], None, (), jobs, snapshot.cycle)
-        stale = (*stale, *map(jobs.serial_of, touched))
+            return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes)
+        fresh = tuple(map(jobs.serial_of, touched))
+        stale, tables = (*stale, *fresh), self._tables_without(fresh, snapshot.nodes)
         if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
-            return BeliefCache([], None, (), jobs, snapshot.cycle)
-        return BeliefCache([], answers, stale, jobs, snapshot.cycle)
+            return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes)
+        return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes)
+
+    def _tables_without(self, serials: Iterable[int], nodes: Nodes) -> dict[int, Scaling]:
+        if self.tables is None or nodes is not self.nodes:
+            return {}
+        tables = self.tables.copy()
+        for serial in serials:
+            tables.pop(serial, None)
+        return tables
+
+    def table_of(self, snapshot: Snapshot, row: int) -> Scaling | None:
+        """The speeds at all sizes that were computed for this job, if it has not been touched since."""
+        if self.tables is None or snapshot.jobs is not self.jobs:
+            return None
+        return self.tables.get(self.jobs.serial_of(row))
+
+    def keep_table(self, snapshot: Snapshot, row: int, table: Scaling) -> None:
+        if self.tables is not None and snapshot.jobs is self.jobs:
+            self.tables[self.jobs.serial_of(row)] = table
 
     def answers_for(self, snapshot: Snapshot, read: ReadRow) -> Answers:
         """For the snapshot that was folded last, only stale and new rows are computed; for another one, all."""

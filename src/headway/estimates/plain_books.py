@@ -8,18 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from headway.core.estimates import Basis, Beliefs, Counts, Estimates, SentenceSource, says_basis
-from headway.core.job import Job, JobId
+from headway.core.estimates import (
+    Basis,
+    Beliefs,
+    Counts,
+    Estimates,
+    Scaling,
+    ScalingSource,
+    SentenceSource,
+    Span,
+    says_basis,
+    step_at,
+)
+from headway.core.job import Job, JobId, Role
+from headway.core.node import Nodes
 from headway.core.snapshot import Sample, Snapshot
-from headway.estimates.models.scaling import plain_speed
+from headway.estimates.models.scaling import computes, plain_speed
 
 WINDOW_SECONDS = 30.0
 """`LinearBook` measures speed over this much of a job's recent past."""
 MOST_SAMPLES = 32
 """More samples than this inside the window are thinned."""
+MOST_TABLES = 10_000
+"""Beyond this number of tables of speeds, all are forgotten."""
 Truth = Callable[[Snapshot], Beliefs]
 
 
@@ -51,12 +66,14 @@ class OracleBook:
 
     truth: Truth
     speed: Callable[[Job, Counts], float] = plain_speed
+    tables: Tables = field(default_factory=lambda: Tables(), compare=False, repr=False)  # noqa: PLW0108  defined below
 
     def fold(self, snapshot: Snapshot) -> OracleBook:  # noqa: ARG002  the truth needs no evidence
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth)
+        tables = self.tables.of(snapshot, self.speed)
+        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +141,63 @@ class Recent:
         return Recent(self.first, (*recent, sample))
 
 
+@dataclass(slots=True)
+class Tables:
+    """True speeds at all sizes by job. An answer depends on the job and the nodes only, so asking changes nothing."""
+
+    known: dict[JobId, Scaling] = field(default_factory=dict)
+    nodes: Nodes | None = None
+
+    def of(self, snapshot: Snapshot, speed: Callable[[Job, Counts], float]) -> ScalingSource:
+        if snapshot.nodes is not self.nodes or len(self.known) > MOST_TABLES:
+            self.known, self.nodes = {}, snapshot.nodes
+        known, jobs = self.known, snapshot.jobs
+
+        def scaling(row: int, span: Span) -> Scaling:
+            job = jobs.job(row)
+            found = known.get(job.id)
+            if found is None or len(found.speeds) <= span.most:
+                found = known[job.id] = _by_size(job, speed, span)
+            return found
+
+        return scaling
+
+
+def _by_size(job: Job, speed: Callable[[Job, Counts], float], span: Span) -> Scaling:
+    fits = span.per_node
+    found = Scaling.asked_one_by_one(lambda count: speed(job, (count,)), span)
+    return Scaling(found.speeds, step_at([speed(job, (fits,)), speed(job, (fits + 1,))], fits))
+
+
+def plain_scaling(snapshot: Snapshot) -> ScalingSource:
+    """`plain_speed` at all sizes."""
+    jobs = snapshot.jobs
+
+    def scaling(row: int, span: Span) -> Scaling:
+        role = jobs.job(row).roles[0]
+        return _plain_table(computes(role.name), role.replicas, span)
+
+    return scaling
+
+
+@lru_cache(maxsize=MOST_TABLES)
+def _plain_table(trains: bool, asked: int, span: Span) -> Scaling:
+    role = Role(name="worker" if trains else "ps", replicas=asked, least=span.least, most=span.most)
+    return _by_size(Job(id=JobId(""), roles=(role,)), plain_speed, span)
+
+
 def annotated(
     snapshot: Snapshot,
     source: Callable[[], Beliefs],
     speed: Callable[[Job, Counts], float] = plain_speed,
     sentence: SentenceSource = says_basis,
+    scaling: ScalingSource | None = None,
 ) -> Snapshot:
     """The snapshot with estimates that are computed when first asked for."""
-    jobs = snapshot.jobs
-    return snapshot.with_estimates(Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence))
+    jobs, tables = snapshot.jobs, scaling or plain_scaling(snapshot)
+    return snapshot.with_estimates(
+        Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence, tables)
+    )
 
 
 def _says_truth(row: int, basis: Basis, now: float) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
+from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates, Scaling, Span
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
@@ -24,7 +24,7 @@ from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, Like, asked_setting
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import Form, Setting, SpeedFit, workers_per_node
+from headway.estimates.fit.speed import Form, Setting, SpeedFit, scaling, workers_per_node
 from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
@@ -90,6 +90,7 @@ class ProgressBook:
                 lambda: self._beliefs(snapshot),
                 lambda row, counts: self._speed(snapshot, row, counts),
                 lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
+                lambda row, span: self._scaling(snapshot, row, span),
             )
         )
 
@@ -238,6 +239,20 @@ class ProgressBook:
         if counts == track.placement.counts:
             setting = track.setting
         return track.fitted(prior).relative(setting, asked)
+
+    def _scaling(self, snapshot: Snapshot, row: int, span: Span) -> Scaling:
+        found = self.cache.table_of(snapshot, row)
+        if found is None or len(found.speeds) <= span.most:
+            job = snapshot.jobs.job(row)
+            track, asked = self.tracks.get(job.id), asked_setting(job, snapshot.nodes)
+            prior = self.history.prior(job, asked)
+            coefficients = prior.coefficients
+            if track is not None and track.doubt.basis is None:
+                coefficients = track.fitted(prior).coefficients
+            found = scaling(prior.form, coefficients, job, span)
+            if track is not None:  # what others teach may change the answer of a job that has not reported
+                self.cache.keep_table(snapshot, row, found)
+        return found
 
 
 def _alike(job: Job, tracks: Mapping[JobId, Track], snapshot: Snapshot) -> list[int]:

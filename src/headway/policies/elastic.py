@@ -28,8 +28,9 @@ from headway.policies.steps.release import Idle, release_cpu, release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.sizes import bounds
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.worth import Worth
 
 TRIED = 8
 """Waiting jobs for which room is looked for in one plan."""
@@ -79,9 +80,9 @@ class Elastic:
         running = snapshot.jobs.running().tolist()
         if self.idle and snapshot.used_cpu:
             release_cpu(draft, running, worth, Idle(self.idle, self.headroom))
-        release_useless(draft, running, worth)
+        release_useless(draft, worth)
         if not busy:
-            grow_into_idle(draft, running, worth)
+            grow_into_idle(draft, worth)
         return draft.plan()
 
     @property
@@ -118,7 +119,7 @@ class Elastic:
             forced = snapshot.now >= due
             draft.wake(due)
             givers = snapshot.jobs.running().tolist()
-            if shrink_for(draft, row, path, givers, worth, forced=forced) is not None:
+            if shrink_for(draft, row, path, worth, forced=forced) is not None:
                 return True
             if forced and bool(snapshot.flights or len(givers)) and _could_be_helped(worth, row, givers):
                 return True

@@ -42,8 +42,9 @@ from headway.policies.steps.start import fits_empty
 from headway.policies.value.expected import Expected, expected
 from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import Tail, in_tail
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows, waited
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.worth import Worth
 
 _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""

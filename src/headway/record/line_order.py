@@ -102,7 +102,7 @@ class Past:
                 return f"the plan cannot be: {why}"
         if any(wrong_sample(sample) for sample in line.samples):
             return "a sample is malformed"
-        unknown = [told[0] for told in (*line.beliefs, *line.speeds) if told[0] not in self._roles]
+        unknown = [told[0] for told in (*line.beliefs, *line.speeds, *line.scalings) if told[0] not in self._roles]
         return f"the line of job number {unknown[0]} is missing" if unknown else ""
 
     def _decision(self, packed: list[Any]) -> str:

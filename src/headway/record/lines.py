@@ -102,6 +102,9 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     adds spread, growth, since when, basis."""
     speeds: list[tuple[int, list[int], float | None]] = []
     """Serial, counts, relative speed: answers to the policy that are new or have changed."""
+    scalings: list[tuple[int, float | None, int, list[float | None]]] = []
+    """The same for jobs of one role at all sizes. Serial, the factor where replicas are apart, the least size, and the
+    speeds of this and all larger sizes."""
     samples: list[list[Any]] = []
     used_cpu: list[tuple[int, float]] = []
     notes: list[tuple[str, str]] = []

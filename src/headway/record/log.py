@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headway.core.check import Refusal
+from headway.core.estimates import Scaling
 from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.snapshot import Flight, Snapshot
@@ -81,6 +82,8 @@ class LogWriter:
         self._used_cpu: dict[int, float] = {}
         self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
         """By arrival number, of jobs that are not over."""
+        self._scalings: dict[int, Scaling] = {}
+        """The same for speeds at all sizes."""
         self._written_beliefs = WrittenBeliefs()
         self._skipped.count = 0
         self._write(self._head)
@@ -122,6 +125,7 @@ class LogWriter:
                 fresh.append((change.serial, row))
             if change.state in OVER:
                 self._speeds.pop(change.serial, None)
+                self._scalings.pop(change.serial, None)
         for serial, row in sorted(fresh):
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
@@ -139,6 +143,8 @@ class LogWriter:
             line.beliefs = self._beliefs(snapshot)
         if estimates.asked_speeds:
             line.speeds = self._new_speeds(snapshot)
+        if estimates.asked_scalings:
+            line.scalings = self._new_scalings(snapshot)
         if snapshot.samples:
             line.samples = [pack_sample(sample) for sample in snapshot.samples]
         if snapshot.used_cpu or self._used_cpu:
@@ -187,6 +193,22 @@ class LogWriter:
             if known.get(counts) != speed:
                 known[counts] = speed
                 fresh.append((serial, list(counts), speed))
+        return fresh
+
+    def _new_scalings(self, snapshot: Snapshot) -> list[tuple[int, float | None, int, list[float | None]]]:
+        """A book hands out the same object for as long as it believes the same."""
+        fresh: list[tuple[int, float | None, int, list[float | None]]] = []
+        known, serial_of = self._scalings, snapshot.jobs.serial_of
+        for row, scaling in snapshot.estimates.asked_scalings.items():
+            serial = serial_of(row)
+            before = known.get(serial)
+            if before is scaling:
+                continue
+            known[serial] = scaling
+            if before is None or before.speeds != scaling.speeds or before.apart != scaling.apart:
+                least = next((count for count, speed in enumerate(scaling.speeds) if speed), 0)
+                speeds = [_number(speed) for speed in scaling.speeds[least:]]
+                fresh.append((serial, _number(scaling.apart), least, speeds))
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from headway.core.board import Board
-from headway.core.estimates import Beliefs, Estimates
+from headway.core.estimates import Beliefs, Estimates, Scaling, Span
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
@@ -61,6 +61,8 @@ class ReplayCluster:
     """By row, as `packed` packs them."""
     _rich: bool = False
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
+    _scalings: dict[int, Scaling] = field(default_factory=dict)
+    """By arrival number."""
     _recorded: Plan = field(default_factory=Plan)
     _at: tuple[int, float] = (0, 0.0)
 
@@ -84,7 +86,7 @@ class ReplayCluster:
         match line:
             case Head():
                 self.heads.append(line)
-                self._board, self._rows, self._speeds = None, {}, {}
+                self._board, self._rows, self._speeds, self._scalings = None, {}, {}, {}
             case NodesLine():
                 before = () if self._board is None else self._board.nodes.nodes
                 nodes = Nodes.of(line.table(before), line.kinds)
@@ -148,14 +150,24 @@ class ReplayCluster:
             self._rich = self._rich or len(told) == COLUMNS
         for serial, counts, speed in line.speeds:
             self._speeds[serial, tuple(counts)] = math.nan if speed is None else speed
+        for serial, apart, least, speeds in line.scalings:
+            known = [math.nan if speed is None else speed for speed in speeds]
+            self._scalings[serial] = Scaling([0.0] * least + known, math.nan if apart is None else apart)
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
-        return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed))
+        return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
         """The speed that the policy was given in the recorded run."""
         board = self._need_board()
         told = self._speeds.get((int(board.table.get("serial", row)), counts))
         return self.speed(board.job(row), counts) if told is None else told
+
+    def _scaling(self, row: int, span: Span) -> Scaling:
+        """The same for all sizes. A log of an earlier release has single sizes only."""
+        told = self._scalings.get(int(self._need_board().table.get("serial", row)))
+        if told is not None and len(told.speeds) > span.most:
+            return told
+        return Scaling.asked_one_by_one(lambda count: self._speed(row, (count,)), span)
 
     def _columns(self) -> Beliefs:
         known = self._beliefs[: self._need_board().table.count].copy()

@@ -8,7 +8,7 @@ import pytest
 from headway.core.draft import Draft
 from headway.core.estimates import Beliefs, Estimates
 from headway.policies.steps.cool_down import all_cool_at, cool_at, rested, rested_on
-from headway.policies.value.worth import Terms
+from headway.policies.value.terms import Terms
 from make import a_job, a_snapshot, running
 
 

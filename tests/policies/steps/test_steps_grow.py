@@ -6,7 +6,8 @@ import pytest
 
 from headway.core.draft import Draft
 from headway.policies.steps.grow import grow_into_idle
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 from make import a_job, a_snapshot, decided, running, some_nodes
 
 STILL = Terms(cool_down=0.0, restart=0.0, margin=0.0)
@@ -31,7 +32,7 @@ def test_growing_is_a_step_of_its_own_and_passes_over_what_is_decided():
     )  # fmt: skip
     draft = Draft(snapshot)
     draft.stop(0)
-    assert grow_into_idle(draft, [0, 1], Worth(snapshot, STILL)) == [1]
+    assert grow_into_idle(draft, Worth(snapshot, STILL)) == [1]
     assert decided(draft.plan()) == {"a": "stop", "b": "scale"}
 
 
@@ -48,6 +49,6 @@ def test_how_far_a_job_grows(why, gpus, most, speed, count):
     entry = running(a_job("a", 1, least=1, most=most), [0], touched=0.0)
     snapshot = a_snapshot(entry, nodes=some_nodes(1, gpus=gpus), now=1000.0, left={"a": 9000.0}, speed=speed)
     draft = Draft(snapshot)
-    grows = grow_into_idle(draft, [0], Worth(snapshot, Terms(cool_down=60.0)))
+    grows = grow_into_idle(draft, Worth(snapshot, Terms(cool_down=60.0)))
     assert grows == ([] if count is None else [0]), why
     assert [len(one.nodes) for one in draft.plan().decisions] == ([] if count is None else [count]), why

@@ -7,7 +7,8 @@ import pytest
 from headway.core.draft import Draft
 from headway.core.plan import Start
 from headway.policies.steps.newcomers import newcomer_sizes, smallest_first, start_newcomers
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 from make import a_job, a_snapshot, some_nodes, waiting
 
 

@@ -9,7 +9,8 @@ import pytest
 from headway.core.draft import Draft
 from headway.core.plan import Resize, Scale
 from headway.policies.steps.release import SETTLED, Idle, release_cpu, release_useless
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 from make import a_job, a_role, a_snapshot, running, some_nodes
 
 NOW = 10_000.0
@@ -32,7 +33,7 @@ def test_replicas_that_do_not_help_go(why, best, touched, count):
     entry = running(a_job("a", 4, least=1, most=4), [0] * 4, touched=touched)
     speed = flat_from(best) if best else lambda _job, counts: 1.0 / counts[0]
     draft = Draft(a_snapshot(entry, nodes=some_nodes(1, gpus=4), now=NOW, left={"a": 5000.0}, speed=speed))
-    release_useless(draft, [0], Worth(draft.snapshot, Terms(cool_down=60.0)))
+    release_useless(draft, Worth(draft.snapshot, Terms(cool_down=60.0)))
     scales = [len(one.nodes) for one in draft.plan().decisions if isinstance(one, Scale)]
     assert scales == ([] if count is None else [count]), why
 

@@ -7,7 +7,7 @@ import pytest
 
 from headway.core.draft import Draft
 from headway.policies.steps.scale import FAR_BEHIND, use_sizes
-from headway.policies.value.worth import Terms
+from headway.policies.value.terms import Terms
 from make import a_job, a_snapshot, decided, running, some_nodes
 
 NOW = 10_000.0

@@ -6,7 +6,8 @@ from headway.core.draft import Draft
 from headway.core.plan import Scale
 from headway.policies.elastic import Elastic
 from headway.policies.steps.shrink import shrink_for
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 from make import a_job, a_snapshot, decided, running, some_nodes, waiting
 
 STILL = Terms(cool_down=0.0, restart=0.0, margin=0.0)
@@ -51,7 +52,7 @@ def test_room_is_made_whole_or_not_at_all_and_by_no_more_than_are_needed():
         )  # fmt: skip
         draft = Draft(snapshot)
         row = snapshot.jobs.row_of["new"]
-        found = shrink_for(draft, row, [(3,)], range(givers), Worth(snapshot, STILL))
+        found = shrink_for(draft, row, [(3,)], Worth(snapshot, STILL))
         return found, decided(draft.plan())
 
     assert at(2) == (None, {})

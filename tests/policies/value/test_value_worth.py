@@ -7,7 +7,8 @@ import math
 import pytest
 
 from headway.policies.value.sizes import larger_sizes
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 from make import a_job, a_snapshot, running, some_nodes
 
 PATHS = [

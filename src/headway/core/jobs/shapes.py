@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Shapes(tuple[Shape, ...]):  # noqa: SLOT001  a tuple can have no slots of 
     """The one role that all shapes have, if every replica could take the place of every other; else None."""
     slots: int
     """How many replicas of that role the empty nodes take; 0 where there is none."""
+    memo: dict[object, Any]
+    """What was found to follow from all this alone."""
 
     @classmethod
     def of(cls, shapes: Iterable[Shape], nodes: Nodes) -> Shapes:
@@ -41,6 +44,7 @@ class Shapes(tuple[Shape, ...]):  # noqa: SLOT001  a tuple can have no slots of 
         return made
 
     def _set_only_role(self, role: RoleShape | None, nodes: Nodes) -> None:
+        self.memo = {}
         self.only_role = role
         self.slots = nodes.slots(role.asks, role.constraint) if role else 0
 

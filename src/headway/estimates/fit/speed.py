@@ -18,11 +18,13 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from headway.core.estimates import Scaling, Span, step_at
 from headway.core.job import Job
-from headway.core.node import Nodes
+from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.estimates.models.profiles import Layout
@@ -150,6 +152,37 @@ class SpeedFit:
         return self.seconds(asked) / seconds if seconds > 0 else 0.0
 
 
+def scaling(form: Form, coefficients: Coefficients, job: Job, span: Span) -> Scaling:
+    """`SpeedFit.relative` at all sizes of a job of one role at once."""
+    if form is Form.GANG:
+        return _gang_scaling(coefficients, job.roles[0].replicas, span)
+    fitted, per_node = SpeedFit(form, coefficients), span.per_node
+    asked = Setting.sized(job, (job.roles[0].replicas,), per_node)
+    return Scaling.asked_one_by_one(lambda count: fitted.relative(Setting.sized(job, (count,), per_node), asked), span)
+
+
+@lru_cache(maxsize=20_000)
+def _gang_scaling(coefficients: Coefficients, asked: int, span: Span) -> Scaling:
+    """The same for a gang: term by term, in the same order as in `terms`, so that no number differs."""
+    per_node = span.per_node
+    count = np.arange(span.most + 1)
+    workers = np.maximum(1.0, count)
+    crosses = count > (per_node or span.most)
+    seconds: FloatArray = 0.0 + coefficients[0] * (1.0 / (workers * 1.0))
+    seconds = seconds + coefficients[1] * (1.0 / (workers * 1.0))
+    seconds = seconds + coefficients[2] * 1.0
+    seconds = seconds + coefficients[3] * (((count > 1) & ~crosses) / workers)
+    seconds = seconds + coefficients[4] * (crosses / workers)
+    fitted, at_asked = SpeedFit(Form.GANG, coefficients), _gang(asked, per_node)
+    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
+    step = [fitted.relative(_gang(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
+    return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
+
+
+def _gang(workers: int, per_node: int) -> Setting:
+    return Setting(Layout(workers, 0, max(1, -(-workers // (per_node or max(1, workers)))), 1.0))
+
+
 def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coefficients:
     """The prior's shape, scaled to the measurements."""
     total = weighted = 0.0
@@ -169,8 +202,6 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     start = scaled(prior, form, seen)
     if len({one.setting for one in seen}) < 2:
         return SpeedFit(form, start, prior_spread)
-    from scipy.optimize import nnls
-
     x = np.array([terms(form, one.setting) for one in seen])
     y = np.array([one.seconds for one in seen])
     sure = 1.0 / np.hypot([one.spread for one in seen], MEASURED_SPREAD)
@@ -181,5 +212,32 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     share = np.maximum(most, 0.25 * most[0]) / prior_spread
     left = np.concatenate([rows, np.diag(share)])
     right = np.concatenate([sure, share * np.array(start)])
-    found, _ = nnls(left, right)
-    return SpeedFit(form, tuple(float(c) for c in found), prior_spread)
+    return SpeedFit(form, tuple(non_negative(left, right).tolist()), prior_spread)
+
+
+def non_negative(left: FloatArray, right: FloatArray) -> FloatArray:
+    """The x of which no entry is negative, with `left` x nearest to `right`: Lawson's and Hanson's active set.
+
+    Written out for a handful of columns: loading a library for it takes as long as hundreds of jobs.
+    """
+    square, toward = left.T @ left, left.T @ right
+    x: FloatArray = np.zeros(len(toward))
+    free = np.zeros(len(x), np.bool_)
+    for _ in range(3 * len(x)):
+        gain = np.where(free, -np.inf, toward - square @ x)
+        if gain.max() <= 1e-10 * max(1.0, float(np.abs(toward).max())):
+            break
+        free[int(gain.argmax())] = True
+        while free.any():
+            inside = np.flatnonzero(free)
+            solved = np.linalg.lstsq(left[:, inside], right, rcond=None)[0]
+            if (solved > 0.0).all():
+                x[:] = 0.0
+                x[inside] = solved
+                break
+            down = solved <= 0.0
+            steps = x[inside][down] / np.maximum(x[inside][down] - solved[down], 1e-300)
+            x[inside] += float(steps.min()) * (solved - x[inside])
+            free[inside[x[inside] <= 1e-15]] = False
+            x[~free] = 0.0
+    return x

@@ -117,8 +117,9 @@ def next_nodes(
         for number, nodes in enumerate(now.nodes):
             for node in nodes:
                 wishes[node] += 1.0 if number == role else 4.0
-        own = {int(snapshot.nodes.domain[node]) for node in now.used_nodes()}
-        wishes = wishes[fits] + 0.5 * np.isin(snapshot.nodes.domain[fits], list(own))
+        near = np.zeros(snapshot.nodes.domains, np.bool_)
+        near[snapshot.nodes.domain[list(now.used_nodes())]] = True
+        wishes = wishes[fits] + 0.5 * near[snapshot.nodes.domain[fits]]
         order = fits[np.lexsort((-takes[fits], -wishes))]
     else:
         order = fits[np.argsort(-takes[fits], kind="stable")]

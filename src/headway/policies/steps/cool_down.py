@@ -5,8 +5,8 @@ from __future__ import annotations
 from headway.core.draft import Draft
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
-from headway.policies.value.worth import Terms
 
 
 def cool_at(snapshot: Snapshot, row: int, seconds: float) -> float:

@@ -9,7 +9,7 @@ from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.placement import Placement
 from headway.core.quantity import CPU, MEMORY
-from headway.policies.placing.add_remove import SOON, may_scale, without
+from headway.policies.placing.add_remove import SOON, without
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.shrink import cheapest_gift
 from headway.policies.value.worth import MARK, Worth
@@ -36,17 +36,18 @@ class Idle:
     """Share that is left above what is used."""
 
 
-def release_useless(draft: Draft, rows: Iterable[int], worth: Worth) -> None:
-    """Takes away replicas, the loneliest first, as long as the job is at least as fast without them."""
-    for row in rows:
-        if draft.decided(row) is not None or not may_scale(draft.snapshot, row) or not worth.known(row):
-            continue
-        if worth.cut(row):
+def release_useless(draft: Draft, worth: Worth) -> None:
+    """Takes away replicas of running jobs, the loneliest first, as long as the job is at least as fast without them."""
+    columns = worth.columns
+    rows = columns.rows[columns.useless].tolist()
+    rows += [row for row in columns.others if worth.known(row) and not worth.cut(row)]
+    for row in sorted(rows):
+        if draft.decided(row) is not None:
             continue
         before = now = draft.snapshot.placements[row]
         role: int | None = None
         while (gift := cheapest_gift(worth, row, now, role)) is not None:
-            after = without(now, gift.role, gift.nodes)
+            after = without(now, gift.role, gift.nodes(now))
             if worth.speed(row, after) < worth.speed(row, now):
                 break
             now, role = after, gift.role

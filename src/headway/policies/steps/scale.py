@@ -19,7 +19,8 @@ from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
 from headway.policies.steps.victims import fewest_to_stop
-from headway.policies.value.worth import Terms, Worth
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
 
 TRIED = 6
 """Waiting jobs for which room is looked for in one plan."""
@@ -38,10 +39,9 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
     start_newcomers(draft, ordered[:AT_ONCE], worth)
     left = left_waiting(draft, ordered)
     busy = _make_room(draft, left.tolist(), rank, worth, patience) if len(left) else False
-    running = snapshot.jobs.running().tolist()
-    release_useless(draft, running, worth)
+    release_useless(draft, worth)
     if not busy:
-        grow_into_idle(draft, running, worth)
+        grow_into_idle(draft, worth)
 
 
 def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
@@ -58,7 +58,7 @@ def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, pa
         if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms.affinity) is not None:
             return True  # room is being made already
         forced = snapshot.now - float(snapshot.jobs.since[row]) >= patience
-        if shrink_for(draft, row, path, snapshot.jobs.running().tolist(), worth, forced=forced) is not None:
+        if shrink_for(draft, row, path, worth, forced=forced) is not None:
             return True
         if _stop_behind(draft, row, rank, soon, worth):
             return True

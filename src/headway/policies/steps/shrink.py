@@ -7,54 +7,59 @@ waiting job gains, unless it has waited long enough. All or nothing: it is tried
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
-from headway.core.node import IntArray
 from headway.core.placement import Placement, take
-from headway.policies.placing.add_remove import SOON, leaving_order, may_scale, without
+from headway.policies.placing.add_remove import SOON, leaving_order, without
 from headway.policies.placing.affinity import place_near
+from headway.policies.placing.room import room, room_on
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.victims import still_needed
 from headway.policies.value.worth import Worth
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Gift:
+class Gift(NamedTuple):
     """Replicas of one role that a job could do without. The cheapest compares as the smallest."""
 
     price: float
     """What is lost per share that is freed; below 0 where the job is faster without them."""
     row: int
     role: int
-    nodes: tuple[int, ...]
-    """The nodes of the replicas that would go."""
+    many: int
+    """How many would go, the loneliest first."""
+
+    def nodes(self, now: Placement) -> tuple[int, ...]:
+        """The nodes of the replicas that would go."""
+        return leaving_order(now, self.role)[: self.many]
 
 
 def shrink_for(
-    draft: Draft, row: int, sizes: Sequence[Counts], givers: Iterable[int], worth: Worth, *, forced: bool = False
+    draft: Draft, row: int, sizes: Sequence[Counts], worth: Worth, *, forced: bool = False
 ) -> Placement | None:
-    """Makes room for a waiting job. Returns where it would go; None where nothing is decided.
+    """Makes room for a waiting job: running jobs give. Returns where it would go; None where nothing is decided.
 
     `sizes` are those that the job may have, the smallest first. The largest is chosen that gains more than others lose.
     `forced`: the smallest gets room whatever that costs. The job itself is not started: replicas are free only when
     they are gone, and the draft asks to be called then.
     """
-    snapshot, shape = draft.snapshot, draft.snapshot.jobs.shape_at(row)
-    pot = _Pot(draft, givers, worth)
+    snapshot, margin = draft.snapshot, 1.0 + worth.terms.margin
+    pot = _Pot(draft, worth, row)
     found: tuple[Placement, dict[int, Placement]] | None = None
     value, lost = 0.0, 0.0
     for counts in sizes:
-        placement = pot.give_until(
-            partial(place_near, snapshot, shape=shape, counts=counts, affinity=worth.terms.affinity)
-        )
+        must = forced and found is None
+        most = math.inf if must else (worth.of(row, worth.best_speed(row, counts)) - value) / margin
+        placement = pot.give_until_fits(counts, lost + most)
         if placement is None:
             break
         then = worth.of(row, worth.speed(row, placement))
-        if then - value <= (1.0 + worth.terms.margin) * (pot.lost - lost) and not (forced and found is None):
+        if then - value <= margin * (pot.lost - lost) and not must:
             break
         found, value, lost = (placement, dict(pot.sizes)), then, pot.lost
     if found is None:
@@ -72,39 +77,78 @@ def shrink_for(
 class _Pot:
     """What would be free after some jobs have given up replicas."""
 
-    def __init__(self, draft: Draft, givers: Iterable[int], worth: Worth) -> None:
+    def __init__(self, draft: Draft, worth: Worth, row: int) -> None:
         self.free = draft.soon()
         self.lost = 0.0
         self.sizes: dict[int, Placement] = {}
         self._worth = worth
-        self._roles: dict[int, int] = {}
-        self._gifts: list[Gift] = []
-        snapshot = draft.snapshot
-        for row in givers:
-            if draft.decided(row) is None and may_scale(snapshot, row) and worth.known(row):
-                gift = cheapest_gift(worth, row, snapshot.placements[row])
-                if gift is not None and rested_on(draft, row, worth.terms, for_others=True):
-                    self._gifts.append(gift)
+        self._shape = worth.snapshot.jobs.shape_at(row)
+        self._room = [room(worth.snapshot.nodes, self.free, role) for role in self._shape.roles]
+        self._gifts = _first_gifts(draft, worth)
         heapq.heapify(self._gifts)
 
-    def give_until(self, fits: Callable[[IntArray], Placement | None]) -> Placement | None:
-        """Gives up the cheapest replicas again and again, until something fits or nothing is left to give."""
-        while (placement := fits(self.free)) is None:
-            if not self._gifts:
+    def give_until_fits(self, counts: Counts, most: float) -> Placement | None:
+        """Gives up the cheapest replicas again and again, until this many of the waiting job fit. None where nothing is
+        left to give, or where more is lost than `most`: then it is not worth it.
+        """
+        snapshot, terms = self._worth.snapshot, self._worth.terms
+        while True:
+            if self._might_take(counts):
+                placement = place_near(snapshot, self.free, self._shape, counts, terms.affinity)
+                if placement is not None:
+                    return placement
+            if not self._gifts or self.lost >= most:
                 return None
-            gift = heapq.heappop(self._gifts)
-            row, snapshot = gift.row, self._worth.snapshot
-            before = self.sizes.get(row, snapshot.placements[row])
-            after = without(before, gift.role, gift.nodes)
-            vector = before.vector(snapshot.jobs.shape_at(row), gift.role)
-            for node in gift.nodes:
-                self.free[:, node] += vector
-            self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
-            self.sizes[row], self._roles[row] = after, gift.role
-            following = cheapest_gift(self._worth, row, after, gift.role)
-            if following is not None:
-                heapq.heappush(self._gifts, following)
-        return placement
+            self._give(heapq.heappop(self._gifts))
+
+    def _give(self, gift: Gift) -> None:
+        row, snapshot = gift.row, self._worth.snapshot
+        before = self.sizes.get(row, snapshot.placements[row])
+        nodes = gift.nodes(before)
+        after = without(before, gift.role, nodes)
+        vector = before.vector(snapshot.jobs.shape_at(row), gift.role)
+        for node in nodes:
+            self.free[:, node] += vector
+        for number, role in enumerate(self._shape.roles):
+            touched = sorted(set(nodes))
+            suits = snapshot.nodes.mask(role.constraint)[touched]
+            self._room[number][touched] = np.where(suits, room_on(self.free, role, touched), 0)
+        self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
+        self.sizes[row] = after
+        following = cheapest_gift(self._worth, row, after, gift.role)
+        if following is not None:
+            heapq.heappush(self._gifts, following)
+
+    def _might_take(self, counts: Counts) -> bool:
+        """Each role by itself; together they may still not fit."""
+        return all(int(np.add.reduce(takes)) >= count for takes, count in zip(self._room, counts, strict=True))
+
+
+def _first_gifts(draft: Draft, worth: Worth) -> list[Gift]:
+    """The cheapest gift of each running job that may be changed now. For others, the plan asks to be called then."""
+    columns, now = worth.columns, draft.snapshot.now
+    prices, counts = columns.gifts
+    may = counts > 0
+    decided = draft.decided_rows()
+    if decided:
+        may = may & ~np.isin(columns.rows, decided)
+    due = draft.snapshot.jobs.touched[columns.rows] + worth.terms.cool_down
+    later = due[may & (now < due)]
+    if len(later):
+        draft.wake(float(later.min()))
+    chosen = np.flatnonzero(may & (now >= due))
+    gifts = [
+        Gift(price, row, 0, count)
+        for price, row, count in zip(
+            prices[chosen].tolist(), columns.rows[chosen].tolist(), counts[chosen].tolist(), strict=True
+        )
+    ]
+    for row in columns.others:
+        if draft.decided(row) is None and worth.known(row):
+            gift = cheapest_gift(worth, row, draft.snapshot.placements[row])
+            if gift is not None and rested_on(draft, row, worth.terms, for_others=True):
+                gifts.append(gift)
+    return gifts
 
 
 def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = None) -> Gift | None:
@@ -119,7 +163,7 @@ def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = Non
         for count in {1, min(spare, order.count(order[0]))}:
             smaller = without(now, number, order[:count])
             price = (value - _value(worth, row, smaller)) / max(share - worth.share(row, smaller.counts), 1e-9)
-            gift = Gift(price, row, number, order[:count])
+            gift = Gift(price, row, number, count)
             best = gift if best is None or gift < best else best
     return best
 

@@ -10,12 +10,11 @@ from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
+from headway.policies.value.table import FURTHER
 from headway.policies.value.times import Rows
 
 UNKNOWN_SECONDS = 3600.0
 """Training left of a job without an estimate."""
-FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
 
 
 def held(snapshot: Snapshot, row: int) -> Counts | None:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
+from headway.policies.value.table import table_of
 
 Rows = npt.NDArray[np.intp]
 
@@ -23,7 +24,11 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
     size = jobs.size[rows]
     for place in ((size != jobs.width[rows]) & (size > 0)).nonzero()[0].tolist():
         row = int(rows[place])
-        left[place] *= snapshot.estimates.speed(row, snapshot.placements[row].counts)
+        placement, table = snapshot.placements[row], table_of(snapshot, row)
+        if table is None:
+            left[place] *= snapshot.estimates.speed(row, placement.counts)
+        else:
+            left[place] *= table.placed(len(placement.nodes[0]), len(placement.spots[0]))
     return left
 
 

@@ -7,12 +7,14 @@ differences of worth per share of the cluster. So one more worker here can be we
 Speeds come from the estimates, which answer for numbers of replicas in their best place. What a worse place costs is
 taken from them, too. Where a gang grows beyond a node, its speed makes a step. A gang on more nodes than it needs, or
 with servers away from its workers, is taken to lose as much.
+
+A job of one role has a table of its sizes (`table`); others are looked at size by size.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import cached_property
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.jobs.shapes import dominant_share
@@ -23,6 +25,7 @@ from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import empty
+from headway.policies.value.columns import SizeColumns
 from headway.policies.value.sizes import (
     UNKNOWN_SECONDS,
     bounds,
@@ -31,35 +34,13 @@ from headway.policies.value.sizes import (
     larger_sizes,
     may_resize_gang,
 )
+from headway.policies.value.table import LONGEST_PATH, ShapeSizes, SizeTable, table_of, usable
+from headway.policies.value.terms import Terms
 
-LONGEST_PATH = 48
 FARTHEST = 4.0
 """This many nodes apart, servers and workers are as far apart as they can be."""
 MARK = 1
 """Thousandths of a core that a job which was cut too deep never gets back, as a mark: see `release`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """The conditions for changing the size of jobs."""
-
-    cool_down: float = 60.0
-    """Seconds for which a job is left as it is after a decision about it."""
-    calm: float = 0.0
-    """Share of what it has trained for which a job is left as it is after a decision, where that is longer. So a job is
-    changed more rarely the longer it runs. Used only where estimates are learnt from progress, and so change
-    themselves; jobs that shrink for others are not spared by it.
-    """
-    restart: float = 30.0
-    """Seconds that a change is taken to cost. It must save more than that."""
-    margin: float = 0.10
-    """By how much a gain must exceed what others lose for it. Added replicas must bring this share of what they would
-    bring if speed grew in proportion.
-    """
-    favour: float = 1.0
-    """How much jobs that are soon done are preferred: 0 not at all, 1 by one over the seconds left."""
-    affinity: bool = True
-    """Whether replicas go next to the job's own ones, on few nodes."""
 
 
 class Worth:
@@ -70,6 +51,7 @@ class Worth:
         self.terms = terms
         self._whole = snapshot.nodes.total()
         self._left: FloatArray | None = None
+        self._tables: dict[int, SizeTable | None] = {}
         self._work: dict[int, float] = {}
         self._asked: dict[int, float] = {}
         self._per_node: dict[int, int] = {}
@@ -102,13 +84,20 @@ class Worth:
             counts = held(self.snapshot, row)
             if math.isnan(seconds):
                 known = UNKNOWN_SECONDS
+            elif counts is None:
+                known = seconds
+            elif self.table(row) is not None:
+                known = seconds * self.speed(row, self.snapshot.placements[row])
             else:
-                known = seconds if counts is None else seconds * self.best_speed(row, counts)
+                known = seconds * self.best_speed(row, counts)
             self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
         return known
 
     def speed(self, row: int, placement: Placement) -> float:
         """Relative to the asked-for size in its best place; 0 where the estimate is NaN or infinite."""
+        table = self.table(row)
+        if table is not None and len(placement.nodes[0]) <= table.span.most:
+            return table.placed(len(placement.nodes[0]), len(placement.spots[0]))
         ideal = self.best_speed(row, placement.counts)
         per_node = self._workers_per_node(row)
         if not per_node or ideal <= 0:
@@ -124,12 +113,29 @@ class Worth:
             ideal *= self._loss(row, nodes, bool(servers)) ** min(1.0, spread - nodes + 1.0)
         return ideal
 
+    def speed_with(self, row: int, now: Placement, role: int, more: tuple[int, ...]) -> float:
+        """The same with more replicas of one role on these nodes."""
+        table, count = self.table(row), len(now.nodes[role]) + len(more)
+        if table is not None and count <= table.span.most:
+            return table.placed(count, len(set(now.nodes[role]).union(more)))
+        return self.speed(row, now.with_role(role, (*now.nodes[role], *more)))
+
     def best_speed(self, row: int, counts: Counts) -> float:
         """Speed of this many replicas in their best place; 0 where the estimate is NaN or infinite."""
         if not self.snapshot.estimates.known:
             return 0.0
-        speed = self.snapshot.estimates.speed(row, counts)
-        return speed if math.isfinite(speed) and speed > 0 else 0.0
+        table = self.table(row)
+        if table is not None and counts[0] <= table.span.most:
+            return table.speeds[counts[0]]
+        return usable(self.snapshot.estimates.speed(row, counts))
+
+    def table(self, row: int) -> SizeTable | None:
+        """Its sizes as a table; None where they are looked at one by one."""
+        try:
+            return self._tables[row]
+        except KeyError:
+            known = self._tables[row] = table_of(self.snapshot, row)
+            return known
 
     def seconds(self, row: int, speed: float) -> float:
         """Seconds until the job is done at this speed."""
@@ -148,7 +154,12 @@ class Worth:
         """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""
         known = self._shares.get((row, counts))
         if known is None:
-            known = dominant_share(demand(self.snapshot, row, counts), self._whole)
+            table, placement = self.table(row), self.snapshot.placements.get(row)
+            if table is not None and (placement is None or placement.requests is None):
+                number = self.snapshot.jobs.columns.shapes[row]
+                known = self.sizes.amount.item(number) * counts[0] / self.sizes.whole.item(number)
+            else:
+                known = dominant_share(demand(self.snapshot, row, counts), self._whole)
             self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
         return known
 
@@ -177,6 +188,15 @@ class Worth:
             known = self._paths[row] = self._path(row) if self.known(row) else [self._kept(row)]
         return known
 
+    @cached_property
+    def columns(self) -> SizeColumns:
+        """The running jobs that may be scaled, as columns."""
+        return SizeColumns.of(self)
+
+    @cached_property
+    def sizes(self) -> ShapeSizes:
+        return ShapeSizes.of(self.snapshot.jobs.shapes, self.snapshot.nodes)
+
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _kept(self, row: int) -> Counts:
@@ -188,6 +208,9 @@ class Worth:
 
     def _path(self, row: int) -> list[Counts]:
         least, most = bounds(self.snapshot, row)
+        table = self.table(row)
+        if table is not None and least[0] == table.span.least and most[0] >= table.span.most:
+            return [(count,) for count in table.path]
         path, speed = [least], self.best_speed(row, least)
         while len(path) < LONGEST_PATH:
             options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]

@@ -1,0 +1,194 @@
+"""Running jobs that may be scaled, as columns: what each is worth now, and with a few replicas less.
+
+Only jobs of one role that hold what they asked for are here; the few others are looked at one by one (`others`). Every
+number is the one that `Worth` gives for the same job, to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headway.core.estimates import OVERRUN_SHARE, odd
+from headway.core.job import Can
+from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.core.snapshot import Snapshot
+from headway.policies.value.table import ShapeSizes, SizeTable
+from headway.policies.value.times import Rows
+
+if TYPE_CHECKING:
+    from headway.policies.value.worth import Worth
+
+
+@dataclass(frozen=True, eq=False)
+class SizeColumns:
+    """Aligned with `rows`, which grow."""
+
+    worth: Worth
+    rows: Rows
+    tables: list[SizeTable]
+    count: IntArray
+    """Replicas."""
+    used: list[int]
+    """Nodes that they are on."""
+    lonely: IntArray
+    """Replicas on the node that has the fewest of them."""
+    speed: FloatArray
+    seconds: FloatArray
+    """Seconds left."""
+    work: FloatArray
+    """Seconds left at the asked-for size."""
+    shape: IntArray
+    others: list[int] = field(default_factory=list)
+    """Running jobs that may be scaled and are not in the columns."""
+
+    @classmethod
+    def of(cls, worth: Worth) -> SizeColumns:
+        snapshot, sizes = worth.snapshot, worth.sizes
+        rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
+        tabled = sizes.tabled[snapshot.jobs.shape[rows]]
+        others, rows = rows[~tabled].tolist(), rows[tabled]
+        rows = rows[_believed(snapshot, rows)] if len(rows) else rows
+        seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
+        known = np.isfinite(seconds)
+        rows, seconds = rows[known], seconds[known]
+        found = []
+        placements, table_of = snapshot.placements, worth.table
+        for place, row in enumerate(rows.tolist()):
+            placement, table = placements[row], table_of(row)
+            if table is None or placement.requests is not None:
+                others.append(row)
+                continue
+            spots, count = placement.spots[0], len(placement.nodes[0])
+            speed = table.placed(count, len(spots))
+            if speed > 0.0:
+                lonely = count if len(spots) == 1 else min(number for _, number in spots)
+                found.append((place, table, count, len(spots), lonely, speed))
+        return cls._from(worth, rows, seconds, found, sorted(others))
+
+    @classmethod
+    def _from(
+        cls, worth: Worth, rows: Rows, seconds: FloatArray,
+        found: list[tuple[int, SizeTable, int, int, int, float]], others: list[int],
+    ) -> SizeColumns:  # fmt: skip
+        places = np.array([one[0] for one in found], np.intp)
+        rows, seconds = rows[places], seconds[places]
+        speed = np.array([one[5] for one in found], np.float64)
+        return cls(
+            worth, rows, [one[1] for one in found], np.array([one[2] for one in found], np.int64),
+            [one[3] for one in found], np.array([one[4] for one in found], np.int64), speed, seconds,
+            np.maximum(seconds * speed, 0.0), worth.snapshot.jobs.shape[rows], others,
+        )  # fmt: skip
+
+    @cached_property
+    def value(self) -> FloatArray:
+        """What running as now is worth."""
+        return self.of_speeds(self.speed)
+
+    @cached_property
+    def share(self) -> FloatArray:
+        return self.share_of(self.count)
+
+    @cached_property
+    def due(self) -> FloatArray:
+        """When each has been left alone for long enough after the last decision about it."""
+        snapshot, terms = self.worth.snapshot, self.worth.terms
+        touched: FloatArray = snapshot.jobs.touched[self.rows]
+        if not (terms.calm and snapshot.estimates.known and snapshot.estimates.beliefs.rich):
+            return touched + terms.cool_down
+        trained = snapshot.jobs.attained[self.rows] + touched - snapshot.jobs.since[self.rows]
+        due: FloatArray = touched + np.maximum(terms.cool_down, terms.calm * trained)
+        return due
+
+    @cached_property
+    def fewer(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Replicas that could go (all on the loneliest node, as far as the min allows), the speed without one replica,
+        and the speed without all these. Where none may go, 0 of them.
+        """
+        all_of, one_less, all_less = [], [], []
+        columns = (self.tables, self.count.tolist(), self.used, self.lonely.tolist())
+        for table, count, used, lonely in zip(*columns, strict=True):
+            spare = count - table.span.least
+            if spare <= 0:
+                all_of.append(0)
+                one_less.append(0.0)
+                all_less.append(0.0)
+                continue
+            many = min(spare, lonely)
+            one_less.append(table.placed(count - 1, used - (lonely == 1)))
+            all_less.append(table.placed(count - many, used - (many == lonely)))
+            all_of.append(many)
+        return np.array(all_of, np.int64), np.array(one_less, np.float64), np.array(all_less, np.float64)
+
+    @cached_property
+    def gifts(self) -> tuple[FloatArray, IntArray]:
+        """The price per share of the cheapest replicas that could go, and how many they are; 0 where none may go."""
+        many, one_less, all_less = self.fewer
+        prices = []
+        for count, speed in ((np.ones_like(many), one_less), (many, all_less)):
+            freed = np.maximum(self.share - self.share_of(self.count - count), 1e-9)
+            prices.append((self.value - self.of_speeds(speed)) / freed)
+        one = prices[0] <= prices[1]
+        return np.where(one, prices[0], prices[1]), np.where(many > 0, np.where(one, 1, many), 0)
+
+    @cached_property
+    def useless(self) -> BoolArray:
+        """Jobs that would be no slower with fewer replicas."""
+        many, one_less, all_less = self.fewer
+        found: BoolArray = (many > 0) & ((one_less >= self.speed) | (all_less >= self.speed))
+        return found
+
+    def seconds_at(self, speed: FloatArray, places: Rows) -> FloatArray:
+        """Seconds until these jobs are done at these speeds, which are above 0."""
+        seconds: FloatArray = self.work[places] / speed[places]
+        return seconds
+
+    def share_of(self, count: IntArray) -> FloatArray:
+        """Share of the cluster that this many replicas hold."""
+        sizes: ShapeSizes = self.worth.sizes
+        share: FloatArray = np.clip(sizes.amount[self.shape] * count / sizes.whole[self.shape], 1e-9, 1e6)
+        return share
+
+    def of_speeds(self, speed: FloatArray) -> FloatArray:
+        """`Worth.of` these speeds."""
+        weight, least = self._weights
+        value: FloatArray = speed * weight[0] * weight[1]
+        for place in np.flatnonzero((self.work < speed * least) | (speed <= 0.0)).tolist():
+            value[place] = self.worth.of(int(self.rows[place]), float(speed[place]))
+        return value
+
+    @cached_property
+    def _weights(self) -> tuple[tuple[FloatArray, FloatArray], float]:
+        """The factors of worth beside speed. Powers one by one: those of a whole column differ in the last bit."""
+        terms, sizes = self.worth.terms, self.worth.sizes
+        by_shape = {number: sizes.share.item(number) ** (1.0 - terms.favour) for number in set(self.shape.tolist())}
+        asked = np.array([by_shape[number] for number in self.shape.tolist()], np.float64)
+        work = np.array([max(work, 1e-300) ** -terms.favour for work in self.work.tolist()], np.float64)
+        return (asked, work), max(terms.restart, 1.0)
+
+
+def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:
+    """Running jobs whose number of replicas a plan may change."""
+    jobs = snapshot.jobs
+    rows = jobs.running()
+    may = sizes.elastic[jobs.shape[rows]] & ((jobs.can[rows] & int(Can.SCALE)) > 0)
+    return rows[may]
+
+
+def _believed(snapshot: Snapshot, rows: Rows) -> BoolArray:
+    basis = snapshot.estimates.beliefs.basis
+    return np.ones(len(rows), np.bool_) if basis is None else ~odd(basis[rows])
+
+
+def _seconds(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """Seconds left. A job that should be done by now needs a share of what it has trained."""
+    seconds = snapshot.estimates.left_of(rows, snapshot.now)
+    late = np.flatnonzero(seconds <= 0.0)
+    if len(late):
+        jobs, chosen = snapshot.jobs, rows[late]
+        trained = jobs.attained[chosen] + np.maximum(0.0, snapshot.now - jobs.since[chosen])
+        seconds[late] = OVERRUN_SHARE * trained
+    return seconds

@@ -1,0 +1,85 @@
+"""Choosing sizes of jobs that can be scaled, in a given order.
+
+Waiting jobs start at the size that is worth most. For one that finds no room, others shrink, or jobs that rank far
+behind are stopped. When no job waits, running jobs grow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headway.core.draft import Draft
+from headway.core.node import FloatArray, IntArray
+from headway.policies.placing.add_remove import SOON
+from headway.policies.placing.affinity import place_near
+from headway.policies.steps.grow import grow_into_idle
+from headway.policies.steps.newcomers import start_newcomers
+from headway.policies.steps.order import by_key, rows_to_stop
+from headway.policies.steps.release import release_useless
+from headway.policies.steps.shrink import shrink_for
+from headway.policies.steps.start import left_waiting
+from headway.policies.steps.victims import fewest_to_stop
+from headway.policies.value.terms import Terms
+from headway.policies.value.worth import Worth
+
+TRIED = 6
+"""Waiting jobs for which room is looked for in one plan."""
+FAR_BEHIND = 2000.0
+"""Ranks are thousandths of a doubling. A job is stopped only for one that is a fourth of its own size or smaller."""
+AT_ONCE = 64
+"""Waiting jobs for which a start is tried in one plan."""
+
+
+def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> None:
+    """`rank` is by row; the smallest comes first."""
+    snapshot = draft.snapshot
+    worth = Worth(snapshot, terms)
+    waiting = snapshot.jobs.waiting()
+    ordered = by_key(waiting, rank[waiting])
+    start_newcomers(draft, ordered[:AT_ONCE], worth)
+    left = left_waiting(draft, ordered)
+    busy = _make_room(draft, left.tolist(), rank, worth, patience) if len(left) else False
+    running = snapshot.jobs.running().tolist()
+    release_useless(draft, running, worth)
+    if not busy:
+        grow_into_idle(draft, running, worth)
+
+
+def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
+    """Makes room for the first job that is worth it. Returns whether what is free must be left alone for now."""
+    snapshot, tried, soon = draft.snapshot, set[int](), draft.soon()
+    for row in left:
+        shape = int(snapshot.jobs.shape[row])
+        if shape in tried:
+            continue
+        if len(tried) == TRIED:
+            return False
+        tried.add(shape)
+        path = worth.path(row)
+        if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms.affinity) is not None:
+            return True  # room is being made already
+        forced = snapshot.now - float(snapshot.jobs.since[row]) >= patience
+        if shrink_for(draft, row, path, snapshot.jobs.running().tolist(), worth, forced=forced) is not None:
+            return True
+        if _stop_behind(draft, row, rank, soon, worth):
+            return True
+    return False
+
+
+def _stop_behind(draft: Draft, row: int, rank: FloatArray, soon: IntArray, worth: Worth) -> bool:
+    """Stops running jobs that rank behind, the worst first, as few as the min size of this job needs; or none."""
+    snapshot = draft.snapshot
+    may_stop = rows_to_stop(snapshot)
+    behind = may_stop[rank[may_stop] > rank[row] + FAR_BEHIND]
+    worst_first = behind[np.argsort(-rank[behind], kind="stable")].tolist()
+    victims = [victim for victim in worst_first if draft.decided(victim) is None]
+    shape, least = snapshot.jobs.shape_at(row), worth.path(row)[0]
+    found = fewest_to_stop(
+        snapshot, soon, row, victims, lambda pot: place_near(snapshot, pot, shape, least, worth.terms.affinity)
+    )
+    if found is None:
+        return False
+    for victim in found[1]:
+        draft.stop(victim)
+    draft.wake(snapshot.now + SOON)
+    return True

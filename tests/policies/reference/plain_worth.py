@@ -1,0 +1,268 @@
+"""What a size is worth: how soon a job would be done at it, in this place, beside other jobs that could use the room.
+
+Worth is progress per second, and more for a job with less left. With `favour` 1 it is one over the seconds left: then
+what is given to a job that is soon done counts most, and mean completion time falls fastest. Gains and losses are
+differences of worth per share of the cluster. So one more worker here can be weighed against one less there.
+
+Speeds come from the estimates, which answer for numbers of replicas in their best place. What a worse place costs is
+taken from them, too. Where a gang grows beyond a node, its speed makes a step. A gang on more nodes than it needs, or
+with servers away from its workers, is taken to lose as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.jobs.shapes import dominant_share
+from headway.core.node import FloatArray
+from headway.core.placement import Placement
+from headway.core.quantity import CPU
+from headway.core.snapshot import Snapshot
+from headway.estimates.models.scaling import computes
+from headway.policies.placing.pack import place
+from headway.policies.placing.room import empty
+from headway.policies.value.sizes import (
+    UNKNOWN_SECONDS,
+    bounds,
+    demand,
+    held,
+    larger_sizes,
+    may_resize_gang,
+)
+
+LONGEST_PATH = 48
+FARTHEST = 4.0
+"""This many nodes apart, servers and workers are as far apart as they can be."""
+MARK = 1
+"""Thousandths of a core that a job which was cut too deep never gets back, as a mark: see `release`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The conditions for changing the size of jobs."""
+
+    cool_down: float = 60.0
+    """Seconds for which a job is left as it is after a decision about it."""
+    calm: float = 0.0
+    """Share of what it has trained for which a job is left as it is after a decision, where that is longer. So a job is
+    changed more rarely the longer it runs. Used only where estimates are learnt from progress, and so change
+    themselves; jobs that shrink for others are not spared by it.
+    """
+    restart: float = 30.0
+    """Seconds that a change is taken to cost. It must save more than that."""
+    margin: float = 0.10
+    """By how much a gain must exceed what others lose for it. Added replicas must bring this share of what they would
+    bring if speed grew in proportion.
+    """
+    favour: float = 1.0
+    """How much jobs that are soon done are preferred: 0 not at all, 1 by one over the seconds left."""
+    affinity: bool = True
+    """Whether replicas go next to the job's own ones, on few nodes."""
+
+
+class Worth:
+    """Worth of the jobs of one snapshot, under given terms. Everything is computed when first asked for."""
+
+    def __init__(self, snapshot: Snapshot, terms: Terms) -> None:
+        self.snapshot = snapshot
+        self.terms = terms
+        self._whole = snapshot.nodes.total()
+        self._left: FloatArray | None = None
+        self._work: dict[int, float] = {}
+        self._asked: dict[int, float] = {}
+        self._per_node: dict[int, int] = {}
+        self._shares: dict[tuple[int, Counts], float] = {}
+        self._paths: dict[int, list[Counts]] = {}
+        self._losses: dict[tuple[int, int, bool], float] = {}
+
+    def why_not(self, row: int) -> str:
+        """Why this job keeps its size, in a sentence; empty where it may be scaled."""
+        if not may_resize_gang(self.snapshot, row):
+            return "It keeps its size: it is not elastic, or does not allow scaling."
+        if not self.snapshot.estimates.known:
+            return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
+        if self.snapshot.estimates.basis(row).odd:
+            return "It keeps its size: its reports are not believed."
+        if math.isnan(self._seconds(row)):
+            return "It keeps its size: how long it has left is unknown."
+        if not self._sane(row):
+            return "It keeps its size: the estimate of its speed is no usable number."
+        return ""
+
+    def known(self, row: int) -> bool:
+        return not self.why_not(row)
+
+    def work(self, row: int) -> float:
+        """Seconds left at the asked-for size; a guess where unknown."""
+        known = self._work.get(row)
+        if known is None:
+            seconds = self._seconds(row)
+            counts = held(self.snapshot, row)
+            if math.isnan(seconds):
+                known = UNKNOWN_SECONDS
+            else:
+                known = seconds if counts is None else seconds * self.best_speed(row, counts)
+            self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
+        return known
+
+    def speed(self, row: int, placement: Placement) -> float:
+        """Relative to the asked-for size in its best place; 0 where the estimate is NaN or infinite."""
+        ideal = self.best_speed(row, placement.counts)
+        per_node = self._workers_per_node(row)
+        if not per_node or ideal <= 0:
+            return ideal
+        workers, servers = self._split(row, placement)
+        if not workers:
+            return ideal
+        pairs = sum(workers.count(node) for node in servers)
+        apart = len(workers) * len(servers) / pairs if pairs else FARTHEST
+        spread = min(FARTHEST, max(float(len(set(workers))), apart)) if servers else float(len(set(workers)))
+        fewest = -(-len(workers) // per_node)
+        for nodes in range(fewest + 1, math.ceil(spread) + 1):
+            ideal *= self._loss(row, nodes, bool(servers)) ** min(1.0, spread - nodes + 1.0)
+        return ideal
+
+    def best_speed(self, row: int, counts: Counts) -> float:
+        """Speed of this many replicas in their best place; 0 where the estimate is NaN or infinite."""
+        if not self.snapshot.estimates.known:
+            return 0.0
+        speed = self.snapshot.estimates.speed(row, counts)
+        return speed if math.isfinite(speed) and speed > 0 else 0.0
+
+    def seconds(self, row: int, speed: float) -> float:
+        """Seconds until the job is done at this speed."""
+        return self.work(row) / speed if speed > 0 else math.inf
+
+    def of(self, row: int, speed: float) -> float:
+        """What running at this speed is worth."""
+        if speed <= 0:
+            return 0.0
+        favour = self.terms.favour
+        # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
+        work = max(self.work(row), speed * max(self.terms.restart, 1.0))
+        return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
+
+    def share(self, row: int, counts: Counts) -> float:
+        """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""
+        known = self._shares.get((row, counts))
+        if known is None:
+            known = dominant_share(demand(self.snapshot, row, counts), self._whole)
+            self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
+        return known
+
+    def cut(self, row: int) -> bool:
+        """Whether the job has less cpu than it asked for, while the book answers for other sizes as asked for. Then its
+        speeds cannot be compared, and it keeps its size.
+        """
+        placement, snapshot = self.snapshot.placements.get(row), self.snapshot
+        if placement is None or placement.requests is None or CPU not in snapshot.nodes.kinds:
+            return False
+        if not snapshot.estimates.known or not snapshot.estimates.beliefs.rich:
+            return False
+        kind, shape = snapshot.nodes.kinds.index(CPU), snapshot.jobs.shape_at(row)
+        return any(
+            int(shape.roles[number].vector[kind]) - int(placement.vector(shape, number)[kind]) > MARK
+            for number in range(len(shape.roles))
+        )
+
+    def path(self, row: int) -> list[Counts]:
+        """Its sizes in their best place, from the min on, each faster than all before it.
+
+        A job that keeps its size has that one only; its min, where the empty cluster cannot hold what it asks for.
+        """
+        known = self._paths.get(row)
+        if known is None:
+            known = self._paths[row] = self._path(row) if self.known(row) else [self._kept(row)]
+        return known
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kept(self, row: int) -> Counts:
+        snapshot, shape = self.snapshot, self.snapshot.jobs.shape_at(row)
+        fixed = held(snapshot, row) or shape.counts
+        if not may_resize_gang(snapshot, row) or row in snapshot.placements:
+            return fixed
+        return fixed if place(snapshot, empty(snapshot.nodes), shape) is not None else shape.least
+
+    def _path(self, row: int) -> list[Counts]:
+        least, most = bounds(self.snapshot, row)
+        path, speed = [least], self.best_speed(row, least)
+        while len(path) < LONGEST_PATH:
+            options = [(self.best_speed(row, counts), counts) for counts in larger_sizes(path[-1], most)]
+            gains = [((faster - speed) / (self.share(row, counts) - self.share(row, path[-1]) + 1e-9), faster, counts)
+                     for faster, counts in options if faster > speed * (1.0 + 1e-6)]  # fmt: skip
+            if not gains:
+                return path
+            enough = max(gain for gain, _, _ in gains) * (1.0 - 1e-6)
+            _, speed, counts = min((found for found in gains if found[0] >= enough), key=lambda found: sum(found[2]))
+            path.append(counts)
+        return path
+
+    def _seconds(self, row: int) -> float:
+        snapshot = self.snapshot
+        if not snapshot.estimates.known:
+            return math.nan
+        if self._left is None:
+            self._left = snapshot.estimates.left(snapshot.now)
+        seconds = float(self._left[row])
+        if seconds <= 0.0 and row in snapshot.placements:
+            trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
+            return OVERRUN_SHARE * (trained + max(0.0, snapshot.now - since))
+        return seconds if math.isfinite(seconds) else math.nan
+
+    def _sane(self, row: int) -> bool:
+        """Whether the estimate of its present (or asked-for) speed is usable."""
+        counts = held(self.snapshot, row) or self.snapshot.jobs.shape_at(row).counts
+        return 0.0 < self.best_speed(row, counts) < math.inf
+
+    def _split(self, row: int, placement: Placement) -> tuple[list[int], list[int]]:
+        """Nodes of the replicas that compute, and of those that serve."""
+        workers, servers = list[int](), list[int]()
+        for role, where in zip(self.snapshot.jobs.shape_at(row).roles, placement.nodes, strict=True):
+            (workers if computes(role.name) else servers).extend(where)
+        return workers, servers
+
+    def _loss(self, row: int, nodes: int, served: bool) -> float:
+        """The factor in speed when a gang spreads from one node fewer to `nodes`: the step in the estimate where it
+        outgrows them.
+
+        With servers the step is taken where there are as many of them as workers, and the speed of the whole gang
+        counts, because a batch is divided. Without servers the speed of one worker counts.
+        """
+        key = (row, nodes, served)
+        known = self._losses.get(key)
+        if known is None:
+            fits = (nodes - 1) * self._workers_per_node(row)
+            before, after = (self.best_speed(row, self._all(row, count, served)) for count in (fits, fits + 1))
+            step = after / before if before > 0 else 0.0
+            known = self._losses[key] = min(1.0, step if served else step * fits / (fits + 1))
+        return known
+
+    def _all(self, row: int, workers: int, served: bool) -> Counts:
+        """This many workers, and as many servers where there are any; of other roles what was asked for."""
+        roles = self.snapshot.jobs.shape_at(row).roles
+        first = next((number for number, role in enumerate(roles) if computes(role.name)), 0)
+        return tuple(
+            workers if number == first or (served and not computes(role.name)) else role.replicas
+            for number, role in enumerate(roles)
+        )
+
+    def _asked_share(self, row: int) -> float:
+        known = self._asked.get(row)
+        if known is None:
+            counts = self.snapshot.jobs.shape_at(row).counts
+            known = self._asked[row] = self.share(row, counts)
+        return known
+
+    def _workers_per_node(self, row: int) -> int:
+        """How many workers the largest empty node takes; 0 where they ask for nothing."""
+        number = int(self.snapshot.jobs.shape[row])
+        known = self._per_node.get(number)
+        if known is None:
+            shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
+            role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
+            takes = [int(nodes.capacity[kind].max(initial=0)) // amount for kind, amount in role.asks]
+            known = self._per_node[number] = max(1, min(takes)) if takes else 0
+        return known
