@@ -206,7 +206,7 @@ class BeliefCache(NamedTuple):
     """The jobs of the snapshot that was folded last."""
     cycle: int = -1
     tables: dict[int, Scaling] | None = None
-    """By arrival number: speeds at all sizes, of jobs that have reported. Filled as they are asked for."""
+    """By arrival number: speeds at all sizes. Filled as they are asked for."""
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
 

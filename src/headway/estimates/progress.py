@@ -80,8 +80,8 @@ class ProgressBook:
             if self.teaches(snapshot, row):
                 before = history.trust(job)
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
-                if gone is not None and (job.model or history.trust(job).broken != before.broken):
-                    touched += _alike(job, tracks, snapshot)
+                if gone is not None:
+                    touched += _alike(job, snapshot, of_user=history.trust(job).broken != before.broken)
         return ProgressBook(tracks, history, self.cache.after(snapshot, touched), self.since)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
@@ -250,16 +250,19 @@ class ProgressBook:
             if track is not None and track.doubt.basis is None:
                 coefficients = track.fitted(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
-            if track is not None:  # what others teach may change the answer of a job that has not reported
-                self.cache.keep_table(snapshot, row, found)
+            self.cache.keep_table(snapshot, row, found)
         return found
 
 
-def _alike(job: Job, tracks: Mapping[JobId, Track], snapshot: Snapshot) -> list[int]:
-    """Rows of the jobs of this model or user that have reported."""
-    rows = [row for job_id in tracks if (row := snapshot.jobs.row_of.get(job_id)) is not None]
+def _alike(job: Job, snapshot: Snapshot, *, of_user: bool) -> list[int]:
+    """Rows of the jobs of this model that are not over; those of this user, too, if that is asked for."""
+    if not job.model and not of_user:
+        return []
+    rows = np.flatnonzero(~snapshot.jobs.over()).tolist()
     jobs = [(row, snapshot.jobs.job(row)) for row in rows]
-    return [row for row, other in jobs if other.user == job.user or (job.model and other.model == job.model)]
+    return [
+        row for row, other in jobs if (of_user and other.user == job.user) or (job.model and other.model == job.model)
+    ]
 
 
 def _shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:

@@ -8,7 +8,15 @@ from headway.core.draft import Draft
 from headway.core.node import Nodes
 from headway.core.plan import Scale
 from headway.policies.elastic import Elastic
-from headway.policies.placing.add_remove import grown, leaving_order, next_nodes, scale_towards, shrunk, without
+from headway.policies.placing.add_remove import (
+    grown,
+    leaving_order,
+    next_nodes,
+    room_for_more,
+    scale_towards,
+    shrunk,
+    without,
+)
 from make import a_job, a_node, a_role, a_snapshot, running, some_nodes, waiting
 
 
@@ -74,5 +82,6 @@ def test_where_further_replicas_would_go():
     entry = running(a_job("a", roles=roles), [1], [0])
     snapshot = a_snapshot(entry, nodes=some_nodes(3, gpus=3))
     now = snapshot.placements[0]
-    assert next_nodes(snapshot, snapshot.free, 0, 1, now, affinity=True)[:5] == (1, 1, 0, 0, 2), "beside the server"
-    assert next_nodes(snapshot, snapshot.free, 0, 1, now, affinity=False)[:3] == (2, 2, 2), "where there is most room"
+    takes = room_for_more(snapshot, snapshot.free, 0, 1)
+    assert next_nodes(snapshot, takes, 1, now, affinity=True)[:5] == (1, 1, 0, 0, 2), "beside the server"
+    assert next_nodes(snapshot, takes, 1, now, affinity=False)[:3] == (2, 2, 2), "where there is most room"

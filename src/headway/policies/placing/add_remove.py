@@ -101,31 +101,30 @@ def without(now: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
 
 
 def next_nodes(
-    snapshot: Snapshot, free: IntArray, row: int, role: int, now: Placement, affinity: bool
+    snapshot: Snapshot, takes: npt.NDArray[np.int64], role: int, now: Placement, affinity: bool
 ) -> tuple[int, ...]:
     """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
 
-    Nodes with roles that it exchanges data with come first, then nodes with most of its own replicas, then nodes of its
-    topology domain, then those with most room.
+    `takes`: how many more each node takes. Nodes with roles that it exchanges data with come first, then nodes with
+    most of its own replicas, then nodes of its topology domain, then those with most room.
     """
-    takes = room_for_more(snapshot, free, row, role)
-    fits = np.flatnonzero(takes)
+    fits = takes.nonzero()[0]
     if not len(fits):
         return ()
+    has = takes[fits]
     if affinity:
         wishes = np.zeros(len(takes))
-        for number, nodes in enumerate(now.nodes):
-            for node in nodes:
-                wishes[node] += 1.0 if number == role else 4.0
+        for number, spots in enumerate(now.spots):
+            for node, count in spots:
+                wishes[node] += count * (1.0 if number == role else 4.0)
         near = np.zeros(snapshot.nodes.domains, np.bool_)
         near[snapshot.nodes.domain[list(now.used_nodes())]] = True
-        wishes = wishes[fits] + 0.5 * near[snapshot.nodes.domain[fits]]
-        order = fits[np.lexsort((-takes[fits], -wishes))]
+        order = np.lexsort((-has, -(wishes[fits] + 0.5 * near[snapshot.nodes.domain[fits]])))
     else:
-        order = fits[np.argsort(-takes[fits], kind="stable")]
+        order = np.argsort(-has, kind="stable")
     chosen: list[int] = []
-    for node in order.tolist():
-        chosen.extend([node] * int(min(takes[node], 64 - len(chosen))))
+    for place in order.tolist():
+        chosen.extend([int(fits[place])] * int(min(has[place], 64 - len(chosen))))
         if len(chosen) >= 64:
             break
     return tuple(chosen)

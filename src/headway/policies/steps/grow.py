@@ -8,15 +8,17 @@ the job's own ones, on the fewest nodes.
 from __future__ import annotations
 
 import heapq
+import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.draft import Draft
-from headway.core.node import FloatArray, IntArray
+from headway.core.node import Asks, Constraint, FloatArray, IntArray
 from headway.core.placement import Placement
-from headway.policies.placing.add_remove import next_nodes
-from headway.policies.placing.room import Rooms
+from headway.policies.placing.add_remove import next_nodes, room_for_more
+from headway.policies.placing.room import Rooms, room
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.value.columns import SizeColumns
 from headway.policies.value.table import FURTHER
@@ -39,25 +41,20 @@ def grow_into_idle(draft: Draft, worth: Worth) -> list[int]:
     """Grows running jobs into what is free in the draft. Returns the jobs that grow.
 
     At most one role of each, because a plan decides once about a job. The other role can grow in a later plan. Rows
-    about which the draft has decided already are skipped. Nodes are chosen only for jobs whose turn comes.
+    about which the draft has decided already are skipped. Jobs come by what they could gain at best; nodes are chosen
+    when a job's turn comes.
     """
-    snapshot, free = draft.snapshot, draft.free.copy()
+    snapshot, idle = draft.snapshot, IdleRoom(draft)
     sizes: dict[int, Placement] = {}
     roles: dict[int, int] = {}
-    steps = _first_steps(draft, worth)
+    steps = _first_steps(draft, worth, idle)
     heapq.heapify(steps)
     while steps:
         step = heapq.heappop(steps)
         row, now = step.row, sizes.get(step.row, snapshot.placements[step.row])
-        if not step.nodes:
-            chosen = _best_step(worth, draft.free, row, now, None)
-            if chosen is not None:
-                heapq.heappush(steps, chosen)
-            continue
-        vector = now.vector(snapshot.jobs.shape_at(row), step.role)
-        if _takes(free, vector, step.nodes):
+        if step.nodes and idle.give(row, now, step):
             sizes[row], roles[row] = now.with_role(step.role, (*now.nodes[step.role], *step.nodes)), step.role
-        following = _best_step(worth, free, row, sizes.get(row, now), roles.get(row))
+        following = _best_step(worth, idle, row, sizes.get(row, now), roles.get(row))
         if following is not None:
             heapq.heappush(steps, following)
     for row, placement in sizes.items():
@@ -65,7 +62,40 @@ def grow_into_idle(draft: Draft, worth: Worth) -> list[int]:
     return list(sizes)
 
 
-def _first_steps(draft: Draft, worth: Worth) -> list[GrowthStep]:
+class IdleRoom:
+    """What is free so far, and how many replicas of each request every node still takes."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.snapshot = draft.snapshot
+        self.free = draft.free.copy()
+        self._takes: dict[tuple[Asks, Constraint], npt.NDArray[np.int64]] = {}
+
+    def takes(self, row: int, role: int) -> npt.NDArray[np.int64]:
+        """By node: how many more replicas of this role fit, each holding what the present ones hold."""
+        if self.snapshot.placements[row].requests is not None:
+            return room_for_more(self.snapshot, self.free, row, role)
+        shape = self.snapshot.jobs.shape_at(row).roles[role]
+        if not shape.asks:
+            return room(self.snapshot.nodes, self.free, shape)
+        key = (shape.asks, shape.constraint)
+        known = self._takes.get(key)
+        if known is None:
+            known = self._takes[key] = room(self.snapshot.nodes, self.free, shape).astype(np.int64)
+        return known
+
+    def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
+        """Takes the replicas of a step out of what is free, if they still fit."""
+        vector = now.vector(self.snapshot.jobs.shape_at(row), step.role)
+        if not _taken(self.free, vector, step.nodes):
+            return False
+        nodes = list(set(step.nodes))
+        for (asks, constraint), takes in self._takes.items():
+            left = np.min([self.free[kind, nodes] // amount for kind, amount in asks], axis=0)
+            takes[nodes] = np.where(self.snapshot.nodes.mask(constraint)[nodes], np.maximum(left, 0), 0)
+        return True
+
+
+def _first_steps(draft: Draft, worth: Worth, idle: IdleRoom) -> list[GrowthStep]:
     """A step for each job that may grow now. Of the others, the plan asks to be called for the first that would."""
     columns, now = worth.columns, draft.snapshot.now
     rooms = _rooms(draft, columns)
@@ -73,18 +103,20 @@ def _first_steps(draft: Draft, worth: Worth) -> list[GrowthStep]:
         place for place in _might_grow(columns, rooms).tolist() if draft.decided(int(columns.rows[place])) is None
     ]
     due = columns.due[places]
-    steps = []
-    for place in [place for place, at in zip(places, due.tolist(), strict=True) if now >= at]:
-        price = _best_price(columns, place, rooms[place])
-        if price is not None:
-            steps.append(GrowthStep(price, int(columns.rows[place]), 0, ()))
+    may = [place for place, at in zip(places, due.tolist(), strict=True) if now >= at]
+    prices = _best_prices(columns, may, rooms) if may else []
+    steps = [
+        GrowthStep(price, int(columns.rows[place]), 0, ())
+        for place, price in zip(may, prices, strict=True)
+        if math.isfinite(price)
+    ]
     for number in np.argsort(due, kind="stable").tolist():
         row, at = int(columns.rows[places[number]]), float(due[number])
-        if now < at < draft.until and _best_step(worth, draft.free, row, draft.snapshot.placements[row], None):
+        if now < at < draft.until and _best_step(worth, idle, row, draft.snapshot.placements[row], None):
             draft.wake(at)
     for row in columns.others:
         if draft.decided(row) is None and worth.known(row) and not worth.cut(row):
-            step = _best_step(worth, draft.free, row, draft.snapshot.placements[row], None)
+            step = _best_step(worth, idle, row, draft.snapshot.placements[row], None)
             if step is not None and rested_on(draft, row, worth.terms):
                 steps.append(step)
     return steps
@@ -109,25 +141,28 @@ def _might_grow(columns: SizeColumns, rooms: list[int]) -> Rows:
     return found
 
 
-def _best_price(columns: SizeColumns, place: int, room: int) -> float | None:
-    """The price of its best step if the nodes were the best ones; None where it would not gain enough."""
-    worth, row, table = columns.worth, int(columns.rows[place]), columns.tables[place]
-    count, speed, value = int(columns.count[place]), float(columns.speed[place]), float(columns.value[place])
-    seconds, share, terms = worth.seconds(row, speed), float(columns.share[place]), worth.terms
-    best: float | None = None
-    for more in FURTHER:
-        if more > room or count + more > table.span.most:
-            break
-        faster = table.speeds[count + more]
-        enough = speed * (1.0 + terms.margin * min(1.0, more / max(count, 1)))
-        if faster < enough or seconds - worth.seconds(row, faster) <= terms.restart:
-            continue
-        gain = (worth.of(row, faster) - value) / max(worth.share(row, (count + more,)) - share, 1e-9)
-        best = -gain if gain > 0 and (best is None or -gain < best) else best
+def _best_prices(columns: SizeColumns, places: list[int], rooms: list[int]) -> list[float]:
+    """The price of the best step of each if its nodes were the best ones; infinite where it would not gain enough."""
+    terms, more = columns.worth.terms, np.array(FURTHER)
+    here = [columns.count[places], columns.speed[places], columns.value[places], columns.work[places]]
+    count, speed, value, work = (column[:, None] for column in here)
+    tables = [(columns.tables[place], int(columns.count[place])) for place in places]
+    faster: FloatArray = np.array([table.with_more(number) for table, number in tables]).reshape(-1, len(FURTHER))
+    enough = speed * (1.0 + terms.margin * np.minimum(1.0, more / np.maximum(count, 1)))
+    fits = (more <= np.array([rooms[place] for place in places])[:, None]) & (faster > 0.0) & (faster >= enough)
+    saved = work / speed - np.divide(work, faster, out=np.full(faster.shape, np.inf), where=faster > 0.0)
+    fits &= saved > terms.restart
+    gain = np.zeros(faster.shape)
+    chosen, option = fits.nonzero()
+    at = np.array(places, np.intp)[chosen]
+    gain[chosen, option] = columns.values_at(at, faster[chosen, option]) - value[chosen, 0]
+    share = np.maximum(columns.share_at(at, (count + more)[chosen, option]) - columns.share[at], 1e-9)
+    gain[chosen, option] /= share
+    best: list[float] = np.where(gain > 0.0, -gain, np.inf).min(axis=1).tolist()
     return best
 
 
-def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
+def _taken(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
     """Takes the replicas out of what is free, if they still fit."""
     for done, node in enumerate(nodes):
         if (free[:, node] < vector).any():
@@ -138,7 +173,7 @@ def _takes(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
     return True
 
 
-def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int | None) -> GrowthStep | None:
+def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int | None) -> GrowthStep | None:
     """The role and the number of further replicas that gain most per share; None where nothing is gained.
 
     Several at once are tried too: the first replica beyond a node may cost speed that the fourth brings back.
@@ -146,14 +181,15 @@ def _best_step(worth: Worth, free: IntArray, row: int, now: Placement, only: int
     shape, terms = worth.snapshot.jobs.shape_at(row), worth.terms
     best: GrowthStep | None = None
     speed = worth.speed(row, now)
-    if speed <= 0:
+    rooms = [idle.takes(row, number) for number in range(len(shape.roles))]
+    if speed <= 0 or not any(takes.any() for takes in rooms):
         return None
     seconds, value, share = worth.seconds(row, speed), worth.of(row, speed), worth.share(row, now.counts)
     for number, role in enumerate(shape.roles):
         has = len(now.nodes[number])
         if (only is not None and number != only) or has >= role.most:
             continue
-        where = next_nodes(worth.snapshot, free, row, number, now, terms.affinity)
+        where = next_nodes(worth.snapshot, rooms[number], number, now, terms.affinity)
         most = min(len(where), role.most - has)
         for count in [further for further in FURTHER if further <= most]:
             faster = worth.speed_with(row, now, number, where[:count])

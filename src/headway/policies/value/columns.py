@@ -30,11 +30,11 @@ class SizeColumns:
     worth: Worth
     rows: Rows
     tables: list[SizeTable]
-    count: IntArray
+    count: Rows
     """Replicas."""
     used: list[int]
     """Nodes that they are on."""
-    lonely: IntArray
+    lonely: Rows
     """Replicas on the node that has the fewest of them."""
     speed: FloatArray
     seconds: FloatArray
@@ -56,13 +56,14 @@ class SizeColumns:
         known = np.isfinite(seconds)
         rows, seconds = rows[known], seconds[known]
         found = []
-        placements, table_of = snapshot.placements, worth.table
-        for place, row in enumerate(rows.tolist()):
-            placement, table = placements[row], table_of(row)
-            if table is None or placement.requests is not None:
+        placements, spans, scaling = snapshot.placements, sizes.spans, snapshot.estimates.scaling
+        for place, (row, number) in enumerate(zip(rows.tolist(), snapshot.jobs.shape[rows].tolist(), strict=True)):
+            placement, span = placements[row], spans[number]
+            spots, count = placement.spots[0], len(placement.nodes[0])
+            if span is None or placement.requests is not None or count > span.most:
                 others.append(row)
                 continue
-            spots, count = placement.spots[0], len(placement.nodes[0])
+            table = SizeTable.of(scaling(row, span), span)
             speed = table.placed(count, len(spots))
             if speed > 0.0:
                 lonely = count if len(spots) == 1 else min(number for _, number in spots)
@@ -146,18 +147,26 @@ class SizeColumns:
         seconds: FloatArray = self.work[places] / speed[places]
         return seconds
 
-    def share_of(self, count: IntArray) -> FloatArray:
+    def share_of(self, count: Rows) -> FloatArray:
         """Share of the cluster that this many replicas hold."""
-        sizes: ShapeSizes = self.worth.sizes
-        share: FloatArray = np.clip(sizes.amount[self.shape] * count / sizes.whole[self.shape], 1e-9, 1e6)
+        return self.share_at(np.arange(len(self.rows)), count)
+
+    def share_at(self, places: Rows, count: Rows) -> FloatArray:
+        """The same for jobs at some places of the columns."""
+        sizes, shape = self.worth.sizes, self.shape[places]
+        share: FloatArray = np.clip(sizes.amount[shape] * count / sizes.whole[shape], 1e-9, 1e6)
         return share
 
     def of_speeds(self, speed: FloatArray) -> FloatArray:
         """`Worth.of` these speeds."""
+        return self.values_at(np.arange(len(self.rows)), speed)
+
+    def values_at(self, places: Rows, speed: FloatArray) -> FloatArray:
+        """The same for jobs at some places of the columns."""
         weight, least = self._weights
-        value: FloatArray = speed * weight[0] * weight[1]
-        for place in np.flatnonzero((self.work < speed * least) | (speed <= 0.0)).tolist():
-            value[place] = self.worth.of(int(self.rows[place]), float(speed[place]))
+        value: FloatArray = speed * weight[0][places] * weight[1][places]
+        for number in np.flatnonzero((self.work[places] < speed * least) | (speed <= 0.0)).tolist():
+            value[number] = self.worth.of(int(self.rows[places[number]]), float(speed[number]))
         return value
 
     @cached_property

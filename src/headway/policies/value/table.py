@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class SizeTable:
     """The next larger size on the path; 0 where there is none."""
     fastest_above: tuple[float, ...]
     """The highest speed of any larger size."""
+    steps: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """Speeds with each of `FURTHER` more; 0 where that is beyond the most. Filled as it is asked for."""
 
     @classmethod
     def of(cls, scaling: Scaling, span: Span) -> SizeTable:
@@ -63,6 +65,15 @@ class SizeTable:
             fastest = max(fastest, speeds[count])
         apart = scaling.apart if 0.0 < scaling.apart <= 1.0 else 1.0
         return cls(span, speeds, apart, path, tuple(following), tuple(above))
+
+    def with_more(self, count: int) -> tuple[float, ...]:
+        """Speeds in the best place with each of `FURTHER` more replicas; 0 where that is beyond the most."""
+        known = self.steps.get(count)
+        if known is None:
+            speeds, most = self.speeds, self.span.most
+            known = tuple(speeds[count + more] if count + more <= most else 0.0 for more in FURTHER)
+            self.steps[count] = known
+        return known
 
     def placed(self, count: int, nodes: int) -> float:
         """The speed of this many replicas on this many nodes."""
