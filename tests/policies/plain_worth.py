@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from headway.core.estimates import OVERRUN_SHARE, Counts, Span
+from headway.core.estimates import OVERRUN_SHARE, Counts
 from headway.core.jobs.shapes import dominant_share
 from headway.core.placement import Placement
+from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes
 from headway.policies.value.sizes import FURTHER, UNKNOWN_SECONDS, bounds, demand, held, larger_sizes, may_resize_gang
@@ -118,7 +119,7 @@ class PlainWorth:
             return float(larger[0] - now[0])
         return self.share(row, larger) - self.share(row, now) + 1e-9
 
-    def _span(self, row: int) -> Span | None:
+    def _span(self, row: int) -> SizeSpan | None:
         shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
         if len(shape.roles) != 1 or not shape.elastic or shape.missing or not shape.roles[0].asks:
             return None
@@ -126,7 +127,9 @@ class PlainWorth:
         per_node = max(1, min(int(nodes.capacity[kind].max()) // amount for kind, amount in role.asks))
         most = max(role.least, min(role.most, nodes.slots(role.asks, role.constraint)))
         assert computes(role.name)
-        return None if placement is not None and len(placement.nodes[0]) > most else Span(role.least, most, per_node)
+        return (
+            None if placement is not None and len(placement.nodes[0]) > most else SizeSpan(role.least, most, per_node)
+        )
 
     def _left(self, row: int) -> float:
         snapshot = self.snapshot

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.core.estimates import Basis, Beliefs, Estimates, Span
+from headway.core.estimates import Basis, Beliefs, Estimates
+from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
 from headway.estimates.fit.speed import Form, Setting, SpeedFit, scaling
@@ -114,7 +115,7 @@ def test_a_whole_workload_is_decided_as_by_plain_code(policy, plain):
 def test_speeds_of_all_sizes_at_once_are_those_of_single_sizes(coefficients, asked, least, most, per_node):
     job = a_job("a", gpus=max(asked, least), least=least, most=max(most, asked, least))
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), Setting.sized(job, (job.roles[0].replicas,), per_node)
-    found = scaling(Form.GANG, coefficients, job, Span(least, most, per_node))
+    found = scaling(Form.GANG, coefficients, job, SizeSpan(least, most, per_node))
     one_by_one = [fitted.relative(Setting.sized(job, (count,), per_node), at_asked) for count in range(least, most + 1)]
     assert list(found.speeds) == [0.0] * least + one_by_one
     assert 0.0 < found.apart <= 1.0

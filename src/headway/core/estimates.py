@@ -8,14 +8,15 @@ What was asked is remembered, because the log keeps only what a policy saw.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import BoolArray, FloatArray
+from headway.core.scaling import Scaling, ScalingSource, SizeSpan
 
 CodeArray = npt.NDArray[np.uint8]
 
@@ -23,49 +24,6 @@ Counts = tuple[int, ...]
 """Replicas per role, in the job's order."""
 SpeedSource = Callable[[int, Counts], float]
 """Row and counts to speed, relative to the requested size."""
-
-
-class Span(NamedTuple):
-    """The sizes of a job of one role that are asked about."""
-
-    least: int
-    most: int
-    per_node: int
-    """How many replicas the largest empty node takes; 0 where they ask for nothing."""
-
-
-class Scaling:
-    """How fast a job of one role would be at each size, relative to the requested size.
-
-    A book hands out the same object for as long as it believes the same, so that what follows from it is computed once.
-    """
-
-    __slots__ = ("apart", "memo", "speeds")
-
-    def __init__(self, speeds: Iterable[float], apart: float = 1.0) -> None:
-        self.speeds = tuple(speeds)
-        """By number of replicas, from none to the most, each in its best place; 0 below the min."""
-        self.apart = apart
-        """The factor in speed where replicas that fit on one node are on several."""
-        self.memo: dict[object, Any] = {}
-        """What was found to follow from this alone."""
-
-    @classmethod
-    def asked_one_by_one(cls, speed: Callable[[int], float], span: Span) -> Scaling:
-        """From speeds of single sizes. Being apart costs as much per replica as outgrowing a node."""
-        fits, upto = span.per_node, span.most
-        speeds = [0.0] * span.least + [float(speed(count)) for count in range(span.least, upto + 1)]
-        return cls(speeds, step_at(speeds[fits : fits + 2], fits) if span.least <= fits < upto else 1.0)
-
-
-def step_at(speeds: Sequence[float], fits: int) -> float:
-    """The factor per replica between the speed of as many as fit on a node and that of one more; at most 1."""
-    before, after = speeds
-    return min(1.0, after / before * fits / (fits + 1)) if before > 0 and fits > 0 else 1.0
-
-
-ScalingSource = Callable[[int, Span], Scaling]
-"""Row and sizes to speeds."""
 
 
 class Growth(enum.IntEnum):
@@ -286,14 +244,14 @@ class Estimates:
             known = self.asked_speeds[asked] = float(self._speed(row, counts))
         return known
 
-    def scaling(self, row: int, span: Span) -> Scaling:
+    def scaling(self, row: int, span: SizeSpan) -> Scaling:
         """How fast a job of one role would be at all its sizes, at once."""
         known = self.asked_scalings.get(row)
         if known is None or len(known.speeds) <= span.most:
             known = self.asked_scalings[row] = self._all_sizes(row, span)
         return known
 
-    def _all_sizes(self, row: int, span: Span) -> Scaling:
+    def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:
             return self._scaling(row, span)
         assert self._speed is not None, "there are no estimates: choose a book with --estimates"

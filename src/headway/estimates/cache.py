@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import Basis, CodeArray, Scaling
+from headway.core.estimates import Basis, CodeArray
 from headway.core.job import Job
 from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
+from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
 from headway.estimates.fit.history import Likes
 

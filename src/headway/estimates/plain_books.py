@@ -12,20 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from headway.core.estimates import (
-    Basis,
-    Beliefs,
-    Counts,
-    Estimates,
-    Scaling,
-    ScalingSource,
-    SentenceSource,
-    Span,
-    says_basis,
-    step_at,
-)
+from headway.core.estimates import Basis, Beliefs, Counts, Estimates, SentenceSource, says_basis
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
+from headway.core.scaling import Scaling, ScalingSource, SizeSpan, step_at
 from headway.core.snapshot import Sample, Snapshot
 from headway.estimates.models.scaling import computes, plain_speed
 
@@ -153,7 +143,7 @@ class Tables:
             self.known, self.nodes = {}, snapshot.nodes
         known, jobs = self.known, snapshot.jobs
 
-        def scaling(row: int, span: Span) -> Scaling:
+        def scaling(row: int, span: SizeSpan) -> Scaling:
             job = jobs.job(row)
             found = known.get(job.id)
             if found is None or len(found.speeds) <= span.most:
@@ -163,7 +153,7 @@ class Tables:
         return scaling
 
 
-def _by_size(job: Job, speed: Callable[[Job, Counts], float], span: Span) -> Scaling:
+def _by_size(job: Job, speed: Callable[[Job, Counts], float], span: SizeSpan) -> Scaling:
     fits = span.per_node
     found = Scaling.asked_one_by_one(lambda count: speed(job, (count,)), span)
     return Scaling(found.speeds, step_at([speed(job, (fits,)), speed(job, (fits + 1,))], fits))
@@ -173,7 +163,7 @@ def plain_scaling(snapshot: Snapshot) -> ScalingSource:
     """`plain_speed` at all sizes."""
     jobs = snapshot.jobs
 
-    def scaling(row: int, span: Span) -> Scaling:
+    def scaling(row: int, span: SizeSpan) -> Scaling:
         role = jobs.job(row).roles[0]
         return _plain_table(computes(role.name), role.replicas, span)
 
@@ -181,7 +171,7 @@ def plain_scaling(snapshot: Snapshot) -> ScalingSource:
 
 
 @lru_cache(maxsize=MOST_TABLES)
-def _plain_table(trains: bool, asked: int, span: Span) -> Scaling:
+def _plain_table(trains: bool, asked: int, span: SizeSpan) -> Scaling:
     role = Role(name="worker" if trains else "ps", replicas=asked, least=span.least, most=span.most)
     return _by_size(Job(id=JobId(""), roles=(role,)), plain_speed, span)
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates, Scaling, Span
+from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
+from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
@@ -240,7 +241,7 @@ class ProgressBook:
             setting = track.setting
         return track.fitted(prior).relative(setting, asked)
 
-    def _scaling(self, snapshot: Snapshot, row: int, span: Span) -> Scaling:
+    def _scaling(self, snapshot: Snapshot, row: int, span: SizeSpan) -> Scaling:
         found = self.cache.table_of(snapshot, row)
         if found is None or len(found.speeds) <= span.most:
             job = snapshot.jobs.job(row)

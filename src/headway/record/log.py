@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from headway.core.check import Refusal
-from headway.core.estimates import Scaling
 from headway.core.node import Nodes
 from headway.core.plan import Plan
+from headway.core.scaling import Scaling
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import OVER
 from headway.core.text import writable

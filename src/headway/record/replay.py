@@ -11,10 +11,11 @@ from typing import cast
 import numpy as np
 
 from headway.core.board import Board
-from headway.core.estimates import Beliefs, Estimates, Scaling, Span
+from headway.core.estimates import Beliefs, Estimates
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
+from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Flight, Snapshot
 from headway.core.states import State
 from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
@@ -162,7 +163,7 @@ class ReplayCluster:
         told = self._speeds.get((int(board.table.get("serial", row)), counts))
         return self.speed(board.job(row), counts) if told is None else told
 
-    def _scaling(self, row: int, span: Span) -> Scaling:
+    def _scaling(self, row: int, span: SizeSpan) -> Scaling:
         """The same for all sizes. A log of an earlier release has single sizes only."""
         told = self._scalings.get(int(self._need_board().table.get("serial", row)))
         if told is not None and len(told.speeds) > span.most:

@@ -22,11 +22,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from headway.core.estimates import Scaling, Span, step_at
 from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
+from headway.core.scaling import Scaling, SizeSpan, step_at
 from headway.estimates.models.profiles import Layout
 from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
 
@@ -152,7 +152,7 @@ class SpeedFit:
         return self.seconds(asked) / seconds if seconds > 0 else 0.0
 
 
-def scaling(form: Form, coefficients: Coefficients, job: Job, span: Span) -> Scaling:
+def scaling(form: Form, coefficients: Coefficients, job: Job, span: SizeSpan) -> Scaling:
     """`SpeedFit.relative` at all sizes of a job of one role at once."""
     if form is Form.GANG:
         return _gang_scaling(coefficients, job.roles[0].replicas, span)
@@ -162,7 +162,7 @@ def scaling(form: Form, coefficients: Coefficients, job: Job, span: Span) -> Sca
 
 
 @lru_cache(maxsize=20_000)
-def _gang_scaling(coefficients: Coefficients, asked: int, span: Span) -> Scaling:
+def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Scaling:
     """The same for a gang: term by term, in the same order as in `terms`, so that no number differs."""
     per_node = span.per_node
     count = np.arange(span.most + 1)

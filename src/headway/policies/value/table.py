@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.estimates import Scaling, Span
 from headway.core.jobs.shapes import Shapes
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.core.placement import Shape
+from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Snapshot
 
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -30,7 +30,7 @@ SAME = 1.0 - 1e-6
 class SizeTable:
     """All by number of replicas, from none to the most."""
 
-    span: Span
+    span: SizeSpan
     speeds: tuple[float, ...]
     """In the best place, relative to the requested size; 0 where the estimate is no usable number."""
     apart: float
@@ -45,7 +45,7 @@ class SizeTable:
     """Speeds with each of `FURTHER` more; 0 where that is beyond the most. Filled as it is asked for."""
 
     @classmethod
-    def of(cls, scaling: Scaling, span: Span) -> SizeTable:
+    def of(cls, scaling: Scaling, span: SizeSpan) -> SizeTable:
         """Made once for a scaling, and kept with it."""
         known: SizeTable | None = scaling.memo.get(span)
         if known is None:
@@ -53,7 +53,7 @@ class SizeTable:
         return known
 
     @classmethod
-    def _made(cls, scaling: Scaling, span: Span) -> SizeTable:
+    def _made(cls, scaling: Scaling, span: SizeSpan) -> SizeTable:
         speeds = tuple(usable(speed) for speed in scaling.speeds[: span.most + 1])
         path = path_of(speeds, span.least)
         following, above = [0] * (span.most + 1), [0.0] * (span.most + 1)
@@ -114,7 +114,7 @@ def path_of(speeds: Sequence[float], least: int) -> tuple[int, ...]:
 class ShapeSizes:
     """By shape: which have a table of sizes, and the share of the cluster that one replica holds."""
 
-    spans: tuple[Span | None, ...]
+    spans: tuple[SizeSpan | None, ...]
     """None where sizes are looked at one by one."""
     tabled: BoolArray
     elastic: BoolArray
@@ -145,14 +145,16 @@ class ShapeSizes:
         return cls(spans, tabled, np.array([shape.elastic for shape in shapes], np.bool_), amount, of, share)
 
 
-def _span(shape: Shape, nodes: Nodes) -> Span | None:
+def _span(shape: Shape, nodes: Nodes) -> SizeSpan | None:
     if len(shape.roles) != 1 or not shape.elastic or shape.missing or not shape.roles[0].asks:
         return None
     role = shape.roles[0]
     most = max(role.least, min(role.most, nodes.slots(role.asks, role.constraint)))
     if most > LARGEST:
         return None
-    return Span(role.least, most, max(1, min(int(nodes.capacity[kind].max(initial=0)) // n for kind, n in role.asks)))
+    return SizeSpan(
+        role.least, most, max(1, min(int(nodes.capacity[kind].max(initial=0)) // n for kind, n in role.asks))
+    )
 
 
 def _unit(shape: Shape, whole: FloatArray) -> tuple[float, float]:

@@ -1,0 +1,49 @@
+"""How fast a job of one role would be at all its sizes, as the book believes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class SizeSpan(NamedTuple):
+    """The sizes of a job of one role that are asked about."""
+
+    least: int
+    most: int
+    per_node: int
+    """How many replicas the largest empty node takes; 0 where they ask for nothing."""
+
+
+class Scaling:
+    """How fast a job of one role would be at each size, relative to the requested size.
+
+    A book hands out the same object for as long as it believes the same, so that what follows from it is computed once.
+    """
+
+    __slots__ = ("apart", "memo", "speeds")
+
+    def __init__(self, speeds: Iterable[float], apart: float = 1.0) -> None:
+        self.speeds = tuple(speeds)
+        """By number of replicas, from none to the most, each in its best place; 0 below the min."""
+        self.apart = apart
+        """The factor in speed where replicas that fit on one node are on several."""
+        self.memo: dict[object, Any] = {}
+        """What was found to follow from this alone."""
+
+    @classmethod
+    def asked_one_by_one(cls, speed: Callable[[int], float], span: SizeSpan) -> Scaling:
+        """From speeds of single sizes. Being apart costs as much per replica as outgrowing a node."""
+        fits, upto = span.per_node, span.most
+        speeds = [0.0] * span.least + [float(speed(count)) for count in range(span.least, upto + 1)]
+        return cls(speeds, step_at(speeds[fits : fits + 2], fits) if span.least <= fits < upto else 1.0)
+
+
+def step_at(speeds: Sequence[float], fits: int) -> float:
+    """The factor per replica between the speed of as many as fit on a node and that of one more; at most 1."""
+    before, after = speeds
+    return min(1.0, after / before * fits / (fits + 1)) if before > 0 and fits > 0 else 1.0
+
+
+ScalingSource = Callable[[int, SizeSpan], Scaling]
+"""Row and sizes to speeds."""
