@@ -37,7 +37,7 @@ class Connection:
     heard: float = 0.0
     """When it last sent anything."""
     served: float = 0.0
-    """When it last had its turn, while it is not known."""
+    """When it last had its turn."""
     beaten: float = 0.0
     """When it was last sent a heartbeat."""
     paused: bool = False

@@ -31,9 +31,12 @@ log = logging.getLogger("headway.progress_server")
 LONGEST_LINE = 64 * 1024
 LONGEST_OUTGOING = 1024 * 1024
 READS_PER_TURN = 4
+KNOWN_PER_TURN = 256
 STRANGERS_PER_TURN = 16
 LONGEST_PAUSE_SECONDS = 5.0
 BEAT = b'{"beat":1}\n'
+Ready = list[tuple[Connection, int]]
+"""Connections, and for which events they are ready."""
 
 
 class LineServer:
@@ -151,32 +154,38 @@ class LineServer:
 
     def _turn(self) -> None:
         """Known replicas come first. Of the others only a few have their turn: to begin TLS takes a millisecond."""
-        strangers, at_door = [], False
+        known: Ready = []
+        strangers: Ready = []
+        at_door = False
         for key, events in self._selector.select(timeout=0 if self._unread else 0.1 if self._paused else 0.5):
             if key.data == "door":
                 at_door = True
             elif key.data == "wake":
                 with contextlib.suppress(OSError):
                     self._wake_reader.recv(4096)
-            elif key.data.replica is None:
-                strangers.append((key.data, events))
             else:
-                self._guarded(key.data, partial(self._transfer, events))
+                (strangers if key.data.replica is None else known).append((key.data, events))
+        self._serve_some(known, KNOWN_PER_TURN)
         unread, self._unread = self._unread, set()
         for connection in unread:
             self._guarded(connection, self._receive)
         now = time.monotonic()
         for connection in [one for one in self._paused if not one.budget.is_spent(now)]:
             self._guarded(connection, self.go_on)
-        for connection, events in heapq.nsmallest(STRANGERS_PER_TURN, strangers, key=lambda one: one[0].served):
-            connection.served = now
-            self._guarded(connection, partial(self._transfer, events))
+        self._serve_some(strangers, STRANGERS_PER_TURN)
         if at_door:
             self._accept(now)
         while self._work:
             self._guarded(*self._work.popleft())
         self._look_at_clock(now)
         self._flush()
+
+    def _serve_some(self, ready: Ready, most: int) -> None:
+        """Those that have waited longest; the selector shows the others again in the next turn."""
+        now = time.monotonic()
+        for connection, events in heapq.nsmallest(most, ready, key=lambda one: one[0].served):
+            connection.served = now
+            self._guarded(connection, partial(self._transfer, events))
 
     def _accept(self, now: float) -> None:
         with self.lock:
