@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +14,16 @@ from headway.cli.options import Json, Set
 from headway.cli.say import say
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
+from headway.core.plan import Plan
 from headway.cycle.loop import run
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import NoEstimates
-from headway.record.lines import Head, pack_decision
+from headway.record.lines import Head
 from headway.record.log import read
-from headway.record.replay import ReplayCluster
+from headway.record.replay import Difference, ReplayCluster
+
+MOST_SHOWN = 5
+"""Differing plans that are shown."""
 
 
 def replay(
@@ -41,11 +47,25 @@ def replay(
             "differences": [{"cycle": d.cycle, "now": d.now} for d in differences],
         }))  # fmt: skip
     else:
-        differ = "1 plan differs" if len(differences) == 1 else f"{len(differences)} plans differ"
-        say(f"{cluster.cycles} cycles of a {head.cluster} run under {head.policy}, replayed under {name}: {differ}")
-        for difference in differences[:5]:
-            print(f"  cycle {difference.cycle} at {difference.now:.1f} s")
-            for title, plan in (("recorded", difference.recorded), ("replayed", difference.replayed)):
-                say(f"    {title}: {[pack_decision(decision) for decision in plan.decisions]}", hang=14)
+        _show(
+            f"{cluster.cycles} cycles of a {head.cluster} run under {head.policy}, replayed under {name}", differences
+        )
     if differences and not policy:
         raise typer.Exit(1)
+
+
+def _show(what: str, differences: Sequence[Difference]) -> None:
+    """How many plans differ, and the first of them. Plans that decide otherwise come before those that only wait."""
+    decided = [one for one in differences if one.recorded.decisions != one.replayed.decisions]
+    of_them = f", {len(decided)} in what is decided, the others in when to ask again" if differences else ""
+    say(f"{what}: {'1 plan differs' if len(differences) == 1 else f'{len(differences)} plans differ'}{of_them}")
+    for one in (decided or list(differences))[:MOST_SHOWN]:
+        say(f"  cycle {one.cycle} at {one.now:.1f} s")
+        say(f"    recorded: {_words(one.recorded)}", hang=14)
+        say(f"    replayed: {_words(one.replayed)}", hang=14)
+
+
+def _words(plan: Plan) -> str:
+    said = [f"{type(decision).__name__.lower()} {decision.job}" for decision in plan.decisions]
+    again = "" if math.isinf(plan.until) else f"; asks again at {plan.until:.1f} s"
+    return f"{', '.join(said) or 'nothing'}{again}"

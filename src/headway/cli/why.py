@@ -19,7 +19,7 @@ from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy, explain_with
-from headway.core.reason import explain
+from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import lasting
 from headway.cycle.loop import decide
@@ -58,7 +58,9 @@ def why(
         found = {**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, "note": note, "dead": last.dead}
         print(json_.dumps({**found, "late": too_late, **told}, default=str))
         return
-    say(f"{job} ({reason.code}, at {lasting(snapshot.now)}): {reason.sentence}")
+    ran = last.dead and reason.code is Code.RUNNING
+    sentence = "It was running when Headway ended." if ran else reason.sentence
+    say(f"{job} ({reason.code}, at {lasting(snapshot.now)}): {sentence}")
     sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late)]
     shown = [f"  {word:<9} {saying}" for word, saying in sayings if saying] + lines(told)
     if note:
