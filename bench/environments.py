@@ -27,7 +27,7 @@ from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate
 from headway.workload.settings import Settings
 
-JOBS, CLUSTER, AT_ONCE = 20_000, "16x4", 160
+JOBS, CLUSTER, AT_ONCE = 20_000, "16x4", 220
 
 
 def steady(seed: int = 0) -> Scenario:

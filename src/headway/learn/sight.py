@@ -90,6 +90,23 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Some jobs, and what is looked up of them. Columns are aligned with `rows`."""
+
+    rows: Rows
+    serial: npt.NDArray[np.int64]
+    left: FloatArray
+    all_known: bool
+    """Whether there is a belief about each of them."""
+    fixed: Float32
+
+    @classmethod
+    def of(cls, left: FloatArray, snapshot: Snapshot, register: Register, rows: Rows) -> Group:
+        serial, here = snapshot.jobs.serial[rows], left[rows]
+        return cls(rows, serial, here, _all_known(here), register.fixed[serial])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sight:
     """What one cycle's observations share. Made once per cycle, before the agent is asked first."""
 
@@ -103,6 +120,8 @@ class Sight:
     """The present median of the believed times left; of the ages where nothing is known."""
     ends: tuple[float, float]
     """Of the running jobs: the believed seconds until the first ends, and their mean; infinite if there are none."""
+    queue: Group
+    """All jobs that wait."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, register: Register) -> Sight:
@@ -111,13 +130,17 @@ class Sight:
         waiting, running = jobs.waiting(), jobs.running()
         left = estimates.left(now) if estimates.known else np.full(jobs.count, np.nan)
         spread = estimates.beliefs.spread if estimates.known else None
-        ends = _known(left[running])
-        alive = np.concatenate((_known(left[waiting]), ends))
+        ends, queue = _known(left[running]), Group.of(left, snapshot, register, waiting)
+        alive = np.concatenate((queue.left if queue.all_known else _known(queue.left), ends))
         if not len(alive):
             alive = now - jobs.submit[np.concatenate((waiting, running))]
         median = max(_median(alive), SHORTEST) if len(alive) else 1.0
         found = (float(np.minimum.reduce(ends)), float(np.add.reduce(ends)) / len(ends)) if len(ends) else _NO_ENDS
-        return cls(snapshot, register, left, spread, median, found)
+        return cls(snapshot, register, left, spread, median, found, queue)
+
+    def group(self, rows: Rows) -> Group:
+        """What is looked up of these jobs; of all that wait only once."""
+        return self.queue if rows is self.queue.rows else Group.of(self.left, self.snapshot, self.register, rows)
 
     def shortest_first(self, rows: Rows) -> FloatArray:
         """Believed seconds left; unknown ones last."""
@@ -144,17 +167,17 @@ def look(sight: Sight, rows: Rows, fits: BoolArray, slots: int) -> tuple[Float32
     if not count:
         return table, mask
     mask[:count] = 1
-    register, left, serial = sight.register, sight.left[rows], sight.snapshot.jobs.serial[rows]
+    group = sight.group(rows)
     seen = table[:count]
-    seen[:, 8:] = register.fixed[serial]
-    seen[:, 0] = sight.times(left)
-    seen[:, 1] = sight.times(sight.snapshot.now - register.submit[serial])
+    seen[:, 8:] = group.fixed
+    seen[:, 0] = sight.times(group.left)
+    seen[:, 1] = sight.times(sight.snapshot.now - sight.register.submit[group.serial])
     seen[:, 2] = 1.0
     seen[:, 3] = LARGEST_SPREAD if sight.spread is None else np.fmin(sight.spread[rows], LARGEST_SPREAD)
     seen[:, 4] = fits
     _look_closer(sight, rows, seen)
-    if not _all_known(left):
-        unknown = np.isnan(left)
+    if not group.all_known:
+        unknown = np.isnan(group.left)
         seen[unknown, 0] = seen[unknown, 2] = seen[unknown, 5] = 0.0
         np.minimum(table, FARTHEST, out=table)
     return table, mask
@@ -193,9 +216,10 @@ def survey(sight: Sight, free: npt.NDArray[np.int32], waiting: Rows, shown: int,
     snapshot, jobs = sight.snapshot, sight.snapshot.jobs
     kind = _main_kind(snapshot)
     free_here, whole = free[kind], snapshot.nodes.capacity[kind]
-    left, share = sight.left[waiting], jobs.shapes.share[jobs.shape[waiting]]
-    known = len(left) if _all_known(left) else len(_known(left))
-    work = float(share @ (left if known == len(left) else np.where(np.isfinite(left), left, sight.median)))
+    group = sight.group(waiting)
+    left, share = group.left, group.fixed[:, 0]
+    known = len(left) if group.all_known else len(_known(left))
+    work = float(share @ (left if group.all_known else np.where(np.isfinite(left), left, sight.median)))
     return np.array([
         float(np.add.reduce(free_here)) / max(1, int(np.add.reduce(whole))),
         np.count_nonzero(free_here == whole) / len(whole),
