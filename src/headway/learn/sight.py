@@ -90,7 +90,7 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class LookedUp:
     """Some jobs, and what is looked up of them. Columns are aligned with `rows`."""
 
     rows: Rows
@@ -101,7 +101,7 @@ class Group:
     fixed: Float32
 
     @classmethod
-    def of(cls, left: FloatArray, snapshot: Snapshot, register: Register, rows: Rows) -> Group:
+    def of(cls, left: FloatArray, snapshot: Snapshot, register: Register, rows: Rows) -> LookedUp:
         serial, here = snapshot.jobs.serial[rows], left[rows]
         return cls(rows, serial, here, _all_known(here), register.fixed[serial])
 
@@ -120,7 +120,7 @@ class Sight:
     """The present median of the believed times left; of the ages where nothing is known."""
     ends: tuple[float, float]
     """Of the running jobs: the believed seconds until the first ends, and their mean; infinite if there are none."""
-    queue: Group
+    queue: LookedUp
     """All jobs that wait."""
 
     @classmethod
@@ -130,7 +130,7 @@ class Sight:
         waiting, running = jobs.waiting(), jobs.running()
         left = estimates.left(now) if estimates.known else np.full(jobs.count, np.nan)
         spread = estimates.beliefs.spread if estimates.known else None
-        ends, queue = _known(left[running]), Group.of(left, snapshot, register, waiting)
+        ends, queue = _known(left[running]), LookedUp.of(left, snapshot, register, waiting)
         alive = np.concatenate((queue.left if queue.all_known else _known(queue.left), ends))
         if not len(alive):
             alive = now - jobs.submit[np.concatenate((waiting, running))]
@@ -138,9 +138,9 @@ class Sight:
         found = (float(np.minimum.reduce(ends)), float(np.add.reduce(ends)) / len(ends)) if len(ends) else _NO_ENDS
         return cls(snapshot, register, left, spread, median, found, queue)
 
-    def group(self, rows: Rows) -> Group:
+    def group(self, rows: Rows) -> LookedUp:
         """What is looked up of these jobs; of all that wait only once."""
-        return self.queue if rows is self.queue.rows else Group.of(self.left, self.snapshot, self.register, rows)
+        return self.queue if rows is self.queue.rows else LookedUp.of(self.left, self.snapshot, self.register, rows)
 
     def shortest_first(self, rows: Rows) -> FloatArray:
         """Believed seconds left; unknown ones last."""
