@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.cli import queue_files
 from headway.cli.app import app_for
 from headway.core.errors import UserError
 from headway.record.resume import left_behind
@@ -175,14 +177,28 @@ def test_mistakes_are_one_sentence(folder, capsys, words, told):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\xff", b"[]", b'{"file":"x","asked":1,"job":{"id":"m","can":31,"roles":[]}}', b'{"job":' * 5000],
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"file":"x","asked":1,"job":{"id":"m","can":31,"roles":[]}}',
+        b'{"job":' * 5000,
+        b'{"%s":1}' % (b"x" * 9000),
+    ],
 )
 def test_a_damaged_added_file_is_one_sentence(folder, capsys, content):
     place = folder / ".headway/jobs/added"
     place.mkdir(parents=True)
     (place / "m.json").write_bytes(content)
     assert _headway("run", "jobs.yaml") == 2
-    assert "m.json: is damaged" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "m.json: is damaged" in said
+    assert len(said) < 600
+
+
+def test_a_file_that_is_a_pipe_is_read_once(folder):
+    os.mkfifo(folder / "pipe")
+    assert queue_files._stamp(folder / "pipe") == queue_files._stamp(Path(os.devnull))
 
 
 def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):

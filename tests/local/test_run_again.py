@@ -159,3 +159,24 @@ def test_a_damaged_log_is_told_and_the_run_goes_on_from_the_good_part(tmp_path, 
     assert "the log is good up to line" in err
     assert (state / "run.log.damaged").read_bytes().endswith(b"junk\n")
     assert _times(state, "good") == 1, "what has finished is not run again"
+
+
+def test_what_cannot_be_set_aside_or_removed_is_one_sentence(tmp_path, headway, monkeypatch):
+    state = tmp_path / ".headway/jobs"
+    _write(tmp_path, GOOD)
+    headway.run()
+    (state / "aside").write_text("mine")
+    code, _, said = headway("run", "jobs.yaml", "--fresh")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "cannot be set aside" in said
+    assert (state / "checkpoints/good/model").exists()
+    (state / "aside").unlink()
+    headway.run("--fresh")
+
+    def refuses(path):
+        raise PermissionError(13, "Permission denied", str(path / "run.png"))
+
+    monkeypatch.setattr("shutil.rmtree", refuses)
+    code, _, said = headway("clean", "jobs.yaml")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "cannot be removed" in said

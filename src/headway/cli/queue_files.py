@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -113,4 +114,6 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
         status = file.stat()
     except OSError:
         return None
+    if not stat.S_ISREG(status.st_mode):  # a pipe can be read once
+        return 0, 0, 0
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -95,9 +95,10 @@ def added_jobs(folder: Path) -> dict[JobId, tuple[AddedJob, Job]]:
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"{path}: is damaged: {error}; remove the file and add the job again") from error
+            why = " ".join(str(error).split())[:300]
+            raise UserError(f"{path}: is damaged: {why}; remove the file and add the job again") from error
         if path.stem != job.id:
-            raise UserError(f"{path}: is damaged: it has job {job.id!r}; remove the file and add the job again")
+            raise UserError(f"{path}: is damaged: it has job {job.id[:60]!r}; remove the file and add the job again")
         found[job.id] = (added, job)
     return found
 

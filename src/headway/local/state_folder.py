@@ -6,6 +6,7 @@ names it. `headway clean` removes what was set aside.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -119,20 +120,29 @@ def set_aside(folder: Path, pieces: Iterable[Path]) -> Path | None:
     stamp = _stamp(folder)
     marks = {folder / "aside" / stamp}
     for piece in there:
-        target = folder / "aside" / stamp / piece.relative_to(folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            piece.rename(target)
+            marks.add(_moved(piece, folder / "aside" / stamp / piece.relative_to(folder), stamp))
         except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise UserError(f"{piece}: cannot be set aside: {error.strerror}") from error
-            near = piece.parent / ".aside" / stamp  # the folder is a link to another file system
-            near.mkdir(parents=True, exist_ok=True)
-            piece.rename(near / piece.name)
-            marks.add(near)
+            raise UserError(f"{piece}: cannot be set aside: {error.filename or ''}: {error.strerror}") from error
     for mark in marks:
-        (mark / MARK).touch()
+        with contextlib.suppress(OSError):
+            (mark / MARK).touch()
     return folder / "aside" / stamp
+
+
+def _moved(piece: Path, target: Path, stamp: str) -> Path:
+    """Moves it, and returns the folder of all that was moved with it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        piece.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        near = piece.parent / ".aside" / stamp  # the folder is a link to another file system
+        near.mkdir(parents=True, exist_ok=True)
+        piece.rename(near / piece.name)
+        return near
+    return next(above for above in target.parents if above.name == stamp)
 
 
 def set_aside_before(folder: Path) -> list[Path]:
@@ -143,10 +153,13 @@ def set_aside_before(folder: Path) -> list[Path]:
 
 def remove(aside: Path) -> int:
     """Removes a folder that was set aside; returns its bytes. Links are removed, not what they point to."""
-    size = sum(path.lstat().st_size for path in _files_in(aside))
-    shutil.rmtree(aside)
-    if not any(aside.parent.iterdir()):
-        aside.parent.rmdir()
+    try:
+        size = sum(path.lstat().st_size for path in _files_in(aside))
+        shutil.rmtree(aside)
+        if not any(aside.parent.iterdir()):
+            aside.parent.rmdir()
+    except OSError as error:
+        raise UserError(f"{aside}: cannot be removed: {error.filename or ''}: {error.strerror}") from error
     return size
 
 
