@@ -89,14 +89,14 @@ def test_another_size_counts_from_the_next_start_which_comes_at_once_if_the_job_
 
 
 def test_a_job_that_may_not_be_stopped_keeps_its_size(scripts):
-    job = a_local_job("a", scripts, "count.py", "20", cpu=300, can=Can.NOTHING)
+    job = a_local_job("a", scripts, "count.py", "80", cpu=300, can=Can.NOTHING)
     run = Edited(scripts, [job], [_with_cpu(job, 500)]).edit_when(_at_step("a"))
     assert run.output("a") == "from 0\ndone\n"
     assert run.notes["a"] == ["its new size counts from its next start: it may not be stopped"]
 
 
 def test_other_bounds_that_allow_the_present_size_count_at_once(scripts):
-    job = a_local_job("a", scripts, "count.py", "20", cpu=300)
+    job = a_local_job("a", scripts, "count.py", "80", cpu=300)
     wider = replace(job, roles=(replace(job.roles[0], most=3),))
     run = Edited(scripts, [job], [wider]).edit_when(_at_step("a"))
     assert run.output("a") == "from 0\ndone\n"
@@ -117,7 +117,7 @@ def test_what_cannot_be_set_aside_is_told_and_the_others_go_on(scripts):
     def refuse(job):
         raise UserError(f"{job}: cannot be set aside: Read-only file system")
 
-    job, beside = (a_local_job(name, scripts, "count.py", "20") for name in "ab")
+    job, beside = a_local_job("a", scripts, "count.py", "400"), a_local_job("b", scripts, "count.py", "20")
     run = Edited(scripts, [job, beside], [a_local_job("a", scripts, "count.py", "3"), beside], set_aside=refuse)
     run.edit_when(_at_step("a"))
     assert (run.state("a"), run.state("b")) == ("CANCELLED", "FINISHED")

@@ -36,7 +36,7 @@ def test_a_run_is_private_and_goes_on_with_its_env(tmp_path):
             time.sleep(0.02)
         assert began.exists()
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*") if path.is_file()}
-        assert modes == {folder / name: 0o600 for name in ("run.log", "lock", "env-key")}
+        assert modes == {folder / name: 0o600 for name in ("run.log", "run.json", "lock", "env-key")}
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     finally:
         run.kill()
