@@ -305,6 +305,11 @@ def test_a_hint_where_nothing_contends(headway: Command, jobs: Path, tmp_path: P
     calm = ("compare", tmp_path / "t.csv", "--policies", "fifo,las", "-j", 1, "--cluster")
     assert "note: Jobs hardly compete here" in headway(*calm, "8x1")[1]
     assert "hardly compete" not in headway(*calm, "1x1")[1]
+    assert "note: Jobs hardly compete here" in headway("simulate", tmp_path / "t.csv", "--cluster", "8x1")[1]
+    (tmp_path / "one.csv").write_text("name,submit,seconds,gpu\na,0,9,1\n")
+    alone = headway("simulate", tmp_path / "one.csv", "--cluster", "1x1")[1]
+    assert "hardly compete" not in alone, "one job alone says nothing about policies"
+    assert "unfairly late" not in alone
 
 
 def test_a_long_name_costs_no_figure(

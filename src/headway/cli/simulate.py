@@ -21,6 +21,7 @@ from headway.cli.options import (
     TraceFile,
     World,
 )
+from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.wiring import (
     beliefs_for,
@@ -31,6 +32,7 @@ from headway.cli.wiring import (
     warn_of_claims,
     writable,
 )
+from headway.compare.assumptions import contention
 from headway.compare.bounds import needs_of
 from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
@@ -80,3 +82,5 @@ def simulate(
         found = compared([task], [done], policy, needs_of(scenario, seed), scenario)
         write(report, subject_of(scenario, found, command_line()))
     show_result(tally, as_json=json)
+    if not json and (hint := contention(scenario, [tally.result()])):
+        say(f"note: {hint}")

@@ -98,9 +98,9 @@ def contention(scenario: Scenario, rows: Sequence[Mapping[str, Any]]) -> str:
     shares = [(max(0.0, row["wait"]["mean"] - start) / row["jct"]["mean"], row["policy"])
               for row in rows if row["jct"]["mean"]]  # fmt: skip
     share, policy = max(shares, default=(1.0, ""))
-    if share >= LITTLE_WAITING:
+    if share >= LITTLE_WAITING or len(scenario.trace.jobs) < 2:
         return ""
     return (
         f"Jobs hardly compete here: under {policy} the mean wait for room is {share:.1%} of the mean completion time, "
-        "so policies can differ by little. Take a smaller cluster, more jobs or a higher load."
+        "so policies differ little. Take a smaller cluster, more jobs or a higher load."
     ).replace("%", " %")
