@@ -151,12 +151,10 @@ def undisturbed(victim: Tenant, name: str) -> None:
     assert (status["attempt"], status["phase"]) in ((0, "Starting"), (0, "Running")), status
 
 
-def attack(lab: Lab, folder: Path, cases: int, number: int) -> None:
+def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]]) -> None:
     for name in ("attacker", "other"):
         lab.create_namespace(name)
     attacker, other = Tenant(lab, "attacker"), Tenant(lab, "other")
-    began, objects = time.monotonic(), generated(cases, number)
-    print(f"generated {len(objects):,} in {time.monotonic() - began:.0f} s", flush=True)
     scheduler = Scheduler(lab, folder)
     scheduler.start()
     print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
@@ -193,13 +191,15 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    began, objects = time.monotonic(), generated(options.cases, options.seed)
+    print(f"generated {len(objects):,} in {time.monotonic() - began:.0f} s", flush=True)
     lab = Lab.up(f"bench-{os.getpid()}", simulated=node_groups(200, ["96cpu,768Gi"]), owned=True)
     try:
         install = [sys.executable, "-m", "headway", "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)]
         subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                attack(lab, Path(folder), options.cases, options.seed)
+                attack(lab, Path(folder), objects)
             except BaseException:
                 print((Path(folder) / "output").read_text(errors="replace")[-4000:])
                 raise
