@@ -195,3 +195,12 @@ def test_numbers_of_nodes_that_are_gone_are_used_again_unless_a_job_names_them()
     inventory.forget_unnamed(set())
     assert inventory.take_table(["spot-7"]) is not None, "named again: its number is not free any more"
     assert not inventory.table.spare
+
+
+def test_a_silent_node_that_is_not_in_a_new_list_is_forgotten():
+    inventory = Inventory()
+    for day in range(20):
+        inventory.see_nodes(Listed(NodeObject, (a_node(f"spot-{day}", ready="Unknown"),)), now=float(day))
+        inventory.forget_unnamed(set())
+    assert set(inventory.not_ready_since) == {"spot-19"}
+    assert inventory.gone(1000.0, timeout=60.0) == {"spot-19"}

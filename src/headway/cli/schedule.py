@@ -73,7 +73,7 @@ def schedule(
     log: Log = None,
     log_megabytes: Annotated[
         int, typer.Option(min=0, help="Put the log aside at this size and begin another; 4 old ones stay. 0: never.")
-    ] = 64,
+    ] = 32,
     progress_listen: Annotated[
         str, typer.Option(help="Listen for progress of jobs on HOST:PORT. Keep it the same over restarts.")
     ] = "0.0.0.0:7077",

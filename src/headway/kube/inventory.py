@@ -198,7 +198,9 @@ class Inventory:
         match news:
             case Listed(objects=objects):
                 self.absent |= self.nodes.keys()
+                there = {found.metadata.name for found in objects}
                 self.nodes = {}
+                self.not_ready_since = {name: at for name, at in self.not_ready_since.items() if name in there}
                 for found in objects:
                     self._node(found, now)
                 self.changed = True
