@@ -157,6 +157,16 @@ def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]]) -> None:
     attacker, other = Tenant(lab, "attacker"), Tenant(lab, "other")
     scheduler = Scheduler(lab, folder)
     scheduler.start()
+    try:
+        under_attack(lab, scheduler, attacker, other, objects)
+    finally:
+        scheduler.process.kill()
+        scheduler.process.wait()
+
+
+def under_attack(
+    lab: Lab, scheduler: Scheduler, attacker: Tenant, other: Tenant, objects: list[tuple[bytes, Any]]
+) -> None:
     print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
     threads, half = scheduler.threads(), len(objects) // 2
     for part, first in (("while it runs", 0), ("while it is down, then a start", half)):

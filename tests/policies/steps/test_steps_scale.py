@@ -8,7 +8,7 @@ import pytest
 from headway.core.draft import Draft
 from headway.policies.steps.scale import FAR_BEHIND, use_sizes
 from headway.policies.value.terms import Terms
-from make import a_job, a_snapshot, decided, running, some_nodes
+from make import a_job, a_role, a_snapshot, decided, running, some_nodes
 
 NOW = 10_000.0
 
@@ -44,3 +44,20 @@ CASES = [
 @pytest.mark.parametrize(("why", "entries", "rank", "expected"), CASES)
 def test_use_sizes(why, entries, rank, expected):
     assert plan(*entries, rank=rank) == expected, why
+
+
+@pytest.mark.parametrize("count", [70, 500])
+def test_jobs_that_fit_nowhere_do_not_keep_others_from_starting(count):
+    """Anybody may submit a hundred of them. They are small, and rank first."""
+    hopeless = [a_job(f"h{number}", gpus=9) for number in range(count)]
+    assert plan(up("a", 1), *hopeless, a_job("new"), rank=[0.0, *range(count), 1e6])["new"] == "start"
+
+
+def test_shapes_that_count_as_fitting_and_never_do_not_keep_others_from_starting():
+    apart = [a_job(f"h{n}", roles=[a_role("x", gpu=1, apart=("x",), replicas=2, memory=n + 1)]) for n in range(100)]
+    assert plan(up("a", 1), *apart, a_job("new"), rank=[0.0, *range(100), 1e6])["new"] == "start"
+
+
+def test_room_is_made_although_jobs_that_fit_nowhere_come_first():
+    hopeless = [a_job(f"h{number}", gpus=9 + number) for number in range(20)]
+    assert plan(up("a", 4), *hopeless, a_job("new"), rank=[0.0, *range(20), 1e6]) == {"a": "scale"}

@@ -17,9 +17,10 @@ from headway.policies.steps.newcomers import start_newcomers
 from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
-from headway.policies.steps.start import left_waiting
+from headway.policies.steps.start import fits_empty, left_waiting, may_fit
 from headway.policies.steps.victims import fewest_to_stop
 from headway.policies.value.terms import Terms
+from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
 TRIED = 6
@@ -27,7 +28,11 @@ TRIED = 6
 FAR_BEHIND = 2000.0
 """Ranks are thousandths of a doubling. A job is stopped only for one that is a fourth of its own size or smaller."""
 AT_ONCE = 64
-"""Waiting jobs for which a start is tried in one plan."""
+"""Waiting jobs for which a start is tried at once."""
+ROUNDS = 8
+"""How often the next jobs are tried in one plan, while none could be started."""
+HOPELESS = 64
+"""Shapes that not even the empty cluster could hold, and that are passed over in one plan."""
 
 
 def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> None:
@@ -36,7 +41,7 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
     worth = Worth(snapshot, terms)
     waiting = snapshot.jobs.waiting()
     ordered = by_key(waiting, rank[waiting])
-    start_newcomers(draft, ordered[:AT_ONCE], worth)
+    _start(draft, may_fit(draft, ordered), worth)
     left = left_waiting(draft, ordered)
     busy = _make_room(draft, left.tolist(), rank, worth, patience) if len(left) else False
     release_useless(draft, worth)
@@ -44,15 +49,29 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
         grow_into_idle(draft, worth)
 
 
+def _start(draft: Draft, rows: Rows, worth: Worth) -> None:
+    """Starts the first that fit. Jobs that fit nowhere do not keep those behind them from being tried."""
+    jobs, started = draft.snapshot.jobs, len(draft.decided_rows())
+    for _ in range(ROUNDS):
+        first, rows = rows[:AT_ONCE], rows[AT_ONCE:]
+        start_newcomers(draft, first, worth)
+        if not len(rows) or len(draft.decided_rows()) > started:
+            return
+        rows = rows[~np.isin(jobs.shape[rows], jobs.shape[first])]
+
+
 def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
     """Makes room for the first job that is worth it. Returns whether what is free must be left alone for now."""
-    snapshot, tried, soon = draft.snapshot, set[int](), draft.soon()
+    snapshot, tried, hopeless, soon = draft.snapshot, set[int](), set[int](), draft.soon()
     for row in left:
         shape = int(snapshot.jobs.shape[row])
-        if shape in tried:
+        if shape in tried or shape in hopeless:
             continue
-        if len(tried) == TRIED:
+        if len(tried) == TRIED or len(hopeless) == HOPELESS:
             return False
+        if not fits_empty(snapshot, row):
+            hopeless.add(shape)
+            continue
         tried.add(shape)
         path = worth.path(row)
         if place_near(snapshot, soon, snapshot.jobs.shape_at(row), path[0], worth.terms.affinity) is not None:
