@@ -1,20 +1,26 @@
 """How many replicas per second does a policy decide about, alone on one core?
 
     python bench/decisions.py [--nodes 5000] [--policy first-fit] [--rounds 5]
+    python bench/decisions.py --sizes --policy headway --jobs 1000 --nodes 125
 
 The cluster: nodes of 8 GPUs, 64 cores and 512 GiB in 50 racks; a tenth has a label, a tenth a taint, a third
 another accelerator; 85 % of its GPUs are held. The queue: 30 % single replicas, 40 % gangs of 2 to 64, 20 % parameter
 servers with workers; every tenth of these has a selector and every tenth a toleration. 10 % of all jobs do not fit, and
 the reason of each is computed too. One round is: policy, check of the plan, reasons. The count is of started replicas.
 Seconds are processor time of this process; the best round counts, because other work may use the machine.
+
+`--sizes`: milliseconds per cycle where all jobs may have any size and come at once, sized by progress (`sizes.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 from itertools import pairwise
+
+from sizes import cycles
 
 from headway.core.board import Board
 from headway.core.check import check
@@ -124,7 +130,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=400)
     parser.add_argument("--policy", default="first-fit")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", action="store_true", help="jobs of any size, all at once")
+    parser.add_argument("--seconds", type=float, default=60.0, help="with --sizes: stop after this much processor time")
     asked = parser.parse_args()
+    if asked.sizes:
+        print(json.dumps(cycles(asked.policy, asked.jobs, 8 * asked.nodes, asked.seconds)))
+        return
     dice = random.Random(1)
     board = loaded(cluster(asked.nodes), dice)
     held = 1 - board.snapshot(0.0).free[board.nodes.kinds.index("gpu")].sum() / (8 * asked.nodes)

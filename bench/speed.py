@@ -4,6 +4,7 @@
     python bench/speed.py philly_jobs.csv.gz --all
     python bench/speed.py philly_jobs.csv.gz --gpus 2496 --first 10000
     python bench/speed.py philly_all_5000.csv --gpus 240 --policy fifo --peer 17.6
+    python bench/speed.py --sizes pollux/workloads/workload-1.csv --policy headway
 
 An event is an arrival, a start, a stop or an end of a job. Times are processor time of this process. Other work on the
 same cores still makes them longer, so every line also has the time of one turn of an empty loop (`loop_ns`, about 30 on
@@ -21,6 +22,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from sizes import whole
 
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
@@ -131,7 +134,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="use only this many jobs of the trace; several runs show the curve")
     parser.add_argument("--peer", type=float, help="seconds of another simulator on the same run")
     parser.add_argument("--all", action="store_true", help="the four Philly settings")
+    parser.add_argument("--sizes", action="store_true", help="a workload of Pollux's or Sia's, sized by progress")
     given = parser.parse_args()
+    if given.sizes:
+        print(json.dumps(whole(given.policy, given.trace)), flush=True)
+        return
     for gpus, faster in ALL if given.all else ((given.gpus, given.faster),):
         jobs = jobs_of(given.trace, faster)[: given.first]
         found = measure(jobs, nodes_of(gpus), given.policy, given.estimates)
