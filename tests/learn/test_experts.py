@@ -29,7 +29,7 @@ def _options(case, name, log, **more):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_an_expert_in_order_gives_the_log_of_simulate(name, tmp_path):
-    case, policy = fixed(1, 30), experts()[name]
+    case, policy = fixed(1, 20), experts()[name]
     env = gymnasium.make("headway/Order-v0", suite=small(), estimates="progress", disable_env_checker=True)
     run_expert(env, policy, seed=0, options=_options(case, name, tmp_path / "a.log"))
     assert (tmp_path / "a.log").read_bytes() == _simulated(case, name, policy, tmp_path / "b.log")
@@ -38,7 +38,7 @@ def test_an_expert_in_order_gives_the_log_of_simulate(name, tmp_path):
 @pytest.mark.parametrize("kind", ["Size", "Knobs"])
 @pytest.mark.parametrize("name", ["headway", "elastic", "optimus", "first-fit", "backfill"])
 def test_an_expert_where_sizes_are_chosen_gives_the_log_of_simulate(kind, name, tmp_path):
-    case, policy = elastic(1, 10), experts()[name]
+    case, policy = elastic(1, 8), experts()[name]
     env = gymnasium.make(f"headway/{kind}-v0", suite=small(elastic), disable_env_checker=True)
     run_expert(env, policy, seed=0, options=_options(case, name, tmp_path / "a.log"))
     assert (tmp_path / "a.log").read_bytes() == _simulated(case, name, policy, tmp_path / "b.log")
@@ -47,7 +47,7 @@ def test_an_expert_where_sizes_are_chosen_gives_the_log_of_simulate(kind, name, 
 @pytest.mark.parametrize("name", STARTS_ONLY)
 @pytest.mark.parametrize("kind", ["Order", "Size"])
 def test_policies_that_only_start_jobs_can_be_said_in_actions(name, kind, tmp_path):
-    case, policy = fixed(2, 30), experts()[name]
+    case, policy = fixed(2, 20), experts()[name]
     env = gymnasium.make(
         f"headway/{kind}-v0", suite=small(), estimates="declared", every_cycle=True, warm_up=0.0,
         disable_env_checker=True,

@@ -183,7 +183,7 @@ def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
 
 
 def test_the_command_tells_and_goes_on(jobs, capsys):
-    words = ("tune", jobs, "--window", 10, "--budget", 34, "--only", "margin,trial", "--executor",
+    words = ("tune", jobs, "--window", 10, "--budget", 28, "--only", "margin,trial", "--executor",
              "concurrent.futures.ThreadPoolExecutor", "--jobs", 1)  # fmt: skip
     code, said, err = _call(capsys, *words)
     assert code == 0, err
