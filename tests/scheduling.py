@@ -33,6 +33,8 @@ class Schedule:
     port: int
     process: subprocess.Popen | None = None
     output: list[Path] = field(default_factory=list)
+    code: list[Path] = field(default_factory=lambda: [HERE, SOURCE])
+    """Folders that its pods see."""
 
     @property
     def log(self) -> Path:
@@ -41,7 +43,7 @@ class Schedule:
     def start(self, *options: str) -> None:
         self.output.append(self.folder / f"output-{len(self.output)}")
         template = self.folder / "template.yaml"
-        pod = self.lab.pod_template(paths=[HERE, SOURCE])
+        pod = self.lab.pod_template(paths=self.code)
         pod["spec"]["containers"][0]["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
         template.write_text(json.dumps(pod))
         command = [

@@ -18,7 +18,7 @@ allowed: [spec.containers.main.image]
 """
 
 
-def test_a_template_with_rules(tmp_path):
+def test_a_template_with_rules(tmp_path, capsys):
     file = tmp_path / "pods.yaml"
     file.write_text(GOOD)
     pods = pod_defaults(file, checkpoints="/ck/runs", progress="tcp:h:1", level="baseline")
@@ -27,11 +27,15 @@ def test_a_template_with_rules(tmp_path):
     assert (pods.rules.allowed, pods.rules.level) == (("spec.containers.main.image",), PodSecurity.BASELINE)
     assert pods.volume is not None
     assert (pods.volume.name, pods.volume.mounted) == ("disk", "/ck")
+    assert "the volume at /ck has the checkpoints: a pod sees only its job's folder" in capsys.readouterr().err
+    pod_defaults(file, checkpoints="/ck", progress="", level="baseline")
+    assert capsys.readouterr().err == ""
 
 
-def test_without_a_file_jobs_may_set_anything():
+def test_without_a_file_jobs_may_set_anything(capsys):
     pods = pod_defaults(None, checkpoints="/ck", progress="", level="privileged")
     assert (pods.template, pods.volume, pods.rules.fixed, pods.rules.allowed) == ({}, None, (), None)
+    assert "--checkpoints /ck: the template mounts no volume there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ def _leave_free(schedule: Schedule, node: str, cpu: int) -> None:
 @pytest.mark.timeout(300)
 def test_jobs_start_in_the_same_order_in_virtual_time_and_on_kubernetes(headway, tmp_path, schedule):
     """The nodes of the lab have as much cpu left as the file says of its nodes."""
-    folder = schedule.lab.shared / schedule.namespace
+    folder = tmp_path / "code"
     folder.mkdir()
+    schedule.code.append(folder)
     for place in (tmp_path, folder):
         (place / "count.py").write_text(COUNT)
         (place / "jobs.yaml").write_text(ORDER)

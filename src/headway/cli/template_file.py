@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from headway.cli.wiring import warn
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, level: s
         raise UserError(f"{path}: field {error}") from error
     except ValueError as error:
         raise UserError(f"{path}: field spec: --checkpoints {checkpoints}: {error}") from error
+    if checkpoints and volume is None:
+        warn(
+            [f"--checkpoints {checkpoints}: the template mounts no volume there; checkpoints end with their container"]
+        )
+    elif volume is not None and PurePosixPath(volume.mounted) != PurePosixPath(checkpoints):
+        warn([f"the volume at {volume.mounted} has the checkpoints: a pod sees only its job's folder of it"])
     fixed = given.get("fixed") or []
     if volume is not None:
         fixed = [*fixed, f"spec.volumes.{volume.name}"]
