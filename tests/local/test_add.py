@@ -182,6 +182,7 @@ def test_mistakes_are_one_sentence(folder, capsys, words, told):
         b"\xff",
         b"[]",
         b'{"file":"x","asked":1,"job":{"id":"m","can":31,"roles":[]}}',
+        b'{"file":"x","asked":1,"env":[[]],"job":{"id":"m","can":31,"roles":[{"name":"w","after":["gone"]}]}}',
         b'{"job":' * 5000,
         b'{"%s":1}' % (b"x" * 9000),
     ],

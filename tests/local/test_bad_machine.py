@@ -141,9 +141,9 @@ def test_a_full_file_system_under_checkpoints_costs_no_work(scripts):
 
 def test_a_full_file_system_under_log_and_state_is_waited_out(scripts):
     wait = "  - {name: a, cpu: 500m, command: [sh, -c, 'echo ran; until test -e go; do sleep 0.02; done']}\n"
-    jobs = [f"  - {{name: j{n}, cpu: 300m, command: [echo, ran]}}\n" for n in range(12)]
+    jobs = [f"  - {{name: j{n}, cpu: 20m, command: [echo, ran]}}\n" for n in range(20)]
     (scripts / "jobs.yaml").write_text("nodes: [{name: here, cpu: 1}]\njobs:\n" + wait)
-    with _small_disk(scripts / "disk", "256k", 100) as disk, (scripts / "stderr").open("wb") as stderr:
+    with _small_disk(scripts / "disk", "256k", 200) as disk, (scripts / "stderr").open("wb") as stderr:
         words = [*HEADWAY, "--state", str(disk / "state")]
         with subprocess.Popen(words, cwd=scripts, stdout=subprocess.PIPE, stderr=stderr) as run:
             try:
@@ -157,7 +157,7 @@ def test_a_full_file_system_under_log_and_state_is_waited_out(scripts):
                 out, _ = run.communicate(timeout=200)
             finally:
                 run.kill()
-        assert json.loads(out)["finished"] == 13, _read(scripts / "stderr")
+        assert json.loads(out)["finished"] == 21, _read(scripts / "stderr")
         assert left_behind(disk / "state/run.log").complete
 
 

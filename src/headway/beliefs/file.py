@@ -126,7 +126,8 @@ def read_beliefs(path: Path) -> LearnedBeliefs:
     try:
         fields = msgspec.json.decode(raw, type=BeliefsFields)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path}: is not a file of beliefs: {error}; make one with `headway learn beliefs`") from error
+        why = " ".join(str(error).split())[:300]
+        raise UserError(f"{path}: is not a file of beliefs: {why}; make one with `headway learn beliefs`") from error
     if (fields.format, fields.version) != (FORMAT, VERSION):
         raise UserError(
             f"{path}: field version: is {fields.format!r} version {fields.version}; this headway reads "

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Can, Job
+from headway.core.job import Can, Job, start_order
 from headway.core.node import Node
 from headway.core.quantity import LARGEST
 from headway.core.states import STATES
@@ -134,6 +134,13 @@ class Past:
 
 
 def wrong_job(job: Job) -> str:
+    """Why no cluster could take it, in a few words; empty if one could."""
+    try:
+        start_order(job.roles)
+    except ValueError as error:
+        return f"job {job.id[:60]!r}: {str(error)[:200]}"
+    if len({role.name for role in job.roles}) < len(job.roles):
+        return f"job {job.id[:60]!r} has two roles of one name"
     if abs(job.priority) > LARGEST or not 0 < job.replicas <= LARGEST or not 0 <= job.can <= Can.everything():
         return f"job {job.id[:60]!r} has a number that no job can have"
     amounts = [amount for role in job.roles for pairs in (role.request, role.limit) for _, amount in pairs]
