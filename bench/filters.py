@@ -24,12 +24,13 @@ import numpy as np
 from headway.core.job import Job, JobId, Role
 from headway.core.placement import Placement, shape_of
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.inventory import ForeignPods, NodeTable
+from headway.kube.node_table import NodeTable
 from headway.kube.pod.constraints import Unplaceable, demands_of
 from headway.kube.pod.neighbours import Neighbours, guest_of
 from headway.kube.pod.resources import held_by
 from headway.kube.pod.seating import Seat, Seating, Unseated
 from headway.kube.pod.standin import role_for
+from headway.kube.pods_held import ForeignPods
 from headway.lab.filter_check import FilterCheck
 
 LEAST_PLACED = 0.98

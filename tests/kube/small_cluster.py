@@ -18,7 +18,9 @@ from headway.kube.api.watch import Changed, Listed
 from headway.kube.cluster import KubeCluster
 from headway.kube.inbox import Inbox
 from headway.kube.job.pod_marks import PodMarks
+from headway.kube.pod.constraints import BoundClaim
 from headway.kube.reconcile.model import Bind, Create, Delete
+from headway.kube.rehearsal import Rehearsed
 from headway.kube.settings import KubeSettings
 from headway.kube.worker import ActionResult, ApiWork, Performed
 from headway.policies.baselines.fifo import first_fit
@@ -38,6 +40,10 @@ class MemoryApi:
         self.pods: dict[str, dict[str, Any]] = {}
         """By namespace and name."""
         self.events: list[dict[str, Any]] = []
+        self.claims: dict[str, BoundClaim] = {}
+        self.rehearsed: list[str] = []
+        """The namespace of each dry run."""
+        self.paused: list[tuple[str, str, dict[str, Any]]] = []
         self.nodes = [a_node(f"n{number}") for number in range(nodes)]
         self._numbers = itertools.count(1)
 
@@ -91,6 +97,28 @@ class MemoryApi:
         else:
             self.inbox.put(Performed(work, None, results))
 
+    def rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
+        """Answers at once with the pod as it would be made; after a pause only when time passes."""
+        if after:
+            self.paused.append((key, namespace, body))
+            return
+        self.rehearsed.append(namespace)
+        try:
+            pod = self.webhook(msgspec.json.decode(_encoded("POST", "pods", body)))
+            self.inbox.put(Rehearsed(key, msgspec.convert(pod, Pod), self.claims))
+        except (ApiError, msgspec.ValidationError) as error:
+            self.inbox.put(Rehearsed(key, None, why=str(error)))
+
+    def pass_time(self) -> None:
+        """The pauses before dry runs are over."""
+        paused, self.paused = self.paused, []
+        for key, namespace, body in paused:
+            self.rehearse(key, namespace, body)
+
+    def webhook(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """What a webhook of the cluster makes of a new pod."""
+        return pod
+
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))
 
@@ -106,7 +134,7 @@ class MemoryApi:
             case Create():
                 if f"{work.namespace}/{action.name}" in self.pods:
                     return ActionResult(action, error=Conflict(409, "it exists"))
-                body = msgspec.json.decode(_encoded("POST", "pods", request.body))
+                body = self.webhook(msgspec.json.decode(_encoded("POST", "pods", request.body)))
                 pod = self.put_pod({**body, "status": {"phase": "Pending"}})
                 return ActionResult(action, msgspec.convert(pod, Pod))
             case Bind():

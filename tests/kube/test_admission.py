@@ -10,11 +10,12 @@ import pytest
 from headway.core.board import Board
 from headway.core.node import Node, Nodes
 from headway.core.states import State
-from headway.kube.admission import Admission, read_initial_state
+from headway.kube.admission import Admission
 from headway.kube.api.errors import Forbidden, KubeError, NotFound, Unreachable
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.inbox import Inbox
+from headway.kube.initial_state import read_initial_state
 from headway.kube.job.intent import Intent, RoleAllocation
 from headway.kube.job.status import status_of
 from headway.kube.settings import KubeSettings

@@ -12,7 +12,6 @@ from fake_api_server import a_list, a_node, change, serving, stream
 from test_watch import summary
 from test_worker import CREATE, a_pod, performed, work
 
-from headway.kube.admission import read_initial_state
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import Faulty, KubeError, Unreachable
@@ -20,6 +19,7 @@ from headway.kube.api.nesting import cut, depth
 from headway.kube.api.objects import NodeObject, TrainingJob
 from headway.kube.api.watch import Follower, WatchFailed
 from headway.kube.inbox import Inbox
+from headway.kube.initial_state import read_initial_state
 from headway.kube.worker import ApiWorker, WorkerEnded
 
 NESTED = '{"a": [' * 3000 + "1" + "]}" * 3000

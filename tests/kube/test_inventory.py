@@ -10,8 +10,9 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.inventory import Inventory, NodeTable
+from headway.kube.inventory import Inventory
 from headway.kube.job.pod_marks import MARK, PodMarks
+from headway.kube.node_table import NodeTable
 from headway.kube.tracked import Tracked
 
 

@@ -23,6 +23,9 @@ def a_pod(**fields: object) -> dict:
     return {"metadata": {**meta, **fields.pop("meta", {})}, **fields}
 
 
+LISTED = ("/nodes", "/pods", "/trainingjobs", "/mutatingwebhookconfigurations", "/limitranges")
+
+
 def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, dict]]]:
     """The result of one piece of work, and the requests that it took."""
     import threading
@@ -33,7 +36,7 @@ def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, d
     async def handler(request):
         if "watch" in request.query:
             return await stream(request, then="hang")
-        if request.method == "GET" and request.path.endswith(("/nodes", "/pods", "/trainingjobs")):
+        if request.method == "GET" and request.path.endswith(LISTED):
             return a_list([])
         asked.append((request.method, request.path, json.loads(await request.text() or "{}")))
         return answers(request.method, request.path.rpartition("/")[2])

@@ -197,6 +197,12 @@ class Board:
     def placement(self, row: int) -> Placement | None:
         return self._placements.get(row)
 
+    def held(self, row: int) -> tuple[Placement, ...]:
+        return self._held.get(row, ())
+
+    def free(self) -> IntArray:
+        return self._free.copy()
+
     def placements(self) -> dict[int, Placement]:
         return self._placements
 

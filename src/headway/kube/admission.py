@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headway.core.board import Board
 from headway.core.gang import SaveRound
-from headway.core.job import JobId
+from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
 from headway.core.text import clean
-from headway.kube.api.errors import KubeError, NotFound
-from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
-from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
+from headway.kube.api.objects import Meta, PodRule, TrainingJob
+from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import FAULT, sentence
-from headway.kube.inbox import Inbox
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of, suits
+from headway.kube.pod.constraints import Unplaceable
+from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker, Message, WorkerEnded
+from headway.kube.worker import ApiWork, ApiWorker
 
 log = logging.getLogger("headway.kube")
-INITIAL_STATE_SECONDS = 60.0
+PASSING_SECONDS = 3.0
+"""After this a job that lacks a claim or a volume is looked at again."""
 LONGEST_TEXT = 2000
 
 
@@ -53,21 +55,50 @@ class Admission:
     """Which replica each pod of these jobs is."""
     jobs: dict[str, Tracked] = field(default_factory=dict)
     """By the TrainingJob's uid: all jobs that this process follows."""
+    ready: bool = False
+    """The jobs of the start are taken in. From now on jobs may come in when their pods are rehearsed."""
     _rejected: set[str] = field(default_factory=set)
+    _rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
+    """By uid: jobs that wait until it is known how their pods will be."""
+    _told: dict[str, str] = field(default_factory=dict)
+    """By uid: what such a job was told to wait for."""
+    rehearsals: Rehearsals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rehearsals = Rehearsals(self.settings.pods)
+
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
         """Takes in all jobs at the start, in arrival order. Jobs that are over, too: some of their pods may be left."""
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
+        self.ready = True
         return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
 
+    def rehearse(self, objects: Iterable[TrainingJob]) -> Rehearsals:
+        """Asks how the pods of these jobs will be; the answers come into the inbox."""
+        for found in objects:
+            with contextlib.suppress(Exception):  # what is wrong with it is said when it is taken in
+                spec = read_spec(found.spec)
+                job = job_of(found, spec, self.settings.began)
+                for key, body in self.rehearsals.to_ask(job, found.metadata, spec.template).items():
+                    self.worker.rehearse(key, found.metadata.namespace, body)
+        return self.rehearsals
+
     def news(self, message: Any) -> list[Admitted]:
-        """Takes in a message of the watch; returns the jobs that are new."""
+        """Takes in a message of the watch or a rehearsal; returns the jobs that are new."""
         match message:
+            case Rehearsed():
+                self.rehearsals.take(message)
+                waiting, self._rehearsing = self._rehearsing, {}
+                return [a for found in _in_order(waiting.values()) if (a := self._changed(found)) is not None]
+            case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind is PodRule:
+                self.rehearsals.forget()
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
                 self._rejected &= there
+                self._rehearsing = {uid: found for uid, found in self._rehearsing.items() if uid in there}
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         _withdraw(tracked)
@@ -78,6 +109,7 @@ class Admission:
             case Deleted(object=found):
                 uid = found.metadata.uid
                 self._rejected.discard(uid)
+                self._rehearsing.pop(uid, None)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
@@ -157,24 +189,33 @@ class Admission:
     def _admit(self, found: TrainingJob) -> Admitted | None:
         kept = self._kept(found)
         reason = why = ""
+        cast: Cast | None = None
         try:
             spec = read_spec(found.spec)
             job = job_of(found, spec, self.settings.began)
             job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
             if kept is None or kept.intent.state is State.WAITING:  # what has pods already goes on with them
                 check_own_template(job, spec.template, self.settings.pods)
+            cast = self._cast(found, job, spec.template, kept)
         except SpecError as error:
             reason, why = "InvalidSpec", str(error)
+        except Unplaceable as error:
+            reason, why = "Unplaceable", f"spec.template.{error}"
         except Exception as error:  # noqa: BLE001  one object must not keep all others out
             reason, why = FAULT, sentence("read this job", error)
         if why:
             if kept is None or kept.intent.state not in OVER:
                 self._reject(found.metadata, reason, why)
             return None
+        if cast is None:
+            return None
         if kept is not None and not suits(kept, job):
             log.warning("job %s: its status is ignored, it is of another job", job.id)
             kept = None
-        tracked = Tracked(found.metadata, job, spec.template, self.board, roster=self.roster, marks=self.settings.marks)
+        tracked = Tracked(
+            found.metadata, cast.job, spec.template, self.board, seats=cast.seats, roster=self.roster,
+            marks=self.settings.marks,
+        )  # fmt: skip
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
             tracked.written, tracked.savers, tracked.unmarked = kept.intent, set(kept.savers), not kept.marked
@@ -183,6 +224,37 @@ class Admission:
                 tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, job.steps)
         self.jobs[found.metadata.uid] = tracked
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
+
+    def _cast(self, found: TrainingJob, job: Job, template: Mapping[str, Any], kept: KeptStatus | None) -> Cast | None:
+        """The job as its pods will really be; None until that is known. A job that has pods goes on as it is."""
+        meta, rehearsals = found.metadata, self.rehearsals
+        if kept is not None and kept.intent.state is not State.WAITING:
+            with contextlib.suppress(Unplaceable):
+                return rehearsals.cast(job, meta, template)
+            return Cast(job, {})
+        if self.ready and not rehearsals.is_known(job, meta, template):
+            self._rehearse(found, rehearsals.to_ask(job, meta, template))
+            return None
+        try:
+            return rehearsals.cast(job, meta, template)
+        except Unplaceable as error:
+            if not error.passing:
+                raise
+            self._rehearse(found, rehearsals.ask_again(job, meta, template), PASSING_SECONDS)
+            self._tell(meta, f"spec.template.{error}")
+            return None
+
+    def _rehearse(self, found: TrainingJob, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
+        self._rehearsing[found.metadata.uid] = found
+        for key, body in bodies.items():
+            self.worker.rehearse(key, found.metadata.namespace, body, after)
+
+    def _tell(self, meta: Meta, why: str) -> None:
+        """Says once in the status of a job what it waits for before it is taken in."""
+        if self._told.get(meta.uid) != why:
+            self._told[meta.uid] = why
+            status = {"reason": "Unplaceable", "message": clean(why, LONGEST_TEXT)}
+            self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
 
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
         try:
@@ -211,55 +283,3 @@ def _withdraw(tracked: Tracked) -> None:
 
 def _in_order(objects: Iterable[TrainingJob]) -> list[TrainingJob]:
     return sorted(objects, key=lambda found: (submitted(found), found.metadata.namespace, found.metadata.name))
-
-
-# ── the state at the start ──────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True)
-class InitialState:
-    """All nodes, jobs and pods at the start, before the first decision."""
-
-    nodes: Listed[NodeObject] | None = None
-    jobs: Listed[TrainingJob] | None = None
-    pods: Listed[Pod] | None = None
-    later: list[Message] = field(default_factory=list)
-    """Other messages that came meanwhile, in order."""
-
-    def take(self, message: Message) -> None:
-        match message:
-            case Listed(kind=kind) if kind is NodeObject and self.nodes is None:
-                self.nodes = message
-            case Listed(kind=kind) if kind is TrainingJob and self.jobs is None:
-                self.jobs = message
-            case Listed(kind=kind) if kind is Pod and self.pods is None:
-                self.pods = message
-            case _:
-                self.later.append(message)
-
-    @property
-    def whole(self) -> bool:
-        return self.nodes is not None and self.jobs is not None and self.pods is not None
-
-
-def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SECONDS) -> InitialState:
-    """Waits for the first list of each kind. Waits while the server is slow or restarts, but not if it refuses."""
-    look, give_up = InitialState(), time.monotonic() + seconds
-    trouble = "no answer"
-    while not look.whole:
-        if not inbox.wait(give_up - time.monotonic()):
-            raise KubeError(f"the API server cannot be reached within {seconds:g} seconds: {trouble}")
-        message = inbox.next()
-        assert message is not None
-        match message:
-            case WatchFailed(error=NotFound()):
-                raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
-            case WatchFailed(error=error) if error.status in (401, 403):
-                raise KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
-            case WatchFailed(error=error):
-                trouble = str(error)
-            case WorkerEnded(why=why):
-                raise KubeError(f"the thread that talks to the API server has ended: {why}")
-            case _:
-                look.take(message)
-    return look

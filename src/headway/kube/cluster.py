@@ -18,23 +18,26 @@ from headway.core.board import Board
 from headway.core.gang import ask_again_at
 from headway.core.job import JobId
 from headway.core.node import Nodes
-from headway.core.plan import Action, Plan, Reserve
+from headway.core.plan import Action, Decision, Plan, Reserve
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
-from headway.kube.admission import Admission, Admitted, read_initial_state
+from headway.kube.admission import Admission, Admitted
 from headway.kube.answers import take_answer
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import Fence
+from headway.kube.initial_state import read_initial_state, read_rehearsals
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
 from headway.kube.job.status import event_of
 from headway.kube.outgoing import explain_waiting, status_for, work_for
 from headway.kube.reconcile.model import NextStep, RequestCheckpoint
 from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.rehearsal import Rehearsed
 from headway.kube.roster import PodRoster
+from headway.kube.seats import seated
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
 from headway.kube.worker import ApiWorker, Performed, Wake, WorkerEnded
@@ -88,12 +91,10 @@ class KubeCluster:
     def apply(self, plan: Plan) -> None:
         self.board.compact()
         self._wake = plan.until
-        for decision in plan.decisions:
-            if isinstance(decision, Reserve):
-                continue
-            with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
-                if self._may_begin(decision):
-                    self._begin(decision)
+        for number, decision in enumerate(plan.decisions):
+            if not isinstance(decision, Reserve):
+                with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
+                    self._try(decision, plan.decisions[number + 1 :])
         if self._annotated is not None:
             explain_waiting(self._by_id, self._annotated, plan, self.now(), self.settings.progress_seconds)
 
@@ -125,6 +126,7 @@ class KubeCluster:
         look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
+        read_rehearsals(self._worker.inbox, self._admission.rehearse(look.jobs.objects))
         admitted = self._admission.first(look.jobs.objects)
         self._set_nodes([name for entry in admitted for name in entry.nodes()])
         for entry in admitted:
@@ -141,8 +143,8 @@ class KubeCluster:
                     take_answer(job, message, self._inventory, self._fence)
                 case WorkerEnded(why=why):
                     raise KubeError(f"the thread that talks to the API server has ended: {why}")
-                case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind):
-                    self._news(kind, message)
+                case Listed() | Changed() | Deleted() | Rehearsed():
+                    self._news(message)
         for event in self._server.poll():
             job = self._by_id.get(event.job)
             if job is None:
@@ -152,7 +154,8 @@ class KubeCluster:
                 if isinstance(event, Connected) and job.size_changed:
                     self._tell_size(job, job.intent.allocation or ())
 
-    def _news(self, kind: type, message: Any) -> None:
+    def _news(self, message: Any) -> None:
+        kind = getattr(message, "kind", None)
         if kind is Pod:
             self._inventory.see_pods(message, self._admission.jobs)
         elif kind is NodeObject:
@@ -169,9 +172,7 @@ class KubeCluster:
 
     def _check_nodes(self) -> None:
         if self._inventory.absent:
-            replicas = (one for job in self._jobs() for one in job.replicas.values() if not one.over)
-            named = {name for job in self._jobs() for name in job.intent.nodes()}
-            self._inventory.forget_unnamed(named | {replica.node for replica in replicas})
+            self._inventory.forget_unnamed({name for job in self._jobs() for name in job.nodes()})
         self._set_nodes(())
         gone = self._gone()
         for job in self._jobs() if gone else ():
@@ -181,7 +182,7 @@ class KubeCluster:
         return self._inventory.gone(self.now(), self.settings.timeouts.lost_node)
 
     def _set_nodes(self, named: Iterable[str]) -> None:
-        nodes = self._inventory.take_table(named)
+        nodes = self._inventory.take_table(named, self._admission.jobs)
         known = self.board.nodes
         if nodes is not None and (nodes.nodes != known.nodes or nodes.kinds != known.kinds):
             self.board.set_nodes(nodes)
@@ -189,13 +190,14 @@ class KubeCluster:
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_begin(self, action: Action) -> bool:
-        """Whether the job may be asked now. What it has just refused is asked again only after a pause."""
+    def _try(self, action: Action, later: Iterable[Decision]) -> None:
+        """Begins a decision. What a job or its neighbours have just refused is tried again only after a pause."""
         now, job = self.now(), self._by_id[action.job]
         then = ask_again_at(action, job.memory.declined, job.since, now)
-        if then > now:
-            self._wake = min(self._wake, then)
-        return then <= now
+        found, then = (None, then) if then > now else seated(job, action, later, self._inventory.neighbours, now)
+        self._wake = min(self._wake, math.inf if found else then)
+        if found is not None:
+            self._begin(found)
 
     def _begin(self, action: Action) -> None:
         job, now = self._by_id[action.job], self.now()
@@ -205,6 +207,7 @@ class KubeCluster:
         old = job.intent
         new = begun(old, action, target, now, self.settings.timeouts)
         job.begin(new, placement)
+        self._inventory.own.unsettled.add(job.meta.uid)
         log.info("job %s: %s", job.job.id, state.name.lower())
         self._announce(job, old, new)
         if state is State.SCALING and target is not None:
@@ -219,6 +222,7 @@ class KubeCluster:
 
     def _advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
         intent = job.intent
+        self._inventory.own.unsettled.add(job.meta.uid)
         step = reconcile(job.view(intent, now, gone, self.settings))
         if step.intent != intent:
             self._set_intent(job, intent, step.intent)

@@ -25,6 +25,7 @@ from headway.kube.job.intent import Allocation, Intent, allocation_of, placement
 from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
+from headway.kube.pod.seating import Seat
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
 from headway.kube.reports import JobReports
 from headway.kube.roster import PodRoster
@@ -68,6 +69,10 @@ class Tracked:
     savers: set[ReplicaKey] = field(default_factory=set)
     """Replicas that can save, as they said in this attempt. A checkpoint is complete when all have saved."""
     saves: SaveRound = SaveRound()
+    seats: Mapping[str, Seat] = field(default_factory=dict)
+    """By role: what its pods demand of the pods around them."""
+    seat_again: float = -math.inf
+    """When to try again after no node was left for it beside its neighbours."""
     roster: PodRoster = field(default_factory=dict)
     """Of all jobs: which replica each pod is. The progress server reads it."""
 
@@ -180,6 +185,10 @@ class Tracked:
         if placement is None:
             return None
         return allocation_of(placement, self.job, self.board.table.shape_at(self.row), self.board.nodes)
+
+    def nodes(self) -> set[str]:
+        """The nodes that it or one of its pods names."""
+        return {*self.intent.nodes(), *(replica.node for replica in self.replicas.values() if not replica.over)}
 
     # ── its pods ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -21,10 +21,12 @@ from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
 from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower, News
+from headway.kube.dry_run import following_rules, rehearsed
 from headway.kube.inbox import Inbox
 from headway.kube.job.pod_marks import MARK, owner_uid
 from headway.kube.job.replica import MAIN
 from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
+from headway.kube.rehearsal import Rehearsed
 
 log = logging.getLogger("headway.kube")
 QUESTIONS = 4
@@ -83,7 +85,7 @@ class WorkerEnded:
     why: str
 
 
-Message = News[Any] | Performed | Wake | WorkerEnded
+Message = News[Any] | Performed | Rehearsed | Wake | WorkerEnded
 
 
 class ApiWorker:
@@ -105,6 +107,10 @@ class ApiWorker:
     def perform(self, work: ApiWork) -> None:
         """Begins the work. The inbox gets a `Performed` when it is done."""
         self._soon(self._perform(work))
+
+    def rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
+        """Asks how this pod would be. The inbox gets a `Rehearsed`, whatever the answer is."""
+        self._soon(self._rehearse(key, namespace, body, after))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         """Records an event for users. It is tried once, because nothing depends on it."""
@@ -159,6 +165,7 @@ class ApiWorker:
                 asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
                 asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
             ]
+            followers += [asyncio.create_task(follow) for follow in following_rules(self._client, tell)]
             self._ready.set()
             closing = asyncio.create_task(self._closing.wait())
             done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)
@@ -273,6 +280,11 @@ class ApiWorker:
         except Exception as error:  # noqa: BLE001  whatever it is: who asks must not wait for ever
             answer = _fault(error)
         done(answer)
+
+    async def _rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float) -> None:
+        await asyncio.sleep(after)
+        async with self._slots:
+            self.inbox.put(await rehearsed(self._client, key, namespace, body))
 
     async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
         try:

@@ -155,6 +155,12 @@ class NodeObject(msgspec.Struct, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+class PodRule(msgspec.Struct, frozen=True):
+    """What may change pods as they are made: a webhook configuration, or a LimitRange."""
+
+    metadata: Meta
+
+
 class TrainingJob(msgspec.Struct, frozen=True):
     """Spec and status stay raw bytes. They are decoded later, so that an error in them goes to the job's status."""
 

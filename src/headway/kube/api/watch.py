@@ -19,10 +19,10 @@ import msgspec
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Expired, Faulty
 from headway.kube.api.nesting import cut
-from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, TrainingJob
+from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, PodRule, TrainingJob
 
 log = logging.getLogger("headway.kube")
-T = TypeVar("T", Pod, NodeObject, TrainingJob)
+T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule)
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 MOST_NOTED = 1000

@@ -120,9 +120,9 @@ def allocation_of(placement: Placement, job: Job, shape: Shape, nodes: Nodes) ->
     """A placement with node names. Only kinds that the role requests: a resize must not add a memory limit."""
     roles = []
     for number, role in enumerate(job.roles):
-        vector = placement.vector(shape, number)
+        vector, beside = placement.vector(shape, number), dict(role.overhead)
         amounts = tuple(
-            (kind, int(vector[nodes.kinds.index(kind)]) if kind in nodes.kinds else amount)
+            (kind, int(vector[nodes.kinds.index(kind)]) - beside.get(kind, 0) if kind in nodes.kinds else amount)
             for kind, amount in role.request
         )
         names = tuple(nodes.nodes[node].name for node in placement.nodes[number])
@@ -141,8 +141,10 @@ def placement_of(allocation: Allocation, job: Job, nodes: Nodes) -> Placement:
         if one.amounts == role.request:
             requests.append(None)
             continue
-        known = tuple((kind, amount) for kind, amount in one.amounts if kind in nodes.kinds)
-        vector = nodes.vector(known)
+        held = dict(role.overhead)
+        for kind, amount in one.amounts:
+            held[kind] = held.get(kind, 0) + amount
+        vector = nodes.vector(tuple((kind, amount) for kind, amount in held.items() if kind in nodes.kinds))
         assert vector is not None
         requests.append(tuple(int(amount) for amount in vector))
     return Placement(tuple(where), tuple(requests) if any(requests) else None)

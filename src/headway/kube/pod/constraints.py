@@ -23,6 +23,11 @@ ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 class Unplaceable(ValueError):  # noqa: N818  it names what the pod is
     """A pod that Headway will not bind, and why, in a sentence that names the field."""
 
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
+        """It may be otherwise in a while, without a change of the pod."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoundClaim:
@@ -142,14 +147,16 @@ def _claims(spec: PodSpec, claims: Mapping[str, BoundClaim]) -> list[BoundClaim]
             continue
         claim = claims.get(source.claimName)
         if claim is None:
-            raise Unplaceable(f"spec.volumes: the claim {source.claimName!r} of volume {volume.name} does not exist")
+            raise Unplaceable(
+                f"spec.volumes: the claim {source.claimName!r} of volume {volume.name} does not exist", passing=True
+            )
         if claim.waits:
             raise Unplaceable(
                 f"spec.volumes: the claim {source.claimName!r} waits for its first pod before it gets a volume, which"
                 " may then be on another node; bind it first"
             )
         if not claim.bound:
-            raise Unplaceable(f"spec.volumes: the claim {source.claimName!r} has no volume yet")
+            raise Unplaceable(f"spec.volumes: the claim {source.claimName!r} has no volume yet", passing=True)
         found.append(claim)
     return found
 

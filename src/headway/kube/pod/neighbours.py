@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from headway.core.suits import NODE_NAME, Requirement, matches, tolerated, write_mark
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.scheduling import PodTerm, SpreadRule
 from headway.kube.pod.constraints import Demands, Unplaceable, requirements
 
+T = TypeVar("T")
 HostPort = tuple[str, str, int]
 """Protocol, address of the host, port."""
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  as Kubernetes names it; nothing listens here
@@ -115,8 +116,8 @@ class PodsOnNode:
     """A node as a place among others."""
 
     labels: Mapping[str, str]
-    taints: tuple[str, ...] = ()
-    pods: Counter[Guest] = field(default_factory=Counter)
+    taints: tuple[str, ...]
+    pods: Counter[Guest]
 
 
 @dataclass(slots=True)
@@ -124,6 +125,7 @@ class Neighbours:
     places: dict[str, PodsOnNode] = field(default_factory=dict)
     pods: dict[str, tuple[str, Guest]] = field(default_factory=dict)
     """By uid: the node, which may be unknown yet, and the pod."""
+    by_node: dict[str, Counter[Guest]] = field(default_factory=dict)
     avoid: Counter[tuple[Term, str]] = field(default_factory=Counter)
     """Pods that others keep away, by the node of these others."""
 
@@ -134,28 +136,32 @@ class Neighbours:
             for taint in found.spec.taints
             if taint.effect in ("NoSchedule", "NoExecute")
         )
-        pods = Counter(guest for node, guest in self.pods.values() if node == name)
+        pods = self.by_node.setdefault(name, Counter())
         self.places[name] = PodsOnNode({**labels, NODE_NAME: name}, taints, pods)
 
     def forget_node(self, name: str) -> None:
         self.places.pop(name, None)
+        if not self.by_node.get(name):
+            self.by_node.pop(name, None)
 
     def put(self, uid: str, node: str, guest: Guest) -> None:
         if self.pods.get(uid) == (node, guest):
             return
         self.drop(uid)
         self.pods[uid] = (node, guest)
-        if node in self.places:
-            self.places[node].pods[guest] += 1
+        self.by_node.setdefault(node, Counter())[guest] += 1
         for term in guest.apart:
             self.avoid[term, node] += 1
 
     def drop(self, uid: str) -> None:
-        node, guest = self.pods.pop(uid, ("", Guest()))
-        if node in self.places and guest in self.places[node].pods:
-            self.places[node].pods -= Counter([guest])
+        if uid not in self.pods:
+            return
+        node, guest = self.pods.pop(uid)
+        _less(self.by_node[node], guest)
         for term in guest.apart:
-            self.avoid -= Counter({(term, node): 1})
+            _less(self.avoid, (term, node))
+        if not self.by_node[node] and node not in self.places:
+            del self.by_node[node]
 
     def ask(self, guest: Guest, demands: Demands) -> Question:
         return Question.about(guest, demands, self)
@@ -270,6 +276,12 @@ def _in_sight(rule: Spread, demands: Demands, place: PodsOnNode) -> bool:
 def _all_hold(selector: tuple[Requirement, ...] | None, labels: tuple[Pair, ...]) -> bool:
     named = dict(labels)
     return selector is not None and all(one.holds(named) for one in selector)
+
+
+def _less(counts: Counter[T], one: T) -> None:
+    counts[one] -= 1
+    if counts[one] <= 0:
+        del counts[one]
 
 
 def _clash(one: HostPort, other: HostPort) -> bool:

@@ -53,7 +53,8 @@ def gpu_name(amounts: Mapping[str, int]) -> str:
 
 def with_gpu(amounts: Mapping[str, int], gpu: str) -> dict[str, int]:
     """The same amounts with the resource of this name as plain `gpu`, which is what plans ask for."""
-    return {GPU if name == gpu else name: amount for name, amount in amounts.items()}
+    found = {name: amount for name, amount in amounts.items() if name != gpu}
+    return found | ({GPU: found.get(GPU, 0) + amounts[gpu]} if gpu in amounts else {})
 
 
 def _planned(amounts: Counted) -> dict[str, int]:

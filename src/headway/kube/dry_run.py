@@ -1,0 +1,99 @@
+"""Asks the API server how a pod would be if it were made, and where its volumes are. Nothing is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import msgspec
+
+from headway.kube.api.client import Client
+from headway.kube.api.errors import ApiError, NotFound
+from headway.kube.api.objects import Meta, Pod, PodRule
+from headway.kube.api.scheduling import NodeTerms
+from headway.kube.api.watch import Follower, News, WatchFailed
+from headway.kube.pod.constraints import BoundClaim
+from headway.kube.rehearsal import Rehearsed
+
+POD_RULES = ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/api/v1/limitranges")
+
+
+def following_rules(client: Client, tell: Callable[[News[PodRule]], None]) -> list[Coroutine[Any, Any, None]]:
+    """Watches of what changes pods as they are made. Without the right to see it, pods are not asked for again."""
+
+    def told(news: News[PodRule]) -> None:
+        if not isinstance(news, WatchFailed):
+            tell(news)
+
+    return [Follower(client, path, PodRule, told).follow() for path in POD_RULES]
+
+
+class _ClaimSpec(msgspec.Struct):
+    volumeName: str = ""  # noqa: N815  Kubernetes' spelling, here and below
+    storageClassName: str = ""  # noqa: N815
+
+
+class _Phase(msgspec.Struct):
+    phase: str = ""
+
+
+class _Claim(msgspec.Struct):
+    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
+    status: _Phase = msgspec.field(default_factory=_Phase)
+
+
+class _VolumeAffinity(msgspec.Struct):
+    required: NodeTerms | None = None
+
+
+class _VolumeSpec(msgspec.Struct):
+    nodeAffinity: _VolumeAffinity | None = None  # noqa: N815
+
+
+class _PersistentVolume(msgspec.Struct):
+    metadata: Meta
+    spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
+
+
+class _StorageClass(msgspec.Struct):
+    volumeBindingMode: str = ""  # noqa: N815
+
+
+async def rehearsed(client: Client, key: str, namespace: str, body: Mapping[str, Any]) -> Rehearsed:
+    """The pod after defaults, webhooks and limits, and its claims; or why there is no answer."""
+    try:
+        raw = await client.post(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
+        pod = msgspec.json.decode(raw, type=Pod)
+        return Rehearsed(key, pod, await _claims(client, namespace, pod))
+    except Exception as error:  # noqa: BLE001  the job waits for an answer, whatever it is
+        return Rehearsed(key, None, why=str(error)[:300] or type(error).__name__)
+
+
+async def _claims(client: Client, namespace: str, pod: Pod) -> dict[str, BoundClaim]:
+    """The pod's claims by name, without those that do not exist."""
+    found: dict[str, BoundClaim] = {}
+    for volume in pod.spec.volumes:
+        if volume.persistentVolumeClaim is not None:
+            name = volume.persistentVolumeClaim.claimName
+            try:
+                found[name] = await _claim(client, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+            except NotFound:
+                continue
+            except ApiError:  # no right to read it: its pods may be anywhere, as far as we know
+                found[name] = BoundClaim()
+    return found
+
+
+async def _claim(client: Client, path: str) -> BoundClaim:
+    claim = msgspec.json.decode(await client.get(path), type=_Claim)
+    if claim.status.phase == "Bound" and claim.spec.volumeName:
+        raw = await client.get(f"/api/v1/persistentvolumes/{claim.spec.volumeName}")
+        volume = msgspec.json.decode(raw, type=_PersistentVolume)
+        near = volume.spec.nodeAffinity
+        labels = tuple(sorted(volume.metadata.labels.items()))
+        return BoundClaim(affinity=None if near is None else near.required, labels=labels)
+    if not claim.spec.storageClassName:
+        return BoundClaim(bound=False)
+    raw = await client.get(f"/apis/storage.k8s.io/v1/storageclasses/{claim.spec.storageClassName}")
+    mode = msgspec.json.decode(raw, type=_StorageClass).volumeBindingMode
+    return BoundClaim(bound=False, waits=mode == "WaitForFirstConsumer")

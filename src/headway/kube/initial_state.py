@@ -1,0 +1,79 @@
+"""The state at the start: all nodes, jobs and pods, before the first decision."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from headway.kube.api.errors import KubeError, NotFound
+from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Listed, WatchFailed
+from headway.kube.inbox import Inbox
+from headway.kube.rehearsal import Rehearsals, Rehearsed
+from headway.kube.worker import Message, WorkerEnded
+
+INITIAL_STATE_SECONDS = 60.0
+REHEARSAL_SECONDS = 10.0
+"""For all pods of the start. Those without an answer by then count as they are sent."""
+
+
+@dataclass(slots=True)
+class InitialState:
+    """All nodes, jobs and pods at the start, before the first decision."""
+
+    nodes: Listed[NodeObject] | None = None
+    jobs: Listed[TrainingJob] | None = None
+    pods: Listed[Pod] | None = None
+    later: list[Message] = field(default_factory=list)
+    """Other messages that came meanwhile, in order."""
+
+    def take(self, message: Message) -> None:
+        match message:
+            case Listed(kind=kind) if kind is NodeObject and self.nodes is None:
+                self.nodes = message
+            case Listed(kind=kind) if kind is TrainingJob and self.jobs is None:
+                self.jobs = message
+            case Listed(kind=kind) if kind is Pod and self.pods is None:
+                self.pods = message
+            case _:
+                self.later.append(message)
+
+    @property
+    def whole(self) -> bool:
+        return self.nodes is not None and self.jobs is not None and self.pods is not None
+
+
+def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SECONDS) -> InitialState:
+    """Waits for the first list of each kind. Waits while the server is slow or restarts, but not if it refuses."""
+    look, give_up = InitialState(), time.monotonic() + seconds
+    trouble = "no answer"
+    while not look.whole:
+        if not inbox.wait(give_up - time.monotonic()):
+            raise KubeError(f"the API server cannot be reached within {seconds:g} seconds: {trouble}")
+        message = inbox.next()
+        assert message is not None
+        match message:
+            case WatchFailed(error=NotFound()):
+                raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
+            case WatchFailed(error=error) if error.status in (401, 403):
+                raise KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
+            case WatchFailed(error=error):
+                trouble = str(error)
+            case WorkerEnded(why=why):
+                raise KubeError(f"the thread that talks to the API server has ended: {why}")
+            case _:
+                look.take(message)
+    return look
+
+
+def read_rehearsals(inbox: Inbox[Message], rehearsals: Rehearsals, seconds: float = REHEARSAL_SECONDS) -> None:
+    """Waits until all pods that were asked for are known, at most this long. Other messages stay in the inbox."""
+    others, give_up = list[Message](), time.monotonic() + seconds
+    while rehearsals.asked and inbox.wait(give_up - time.monotonic()):
+        message = inbox.next()
+        assert message is not None
+        if isinstance(message, Rehearsed):
+            rehearsals.take(message)
+        else:
+            others.append(message)
+    inbox.put_back(others)

@@ -1,0 +1,134 @@
+"""How a job's pods will really be, before anything is held for it: the server is asked by a dry run, once per template.
+
+Webhooks, defaults, LimitRanges and runtime classes change pods as they are made. The answer is kept until one of these
+changes. Where the server does not answer, the pod counts as Headway would send it; what it really is, is seen when it
+exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from headway.core.job import Job, Role
+from headway.kube.api.objects import Meta, Pod
+from headway.kube.job.pods import pod_of
+from headway.kube.job.replica import MAIN
+from headway.kube.pod.constraints import BoundClaim, Unplaceable, demands_of
+from headway.kube.pod.neighbours import guest_of
+from headway.kube.pod.resources import held_by
+from headway.kube.pod.seating import Seat
+from headway.kube.pod.standin import role_for
+from headway.kube.reconcile.model import Create
+from headway.kube.settings import PodDefaults
+
+log = logging.getLogger("headway.kube")
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What the server answered to a dry run."""
+
+    key: str
+    pod: Pod | None
+    claims: Mapping[str, BoundClaim] = field(default_factory=dict)
+    why: str = ""
+    """Why there is no pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A job with its roles as their pods will really be."""
+
+    job: Job
+    seats: Mapping[str, Seat]
+
+
+@dataclass(slots=True)
+class Rehearsals:
+    defaults: PodDefaults
+    known: dict[str, Rehearsed] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    def to_ask(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
+        """Pods to be rehearsed before this job can be cast, by key. Those that were asked for already are left out."""
+        found = {_key(meta, body): body for body in self._bodies(job, meta, template).values()}
+        wanted = {key: body for key, body in found.items() if key not in self.known and key not in self.asked}
+        self.asked |= wanted.keys()
+        return wanted
+
+    def is_known(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> bool:
+        return all(_key(meta, body) in self.known for body in self._bodies(job, meta, template).values())
+
+    def take(self, answer: Rehearsed) -> None:
+        if answer.why:
+            log.warning("a dry run of pods was not possible, they are counted as they are sent: %s", answer.why)
+        self.asked.discard(answer.key)
+        self.known[answer.key] = answer
+
+    def forget(self) -> None:
+        """Something that changes pods as they are made has changed."""
+        self.known.clear()
+
+    def ask_again(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
+        """The same pods once more, because what they lack may be there later."""
+        for body in self._bodies(job, meta, template).values():
+            self.known.pop(_key(meta, body), None)
+        return self.to_ask(job, meta, template)
+
+    def cast(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> Cast:
+        """The job as its pods will be. Raises `Unplaceable` if Headway cannot honour what they demand."""
+        roles, seats = [], {}
+        for name, body in self._bodies(job, meta, template).items():
+            answer = self.known.get(_key(meta, body))
+            if answer is not None and answer.pod is not None:
+                pod, claims = answer.pod, answer.claims
+            else:
+                pod, claims = _as_sent(body), _Unread()
+            demands = demands_of(pod.spec, claims)
+            roles.append(role_for(job.role(name), held_by(pod), demands))
+            seats[name] = Seat(guest_of(pod), demands)
+        return Cast(replace(job, roles=tuple(roles)), seats)
+
+    def _bodies(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
+        return {role.name: self._body(role, job, meta, template) for role in job.roles}
+
+    def _body(self, role: Role, job: Job, meta: Meta, template: Mapping[str, Any]) -> Body:
+        sample = Create(f"{meta.name}-0-{role.name}-0", role.name, 0, 0, "", role.request)
+        body = pod_of(sample, job, meta, template, self.defaults)
+        body["metadata"]["name"] = f"{meta.name}-try-{role.name}"[:63].rstrip("-")
+        return body
+
+
+class _Unread(dict[str, BoundClaim]):
+    """Claims that nobody has read: each counts as bound anywhere."""
+
+    def get(self, key: str, default: Any = None) -> BoundClaim:  # noqa: ARG002  as of every mapping
+        return BoundClaim()
+
+
+def _as_sent(body: Body) -> Pod:
+    try:
+        return msgspec.convert(body, Pod)
+    except msgspec.ValidationError as error:
+        raise Unplaceable(f"template: {error}") from error
+
+
+def _key(meta: Meta, body: Body) -> str:
+    """Equal for pods that differ only in name, owner, command and variables of the training container."""
+    spec, given = dict(body["spec"]), body["metadata"]
+    spec["containers"] = [
+        {name: value for name, value in one.items() if one["name"] != MAIN or name not in ("env", "command")}
+        for one in spec["containers"]
+    ]
+    labels = {key: value for key, value in given["labels"].items() if not key.startswith("headway.dev/")}
+    noted = {key: value for key, value in given["annotations"].items() if not key.startswith("headway.dev/")}
+    written = json.dumps([meta.namespace, labels, noted, spec], sort_keys=True, default=str)
+    return hashlib.sha256(written.encode()).hexdigest()

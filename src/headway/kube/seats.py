@@ -1,0 +1,71 @@
+"""Decisions of a plan with nodes that the pods there allow: policies know capacity and labels, but not neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headway.core.board import Board
+from headway.core.node import IntArray
+from headway.core.placement import Placement, take
+from headway.core.plan import Action, Decision, Move, Scale, Start
+from headway.core.states import State
+from headway.kube.pod.neighbours import Neighbours
+from headway.kube.pod.seating import Seating, Unseated
+from headway.kube.tracked import Tracked
+
+AGAIN_SECONDS = 5.0
+"""A job for which no node is left beside its neighbours is tried again after this."""
+
+
+def seated(
+    job: Tracked, action: Action, later: Iterable[Decision], neighbours: Neighbours, now: float
+) -> tuple[Action | None, float]:
+    """The same decision, on other nodes where it must be; or None and when to try again. Its status then says why.
+
+    `later` are the decisions of the plan that are not begun yet. What they take stays free for them.
+    """
+    minds = any(seat.guest.minds for seat in job.seats.values())
+    if not job.seats or not (minds or neighbours.avoid) or not isinstance(action, Start | Move | Scale):
+        return action, now
+    if job.seat_again > now:
+        return None, job.seat_again
+    try:
+        return _elsewhere(job, action, Seating(job.board.nodes, _spare(job.board, later), neighbours)), now
+    except Unseated as why:
+        job.seat_again = now + AGAIN_SECONDS
+        if job.state is State.WAITING:
+            job.explain("NeighboursRefuse", str(why), now)
+        return None, job.seat_again
+
+
+def _elsewhere(job: Tracked, action: Start | Move | Scale, seating: Seating) -> Action:
+    board = job.board
+    shape = board.table.shape_at(job.row)
+    if not isinstance(action, Scale):
+        return replace(action, placement=seating.place(action.placement, shape, job.seats))
+    number, old = board.role_number(job.row, action.role), board.placement(job.row)
+    assert old is not None
+    kept = Counter(action.nodes) & Counter(old.nodes[number])
+    added = tuple((Counter(action.nodes) - kept).elements())
+    more = seating.place(_only(old, number, added), shape, job.seats)
+    return replace(action, nodes=(*kept.elements(), *more.nodes[number]))
+
+
+def _only(old: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
+    empty: tuple[tuple[int, ...], ...] = tuple(() for _ in old.nodes)
+    return Placement(empty, old.requests).with_role(role, nodes)
+
+
+def _spare(board: Board, later: Iterable[Decision]) -> IntArray:
+    free = board.free()
+    for decision in later:
+        row = board.row(decision.job)
+        if row is not None and isinstance(decision, Start | Move):
+            take(free, decision.placement, board.table.shape_at(row))
+        elif row is not None and isinstance(decision, Scale) and (old := board.placement(row)) is not None:
+            number = board.role_number(row, decision.role)
+            added = tuple((Counter(decision.nodes) - Counter(old.nodes[number])).elements())
+            take(free, _only(old, number, added), board.table.shape_at(row))
+    return free
