@@ -58,8 +58,10 @@ class Admission:
     ready: bool = False
     """The jobs of the start are taken in. From now on jobs may come in when their pods are rehearsed."""
     _rejected: set[str] = field(default_factory=set)
-    _rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
+    rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
     """By uid: jobs that wait until it is known how their pods will be."""
+    _waiting_for: dict[str, set[str]] = field(default_factory=dict)
+    """By the key of a rehearsal: the uids of such jobs."""
     _told: dict[str, str] = field(default_factory=dict)
     """By uid: what such a job was told to wait for."""
     rehearsals: Rehearsals = field(init=False)
@@ -80,10 +82,10 @@ class Admission:
         """Asks how the pods of these jobs will be; the answers come into the inbox."""
         for found in objects:
             with contextlib.suppress(Exception):  # what is wrong with it is said when it is taken in
-                spec = read_spec(found.spec)
-                job = job_of(found, spec, self.settings.began)
-                for key, body in self.rehearsals.to_ask(job, found.metadata, spec.template).items():
-                    self.worker.rehearse(key, found.metadata.namespace, body)
+                if not self._is_over(found):
+                    spec = read_spec(found.spec)
+                    job = job_of(found, spec, self.settings.began)
+                    self._ask(found.metadata, self.rehearsals.missing(job, found.metadata, spec.template))
         return self.rehearsals
 
     def news(self, message: Any) -> list[Admitted]:
@@ -91,14 +93,15 @@ class Admission:
         match message:
             case Rehearsed():
                 self.rehearsals.take(message)
-                waiting, self._rehearsing = self._rehearsing, {}
-                return [a for found in _in_order(waiting.values()) if (a := self._changed(found)) is not None]
+                uids = [uid for uid in self._waiting_for.pop(message.key, ()) if uid in self.rehearsing]
+                waiting = [self.rehearsing.pop(uid) for uid in uids]
+                return [a for found in _in_order(waiting) if (a := self._changed(found)) is not None]
             case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind is PodRule:
                 self.rehearsals.forget()
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
                 self._rejected &= there
-                self._rehearsing = {uid: found for uid, found in self._rehearsing.items() if uid in there}
+                self.rehearsing = {uid: found for uid, found in self.rehearsing.items() if uid in there}
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         _withdraw(tracked)
@@ -109,7 +112,7 @@ class Admission:
             case Deleted(object=found):
                 uid = found.metadata.uid
                 self._rejected.discard(uid)
-                self._rehearsing.pop(uid, None)
+                self.rehearsing.pop(uid, None)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
@@ -232,22 +235,29 @@ class Admission:
             with contextlib.suppress(Unplaceable):
                 return rehearsals.cast(job, meta, template)
             return Cast(job, {})
-        if self.ready and not rehearsals.is_known(job, meta, template):
-            self._rehearse(found, rehearsals.to_ask(job, meta, template))
+        if self.ready and (missing := rehearsals.missing(job, meta, template)):
+            self._rehearse(found, missing)
             return None
         try:
             return rehearsals.cast(job, meta, template)
         except Unplaceable as error:
             if not error.passing:
                 raise
-            self._rehearse(found, rehearsals.ask_again(job, meta, template), PASSING_SECONDS)
+            rehearsals.forget_job(job, meta, template)
+            self._rehearse(found, rehearsals.missing(job, meta, template), PASSING_SECONDS)
             self._tell(meta, f"spec.template.{error}")
             return None
 
     def _rehearse(self, found: TrainingJob, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
-        self._rehearsing[found.metadata.uid] = found
-        for key, body in bodies.items():
-            self.worker.rehearse(key, found.metadata.namespace, body, after)
+        self.rehearsing[found.metadata.uid] = found
+        for key in bodies:
+            self._waiting_for.setdefault(key, set()).add(found.metadata.uid)
+        self._ask(found.metadata, bodies, after)
+
+    def _ask(self, meta: Meta, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
+        for key in bodies.keys() - self.rehearsals.asked:
+            self.rehearsals.asked.add(key)
+            self.worker.rehearse(key, meta.namespace, bodies[key], after)
 
     def _tell(self, meta: Meta, why: str) -> None:
         """Says once in the status of a job what it waits for before it is taken in."""

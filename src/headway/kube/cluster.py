@@ -290,7 +290,7 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._admission.jobs or not self._seen_any
+        busy = self._admission.jobs or self._admission.rehearsing or not self._seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field
 
@@ -12,8 +13,9 @@ from headway.kube.inbox import Inbox
 from headway.kube.rehearsal import Rehearsals, Rehearsed
 from headway.kube.worker import Message, WorkerEnded
 
+log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0
-REHEARSAL_SECONDS = 10.0
+REHEARSAL_SECONDS = 5.0
 """For all pods of the start. Those without an answer by then count as they are sent."""
 
 
@@ -76,4 +78,6 @@ def read_rehearsals(inbox: Inbox[Message], rehearsals: Rehearsals, seconds: floa
             rehearsals.take(message)
         else:
             others.append(message)
+    if rehearsals.asked:
+        log.warning("%d dry runs had no answer within %g s; such pods count as sent", len(rehearsals.asked), seconds)
     inbox.put_back(others)

@@ -57,15 +57,10 @@ class Rehearsals:
     known: dict[str, Rehearsed] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
-    def to_ask(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
-        """Pods to be rehearsed before this job can be cast, by key. Those that were asked for already are left out."""
+    def missing(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
+        """By key: pods of this job of which it is not known how they will be."""
         found = {_key(meta, body): body for body in self._bodies(job, meta, template).values()}
-        wanted = {key: body for key, body in found.items() if key not in self.known and key not in self.asked}
-        self.asked |= wanted.keys()
-        return wanted
-
-    def is_known(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> bool:
-        return all(_key(meta, body) in self.known for body in self._bodies(job, meta, template).values())
+        return {key: body for key, body in found.items() if key not in self.known}
 
     def take(self, answer: Rehearsed) -> None:
         if answer.why:
@@ -77,11 +72,10 @@ class Rehearsals:
         """Something that changes pods as they are made has changed."""
         self.known.clear()
 
-    def ask_again(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
-        """The same pods once more, because what they lack may be there later."""
+    def forget_job(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> None:
+        """What its pods lack may be there later."""
         for body in self._bodies(job, meta, template).values():
             self.known.pop(_key(meta, body), None)
-        return self.to_ask(job, meta, template)
 
     def cast(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> Cast:
         """The job as its pods will be. Raises `Unplaceable` if Headway cannot honour what they demand."""
