@@ -20,7 +20,7 @@ from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
-from headway.kube.job.spec import SpecError, job_id, job_of, read_spec, submitted
+from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec, submitted
 from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of, suits
 from headway.kube.pod.constraints import Unplaceable
 from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
@@ -194,12 +194,7 @@ class Admission:
         reason = why = ""
         cast: Cast | None = None
         try:
-            spec = read_spec(found.spec)
-            job = job_of(found, spec, self.settings.began)
-            job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
-            if kept is None or kept.intent.state is State.WAITING:  # what has pods already goes on with them
-                check_own_template(job, spec.template, self.settings.pods)
-            cast = self._cast(found, job, spec.template, kept)
+            spec, job, cast = self._read(found, kept)
         except SpecError as error:
             reason, why = "InvalidSpec", str(error)
         except Unplaceable as error:
@@ -227,6 +222,14 @@ class Admission:
                 tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, job.steps)
         self.jobs[found.metadata.uid] = tracked
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
+
+    def _read(self, found: TrainingJob, kept: KeptStatus | None) -> tuple[JobSpec, Job, Cast | None]:
+        spec = read_spec(found.spec)
+        job = job_of(found, spec, self.settings.began)
+        job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
+        if kept is None or kept.intent.state is State.WAITING:  # what has pods already goes on with them
+            check_own_template(job, spec.template, self.settings.pods)
+        return spec, job, self._cast(found, job, spec.template, kept)
 
     def _cast(self, found: TrainingJob, job: Job, template: Mapping[str, Any], kept: KeptStatus | None) -> Cast | None:
         """The job as its pods will really be; None until that is known. A job that has pods goes on as it is."""
