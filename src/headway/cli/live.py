@@ -64,7 +64,7 @@ class Live:
     def __init__(self, *, quiet: bool = False, told: Mapping[JobId, State] | None = None) -> None:
         self._console = Console(file=cast(TextIO, SteadyStream(sys.stderr)))
         self._quiet = quiet
-        self._table = RichLive(console=self._console, refresh_per_second=4, transient=True)
+        self._table = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._on_terminal = sys.stderr.isatty() and not quiet
         self._last: dict[JobId, Sample] = {}
         self._states: dict[JobId, State] = dict(told or {})  # announced, by this run or an earlier one
@@ -88,11 +88,12 @@ class Live:
         if self._quiet:
             return
         events = self._events(decided)
-        if self._on_terminal:
-            size = (self._console.width, self._console.height)
-            self._table.update(live_table(decided, self._last, self._states, size))
         for line in events:
             self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
+        if self._on_terminal:
+            size = (self._console.width, self._console.height)
+            # Drawn by this thread alone: a second one that draws meanwhile would leave parts of the table before.
+            self._table.update(live_table(decided, self._last, self._states, size), refresh=True)
 
     def say(self, sentence: str) -> None:
         """A line about the run itself. It is shown even if events are not."""
