@@ -117,8 +117,8 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
 def plain_prior(form: Form, asked: Setting) -> Coefficients:
     """What is believed of a model that nobody has measured: one second per step at the requested size.
 
-    A gang follows Amdahl's law in replicas and in cpu. With servers the exchange grows with the workers, too, as in the
-    median of the models that DL2's authors measured.
+    A gang follows Amdahl's law in replicas and in cpu. With servers the exchange grows with the workers, too, near the
+    median of the built-in profiles of that form.
     """
     if form is Form.SYNC:
         at_asked = sum(c * x for c, x in zip(SERVED, terms(form, asked), strict=True))
