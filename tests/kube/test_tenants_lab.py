@@ -164,7 +164,14 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     foreign = {"metadata": {"name": "taken-0-worker-0"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
     lab.api.post(f"/api/v1/namespaces/{namespace}/pods", foreign | {"spec": foreign["spec"] | {"schedulerName": "no"}})
 
+    template = _claiming(schedule)
     schedule.start("--pod-security", "baseline")
+    schedule.submit("claims", {"worker": {}}, [], template=template)
+    refused = schedule.wait("claims", "Failed")["status"]
+    assert (refused["reason"], "'later' waits for its first pod" in refused["message"]) == ("Unplaceable", True)
+    assert not schedule.pods("claims")
+    lab.api.delete(f"/api/v1/persistentvolumes/{namespace}")
+    lab.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{namespace}")
     schedule.submit("resize", {"worker": {}}, ["--steps", "90"])
     schedule.submit("taken", {"worker": {}}, ["--steps", "10"])
     schedule.submit(
@@ -191,6 +198,26 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     used, refused = asked_by(lab, account.user)
     assert used == granted_in(namespace)
     assert refused == {("", "pods", "list", "")}, "asked once, whether it may read the pods of all"
+
+
+def _claiming(schedule) -> dict:
+    """A job's template with two claims: one that is bound, one that is bound only when a pod has its node."""
+    api, name = schedule.lab.api, schedule.namespace
+    claims = f"/api/v1/namespaces/{name}/persistentvolumeclaims"
+    asks = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}}
+    api.post("/apis/storage.k8s.io/v1/storageclasses", {
+        "metadata": {"name": name}, "provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer",
+    })  # fmt: skip
+    api.post("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": {
+        "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/none"},
+        "claimRef": {"namespace": name, "name": "bound"}, "persistentVolumeReclaimPolicy": "Retain",
+    }})  # fmt: skip
+    bound = {"metadata": {"name": "bound"}, "spec": {**asks, "storageClassName": "", "volumeName": name}}
+    api.post(claims, bound)
+    api.post(claims, {"metadata": {"name": "later"}, "spec": {**asks, "storageClassName": name}})
+    soon(lambda: api.get(f"{claims}/bound")["status"].get("phase") == "Bound")
+    named = ("bound", "later")
+    return {"spec": {"volumes": [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in named]}}
 
 
 LOOKS = "find {} > $HEADWAY_CHECKPOINT/seen; echo done >> $HEADWAY_CHECKPOINT/seen; sleep 600"

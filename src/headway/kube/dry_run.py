@@ -15,17 +15,22 @@ from headway.kube.api.watch import Follower, News, WatchFailed
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.rehearsal import Rehearsed
 
-POD_RULES = ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/api/v1/limitranges")
+POD_RULES = ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/api/v1/{inside}limitranges")
 
 
-def following_rules(client: Client, tell: Callable[[News[PodRule]], None]) -> list[Coroutine[Any, Any, None]]:
-    """Watches of what changes pods as they are made. Without the right to see it, pods are not asked for again."""
+def following_rules(
+    client: Client, inside: str, tell: Callable[[News[PodRule]], None]
+) -> list[Coroutine[Any, Any, None]]:
+    """Watches of what changes pods as they are made; `inside` is the path of one namespace, or empty for all.
+
+    Without the right to see it, pods are not asked for again.
+    """
 
     def told(news: News[PodRule]) -> None:
         if not isinstance(news, WatchFailed):
             tell(news)
 
-    return [Follower(client, path, PodRule, told).follow() for path in POD_RULES]
+    return [Follower(client, path.format(inside=inside), PodRule, told).follow() for path in POD_RULES]
 
 
 class _ClaimSpec(msgspec.Struct):

@@ -165,7 +165,7 @@ class ApiWorker:
                 asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
                 asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
             ]
-            followers += [asyncio.create_task(follow) for follow in following_rules(self._client, tell)]
+            followers += [asyncio.create_task(follow) for follow in following_rules(self._client, inside, tell)]
             self._ready.set()
             closing = asyncio.create_task(self._closing.wait())
             done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)
