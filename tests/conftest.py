@@ -8,10 +8,16 @@ import shutil
 import signal
 import tempfile
 
+from hypothesis import HealthCheck, settings
+
 from headway.lab.testing import control_plane, lab, namespace
 from scheduling import installed, schedule
 
 __all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
+
+# How long an example takes depends on what else the machine does. Times are measured in bench/, not here.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Tests that run in the background may have SIGINT ignored, and the processes that they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
