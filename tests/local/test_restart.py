@@ -189,7 +189,10 @@ def test_the_second_signal_ends_at_once(scripts):
     _wait_for_step(scripts / ".headway/jobs/run.log", "count", 3)
     below = descendants(run.pid)
     run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGTERM)  # so soon, it is the same wish
     _wait_for(scripts / ".headway/jobs/output/count/worker-0.log", "saving")
+    time.sleep(1.0)
+    assert run.poll() is None
     begun = time.monotonic()
     run.send_signal(signal.SIGINT)
     _, told = run.communicate(timeout=120)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 
 
+SAME_SECONDS = 1.0
+"""Signals this soon after the first are the same wish: a program around `headway run`, such as `timeout`, passes on what
+the terminal sends to all, and people press Ctrl-C twice. Nobody loses work by that.
+"""
+
+
 class Signals:
-    """Handles them from now on. The first calls `leave`, the second raises KeyboardInterrupt, further ones nothing."""
+    """Handles them from now on. The first calls `leave`, a later one raises KeyboardInterrupt, further ones nothing."""
 
     ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, leave: Callable[[], None]) -> None:
         self.count = 0
         self.said = False
+        self._first = 0.0
         self._leave = leave
         self._terminals = [number for number in (1, 2) if os.isatty(number)]
         self._before = {
@@ -33,10 +41,13 @@ class Signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.count += 1
         if number == signal.SIGHUP:
             self._forget_terminals()
+        if self.count == 1 and time.monotonic() - self._first < SAME_SECONDS:
+            return
+        self.count += 1
         if self.count == 1:
+            self._first = time.monotonic()
             self._leave()
         elif self.count == 2:
             raise KeyboardInterrupt
