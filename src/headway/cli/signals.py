@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-
 SAME_SECONDS = 1.0
-"""Signals this soon after the first are the same wish: a program around `headway run`, such as `timeout`, passes on what
-the terminal sends to all, and people press Ctrl-C twice. Nobody loses work by that.
+"""Signals this soon after the first are the same wish: a program around `headway run`, such as `timeout`, passes on
+what the terminal sends to all, and people press Ctrl-C twice. Nobody loses work by that.
 """
 
 
