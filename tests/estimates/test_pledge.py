@@ -61,11 +61,11 @@ def test_trust_is_lost_by_one_great_lie_and_regained_by_promises_kept():
     assert not Trust().broken
 
 
-def bases(lie: str, jobs: int = 3) -> list[set[Basis]]:
+def bases(lie: str, jobs: int = 3, user: str = "eve") -> list[set[Basis]]:
     """By job, one after the other on one node: what the belief rested on."""
     seen: dict[str, set[Basis]] = {}
-    submitted = [a_job(f"job-{n}", gpus=1, submit=float(n), seconds=None, steps=4000, user="eve") for n in range(jobs)]
-    world = World(work=lambda _job: 4000.0, reports=Reports(seconds=60.0), tells=told_by("eve", LIES[lie]))
+    submitted = [a_job(f"job-{n}", gpus=1, submit=float(n), seconds=None, steps=4000, user=user) for n in range(jobs)]
+    world = World(work=lambda _job: 4000.0, reports=Reports(seconds=60.0), tells=told_by(user, LIES[lie]))
     cluster = SimCluster(some_nodes(1, gpus=1), submitted, world)
 
     def observe(decided: Decided) -> None:
@@ -87,6 +87,11 @@ def test_a_liar_is_found_out_and_its_next_jobs_are_not_believed(lie):
     assert Basis.STEPS in first
     assert Basis.LATE in first
     assert Basis.STEPS not in second | third
+
+
+def test_jobs_that_name_no_user_do_not_answer_for_each_other():
+    for seen in bases("stalled at 99 %", user=""):
+        assert {Basis.STEPS, Basis.LATE} <= seen
 
 
 def test_honest_jobs_are_believed_all_along():

@@ -134,7 +134,9 @@ class History:
         return History(newest(self.kinds, {key: kind}, MOST_KINDS), durations, targets, users)
 
     def _trusted(self, job: Job, track: Track | None, trained_seconds: float) -> Mapping[str, Trust]:
-        stretch = None if track is None or track.pledge is None else track.pledge.stretch(trained_seconds)
+        if track is None or track.pledge is None or not job.user:
+            return self.users  # jobs that name no user have nothing to do with each other
+        stretch = track.pledge.stretch(trained_seconds)
         return (
             self.users if stretch is None else newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
         )
