@@ -22,7 +22,7 @@ from headway.kube.pod.constraints import BoundClaim
 from headway.kube.reconcile.model import Bind, Create, Delete
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.settings import KubeSettings
-from headway.kube.worker import ActionResult, ApiWork, Performed
+from headway.kube.work import ActionResult, ApiWork, Performed
 from headway.policies.baselines.fifo import first_fit
 from headway.progress_server import Event
 

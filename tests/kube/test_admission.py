@@ -19,7 +19,7 @@ from headway.kube.initial_state import read_initial_state
 from headway.kube.job.intent import Intent, RoleAllocation
 from headway.kube.job.status import status_of
 from headway.kube.settings import KubeSettings
-from headway.kube.worker import Wake
+from headway.kube.work import Wake
 
 BEGAN = 1000.0
 RUNNING = Intent(state=State.RUNNING, allocation=(RoleAllocation("w", ("n1",), (("cpu", 500),)),), attempt=3)

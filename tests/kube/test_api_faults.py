@@ -20,7 +20,8 @@ from headway.kube.api.objects import NodeObject, TrainingJob
 from headway.kube.api.watch import Follower, WatchFailed
 from headway.kube.inbox import Inbox
 from headway.kube.initial_state import read_initial_state
-from headway.kube.worker import ApiWorker, WorkerEnded
+from headway.kube.work import WorkerEnded
+from headway.kube.worker import ApiWorker
 
 NESTED = '{"a": [' * 3000 + "1" + "]}" * 3000
 DEEP = f'{{"metadata": {{"name": "deep", "uid": "d", "resourceVersion": "7"}}, "spec": {{"template": {NESTED}}}}}'

@@ -10,12 +10,12 @@ from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
 from headway.core.estimates import Basis, Estimate
 from headway.core.states import State
-from headway.kube import cluster as cluster_module
+from headway.kube import actor as actor_module
 from headway.kube import outgoing as outgoing_module
 from headway.kube.api.errors import KubeError
 from headway.kube.job.status import TrainingProgress, progress_status
 from headway.kube.reconcile.reconcile import reconcile
-from headway.kube.worker import WorkerEnded
+from headway.kube.work import WorkerEnded
 
 ROLES = {"worker": {"cpu": "100m"}}
 
@@ -144,7 +144,7 @@ def broken_for(name: str, function):
 
 
 def test_a_job_that_cannot_be_reconciled_says_so_and_is_given_up_in_the_end(monkeypatch, caplog):
-    monkeypatch.setattr(cluster_module, "reconcile", broken_for("bad", reconcile))
+    monkeypatch.setattr(actor_module, "reconcile", broken_for("bad", reconcile))
     small = SmallCluster()
     bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
     small.turn(6)

@@ -17,7 +17,7 @@ from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.job.pod_marks import MARK, PodMarks, is_marked, pod_name, read_pod_name
 from headway.kube.pod_key import ensure_pod_key
-from headway.kube.worker import ApiWork, PodRequest
+from headway.kube.work import ApiWork, PodRequest
 
 JOB = Meta(name="good", namespace="team", uid="uid-team-good")
 OWNER = {

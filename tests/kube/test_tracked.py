@@ -13,14 +13,16 @@ from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
+from headway.kube.answers import learn
 from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.api.objects import Meta
+from headway.kube.hearing import ask_to_save, hear
 from headway.kube.job.intent import Intent, RoleAllocation, allocation_of, begun
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import Bind, Create, Delete
 from headway.kube.settings import KubeTimeouts
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ActionResult
+from headway.kube.work import ActionResult
 from headway.progress_server import Connected, Done, Reported, Saved, SaveFailed
 
 J = JobId("j")
@@ -47,7 +49,7 @@ def a_replica(index: int, attempt: int = 1) -> PodReplica:
 
 
 def heard(tracked: Tracked, *events, now: float = 10.0) -> list[bool]:
-    return [tracked.hear(event, now) for event in events]
+    return [hear(tracked, event, now) for event in events]
 
 
 def test_the_reports_of_one_replica_count():
@@ -87,14 +89,14 @@ def test_no_replica_is_asked_to_save_before_all_that_can_are_connected():
     shards = [Connected(J, "ps", index, 1, True, None) for index in range(2)]
     deaf = Connected(J, "worker", 0, 1, False, None)
     heard(tracked, *shards, deaf)
-    assert not tracked.ask_to_save([])
-    assert not tracked.ask_to_save([shards[0], deaf]), "the other shard would be missing"
-    assert tracked.ask_to_save([*shards, shards[0], deaf])
+    assert not ask_to_save(tracked, [])
+    assert not ask_to_save(tracked, [shards[0], deaf]), "the other shard would be missing"
+    assert ask_to_save(tracked, [*shards, shards[0], deaf])
     assert tracked.saves.asked == {("ps", 0), ("ps", 1)}, "each once, however many connections it has"
     earlier = Connected(J, "ps", 1, 0, True, None)
-    assert not tracked.ask_to_save([shards[0], earlier])
+    assert not ask_to_save(tracked, [shards[0], earlier])
     del tracked.replicas["uid-1"]
-    assert tracked.ask_to_save([shards[0]]), "a replica that is gone need not be waited for"
+    assert ask_to_save(tracked, [shards[0]]), "a replica that is gone need not be waited for"
 
 
 def test_only_answers_to_the_present_request_count():
@@ -144,7 +146,7 @@ def test_what_an_answer_means():
     for action, error, meaning in cases:
         tracked = a_job(replicas=0)
         tracked.replicas["uid"] = PodReplica(name="p", role="ps", index=0)
-        tracked.learn(ActionResult(action, error=error), now=100.0)
+        learn(tracked, ActionResult(action, error=error), now=100.0)
         refused = tracked.refusal is not None and ("refused for good" if tracked.refusal.permanent else "refused")
         lost = "lost" if not tracked.replicas else ""
         again = "tried again" if tracked.attention.not_before > 100.0 else ""

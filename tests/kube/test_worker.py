@@ -12,7 +12,8 @@ from fake_api_server import a_list, status, stream
 from headway.kube.api.access import Access
 from headway.kube.api.errors import Unreachable
 from headway.kube.reconcile.model import Bind, Create, Delete, ResizePod
-from headway.kube.worker import ApiWork, ApiWorker, Performed, PodRequest
+from headway.kube.work import ApiWork, Performed, PodRequest
+from headway.kube.worker import ApiWorker
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())
 OURS = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "uid": "u1", "name": "j", "controller": True}

@@ -27,7 +27,8 @@ from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker
+from headway.kube.work import ApiWork
+from headway.kube.worker import ApiWorker
 
 log = logging.getLogger("headway.kube")
 PASSING_SECONDS = 3.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from headway.kube.api.errors import Faulty, Invalid, NotFound
+from dataclasses import replace
+
+from headway.kube.api.errors import Faulty, Forbidden, Invalid, NotFound, Unreachable
 from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Intent
 from headway.kube.job.status import TrainingProgress
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod
 from headway.kube.tracked import Tracked
-from headway.kube.worker import Performed
+from headway.kube.work import ActionResult, Performed
 
 Written = tuple[Intent, TrainingProgress | None]
 """What a whole status holds; it comes back with the answer."""
@@ -31,6 +34,25 @@ def take_answer(job: Tracked, message: Performed, inventory: Inventory, fence: F
         for result in message.results:
             if result.pod is not None:
                 inventory.see_pod(result.pod, {job.meta.uid: job})
-            job.learn(result, now)
+            learn(job, result, now)
     if message.error is None and not any(result.error for result in message.results) and not job.faults:
         job.attention.recovered()
+
+
+def learn(job: Tracked, result: ActionResult, now: float) -> None:
+    """Takes in the result of an action, as far as the pods themselves will not show it."""
+    action, error = result.action, result.error
+    if isinstance(action, Delete) and result.gone:
+        job.lose(action.uid)
+    if isinstance(action, Bind) and error is None and action.uid in job.replicas:
+        job.replicas[action.uid] = replace(job.replicas[action.uid], bound=True)
+    if error is None:
+        return
+    if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
+        job.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
+    elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | ResizePod):
+        job.trouble(error, now)
+    else:
+        permanent = isinstance(error, Invalid) and isinstance(action, Create)
+        verb = type(action).__name__.removesuffix("Pod").lower()
+        job.refusal = ApiRefusal(f"{verb} of pod {action.name} was refused: {error.message}"[:500], permanent)

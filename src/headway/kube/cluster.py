@@ -11,7 +11,6 @@ import logging
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from headway.core.board import Board
@@ -19,28 +18,25 @@ from headway.core.gang import ask_again_at
 from headway.core.job import JobId
 from headway.core.node import Nodes
 from headway.core.plan import Action, Decision, Plan, Reserve
-from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
-from headway.core.states import OVER, State
+from headway.kube.actor import Actor
 from headway.kube.admission import Admission, Admitted
 from headway.kube.answers import take_answer
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import Fence
+from headway.kube.hearing import hear
 from headway.kube.initial_state import read_initial_state, read_rehearsals
 from headway.kube.inventory import Inventory
-from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
-from headway.kube.job.status import event_of
-from headway.kube.outgoing import explain_waiting, status_for, work_for
-from headway.kube.reconcile.model import NextStep, RequestCheckpoint
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.outgoing import explain_waiting
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.roster import PodRoster
 from headway.kube.seats import seated
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWorker, Performed, Wake, WorkerEnded
+from headway.kube.work import Performed, Wake, WorkerEnded
+from headway.kube.worker import ApiWorker
 from headway.progress_server import Connected, ProgressServer
 
 log = logging.getLogger("headway.kube")
@@ -60,12 +56,11 @@ class KubeCluster:
         self._offset = time.time() - settings.began - time.monotonic()
         self._inventory = Inventory(settings.began)
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
+        self._actor = Actor(self.board, worker, server, settings, self._inventory)
         self._fence = Fence(worker, self.now, self._drop)
         self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
-        self._annotated: Snapshot | None = None
-        """The last snapshot with estimates."""
         self._happened = self._heard = True
         self._seen_any = self._closing = False
         self._load_initial_state()
@@ -95,12 +90,12 @@ class KubeCluster:
             if not isinstance(decision, Reserve):
                 with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
                     self._try(decision, plan.decisions[number + 1 :])
-        if self._annotated is not None:
-            explain_waiting(self._by_id, self._annotated, plan, self.now(), self.settings.progress_seconds)
+        if self._actor.shown is not None:
+            explain_waiting(self._by_id, self._actor.shown, plan, self.now(), self.settings.progress_seconds)
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
-        self._annotated = snapshot
+        self._actor.shown = snapshot
 
     def stop(self) -> None:
         """Ends the loop; may be called from a signal handler. Pods go on, and the next start takes over."""
@@ -150,9 +145,9 @@ class KubeCluster:
             if job is None:
                 continue
             with self._fence.of(job, "take in a report", counts=False):
-                self._heard |= job.hear(event, self.now())
+                self._heard |= hear(job, event, self.now())
                 if isinstance(event, Connected) and job.size_changed:
-                    self._tell_size(job, job.intent.allocation or ())
+                    self._actor.tell_size(job, job.intent.allocation or ())
 
     def _news(self, message: Any) -> None:
         kind = getattr(message, "kind", None)
@@ -197,73 +192,18 @@ class KubeCluster:
         found, then = (None, then) if then > now else seated(job, action, later, self._inventory.neighbours, now)
         self._wake = min(self._wake, math.inf if found else then)
         if found is not None:
-            self._begin(found)
-
-    def _begin(self, action: Action) -> None:
-        job, now = self._by_id[action.job], self.now()
-        state, placement = self.board.aim(job.row, action)
-        shape = self.board.table.shape_at(job.row)
-        target = None if placement is None else allocation_of(placement, job.job, shape, self.board.nodes)
-        old = job.intent
-        new = begun(old, action, target, now, self.settings.timeouts)
-        job.begin(new, placement)
-        self._inventory.own.unsettled.add(job.meta.uid)
-        log.info("job %s: %s", job.job.id, state.name.lower())
-        self._announce(job, old, new)
-        if state is State.SCALING and target is not None:
-            self._tell_size(job, target)
+            self._actor.begin(job, found, now)
 
     def _reconcile(self) -> None:
         now, gone = self.now(), self._gone()
         for job in list(self._jobs()):
-            if job.attention.due(now) or (job.attention.free(now) and self._progress_due(job, now)):
+            if job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now)):
                 with self._fence.of(job, "go on with this job"):
-                    self._advance(job, now, gone)
-
-    def _advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
-        intent = job.intent
-        self._inventory.own.unsettled.add(job.meta.uid)
-        step = reconcile(job.view(intent, now, gone, self.settings))
-        if step.intent != intent:
-            self._set_intent(job, intent, step.intent)
-        job.attention.dirty, job.attention.wake = False, step.wake
-        self._send(job, step, now)
-        if job.ended is not None and job.settled():
-            self._forget(job)
-
-    def _set_intent(self, job: Tracked, old: Intent, new: Intent) -> None:
-        self._happened |= old.state not in OVER
-        job.set_intent(new)
-        words = f": {new.message}" if new.message else ""
-        log.info("job %s: %s%s", job.job.id, new.state.name.lower(), words)
-        if not job.withdrawn:
-            self._announce(job, old, new)
-        if new.state is State.RUNNING and old.state in (State.SCALING, State.RESIZING):
-            self._tell_size(job, new.allocation or ())
-
-    def _announce(self, job: Tracked, old: Intent, new: Intent) -> None:
-        self._worker.announce(job.meta.namespace, event_of(job.meta, old, new, self.settings.began))
-
-    def _tell_size(self, job: Tracked, allocation: Allocation) -> None:
-        job.size_changed = True
-        cores = {one.role: dict(one.amounts)[CPU] / 1000 for one in allocation if CPU in dict(one.amounts)}
-        self._server.resize(job.job.id, {one.role: len(one.nodes) for one in allocation}, cores)
-
-    def _send(self, job: Tracked, step: NextStep, now: float) -> None:
-        if RequestCheckpoint() in step.actions and job.ask_to_save(self._server.connected(job.job.id)):
-            self._server.save(job.job.id, job.saves.request)
-        intent, status = job.intent, None
-        if not job.withdrawn and (job.written != intent or self._progress_due(job, now)):
-            status = status_for(job, intent, self._annotated, now, self.settings.began)
-            job.reports.written_at = now
-        defaults = replace(self.settings.pods, gpus=self._inventory.table.gpus)
-        work = work_for(job, intent, status, step, defaults)
-        if work is not None:
-            job.attention.busy = True
-            self._worker.perform(work)
-
-    def _progress_due(self, job: Tracked, now: float) -> bool:
-        return job.reports.due(now, self.settings.progress_seconds)
+                    self._actor.advance(job, now, gone)
+                    if job.ended is not None and job.settled():
+                        self._forget(job)
+        self._happened |= self._actor.changed
+        self._actor.changed = False
 
     def _drop(self, job: Tracked) -> None:
         self._admission.give_up(job.meta.uid)

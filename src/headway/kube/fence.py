@@ -18,7 +18,8 @@ from headway.core.text import clean
 from headway.kube.api.errors import Faulty
 from headway.kube.job.intent import Intent
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, ApiWorker
+from headway.kube.work import ApiWork
+from headway.kube.worker import ApiWorker
 
 log = logging.getLogger("headway.kube")
 MOST_IN_A_ROW = 5

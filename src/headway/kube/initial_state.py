@@ -11,7 +11,7 @@ from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Listed, WatchFailed
 from headway.kube.inbox import Inbox
 from headway.kube.rehearsal import Rehearsals, Rehearsed
-from headway.kube.worker import Message, WorkerEnded
+from headway.kube.work import Message, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0

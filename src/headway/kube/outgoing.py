@@ -18,7 +18,7 @@ from headway.kube.job.status import progress_status, status_of
 from headway.kube.reconcile.model import ApiRefusal, Create, NextStep
 from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
-from headway.kube.worker import ApiWork, PodRequest
+from headway.kube.work import ApiWork, PodRequest
 
 MAX_EXPLAINED = 20
 """Jobs per cycle whose status says why they wait. A long queue must not slow decisions down."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headway.core.board import Board
-from headway.core.gang import ReplicaKey, SaveRound, to_ask
+from headway.core.gang import ReplicaKey, SaveRound
 from headway.core.job import Job
 from headway.core.placement import Placement
-from headway.core.snapshot import Flight, Sample
+from headway.core.snapshot import Flight
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
-from headway.kube.api.errors import ApiError, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.attention import Attention
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
@@ -26,17 +26,14 @@ from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.status import MOMENTS
 from headway.kube.pod.seating import Seat
-from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod, View
+from headway.kube.reconcile.model import ApiRefusal, View
 from headway.kube.reports import JobReports
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
-from headway.kube.worker import ActionResult
-from headway.progress_server import Connected, Done, Event, Reported, Saved, SaveFailed
 
 log = logging.getLogger("headway.kube")
 COLUMNS = ("attained", "service", "saved", "stops")
 """Columns of the board that are written to the job's status, in addition to `MOMENTS`."""
-_SAVING = frozenset({State.MOVING, State.STOPPING})
 
 
 @dataclass(slots=True, eq=False)
@@ -219,24 +216,6 @@ class Tracked:
         if self.replicas.pop(uid, None) is not None:
             self.attention.dirty = True
 
-    def learn(self, result: ActionResult, now: float) -> None:
-        """Takes in the result of an action, as far as the pods themselves will not show it."""
-        action, error = result.action, result.error
-        if isinstance(action, Delete) and result.gone:
-            self.lose(action.uid)
-        if isinstance(action, Bind) and error is None and action.uid in self.replicas:
-            self.replicas[action.uid] = replace(self.replicas[action.uid], bound=True)
-        if error is None:
-            return
-        if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
-            self.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
-        elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | ResizePod):
-            self.trouble(error, now)
-        else:
-            permanent = isinstance(error, Invalid) and isinstance(action, Create)
-            verb = type(action).__name__.removesuffix("Pod").lower()
-            self.refusal = ApiRefusal(f"{verb} of pod {action.name} was refused: {error.message}"[:500], permanent)
-
     def trouble(self, error: ApiError, now: float) -> None:
         """A request failed for now: logs that once, and tries again later."""
         if not self.attention.troubled:
@@ -247,50 +226,3 @@ class Tracked:
         """Whether nothing is left to do for a job that is over."""
         done = self.withdrawn or self.written == self.intent
         return not self.attention.busy and done and all(replica.over for replica in self.replicas.values())
-
-    # ── messages of training ────────────────────────────────────────────────────────────────────────────
-
-    def hear(self, event: Event, now: float) -> bool:
-        """Takes in a message; returns whether it is news for a policy. Messages of earlier attempts are ignored."""
-        if event.attempt != self.memory.attempt or self.ended is not None:
-            return False
-        replica, reports = (event.role, event.index), self.reports
-        if not self._has(replica):
-            return False
-        match event:
-            case Reported(step=step, loss=loss, total_steps=total):
-                sample = Sample(self.job.id, now, step, loss, total, event.metric(self.job.target))
-                return reports.take(replica, event.attempt, sample, self.job.steps)
-            case Done(step=step):
-                last = reports.sample  # not in a snapshot yet: "done" must not remove its loss
-                total = None if reports.progress is None else reports.progress.total
-                sample = Sample(self.job.id, now, step, None, total)
-                sample = last if last is not None and last.step == step else sample
-                return reports.take(replica, event.attempt, sample, self.job.steps)
-            case Connected(can_save=can_save):
-                self.attention.dirty |= self.state in _SAVING
-                self.savers |= {replica} if can_save else set()
-            case Saved(request=request):
-                self.board.saved(self.row, self.board.trained_seconds(self.row, now))
-                self._answered(replica, request, None)
-            case SaveFailed(request=request, why=why):
-                self._answered(replica, request, why)
-        return False
-
-    def _has(self, replica: ReplicaKey) -> bool:
-        """Whether one of its pods is this replica of this attempt: only such a one is heard."""
-        attempt = self.memory.attempt
-        return any((r.role, r.index) == replica and r.attempt == attempt for r in self.replicas.values())
-
-    def _answered(self, replica: ReplicaKey, request: int | None, error: str | None) -> None:
-        answered = self.saves.answered(replica, request, error)
-        self.attention.dirty |= answered != self.saves
-        self.saves = answered
-
-    def ask_to_save(self, connected: Iterable[Connected]) -> bool:
-        """Chooses the replicas to ask for a checkpoint; `saves` has them. Returns whether there is one."""
-        attempt = self.memory.attempt
-        there = {(one.role, one.index) for one in connected if one.can_save and one.attempt == attempt}
-        present = {(r.role, r.index) for r in self.replicas.values() if r.attempt == attempt and not r.over}
-        self.saves = replace(self.saves, asked=to_ask(self.savers, there, present))
-        return bool(self.saves.asked)

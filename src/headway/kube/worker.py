@@ -11,81 +11,21 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from headway.kube.api.access import Access
-from headway.kube.api.client import CONNECTIONS, STRATEGIC_PATCH, Client
-from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
-from headway.kube.api.objects import API_VERSION, Bare, NodeObject, Pod, TrainingJob
-from headway.kube.api.watch import Follower, News
+from headway.kube.api.client import CONNECTIONS, Client
+from headway.kube.api.errors import ApiError, Unreachable
+from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Follower
 from headway.kube.dry_run import following_rules, rehearsed
 from headway.kube.inbox import Inbox
-from headway.kube.job.pod_marks import MARK, owner_uid
-from headway.kube.job.replica import MAIN
-from headway.kube.reconcile.model import Bind, Create, Delete, PodAction, ResizePod
-from headway.kube.rehearsal import Rehearsed
+from headway.kube.pod_requests import PodRequests, fault
+from headway.kube.work import ApiWork, Message, Performed, Wake, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 QUESTIONS = 4
 """How many are asked at once."""
-
-
-_pods = msgspec.json.Decoder(Pod)
-_bare = msgspec.json.Decoder(Bare)
-
-
-@dataclass(frozen=True, slots=True)
-class PodRequest:
-    action: PodAction
-    body: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ApiWork:
-    """Requests about one job. The uid makes sure that no other job of the same name is changed."""
-
-    uid: str
-    namespace: str
-    name: str
-    status: dict[str, Any] | None
-    requests: tuple[PodRequest, ...] = ()
-    token: Any = None
-    """Any value; it comes back with the result."""
-
-
-@dataclass(frozen=True, slots=True)
-class ActionResult:
-    action: PodAction
-    pod: Pod | None = None
-    """The pod in the API server after the action."""
-    gone: bool = False
-    error: ApiError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Performed:
-    work: ApiWork
-    error: ApiError | None
-    """Why the status could not be written; then no action was taken."""
-    results: tuple[ActionResult, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """The reader is to wake up: the progress server has messages, or the program ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerEnded:
-    """The thread has ended, although nobody closed it: no change will be heard of any more."""
-
-    why: str
-
-
-Message = News[Any] | Performed | Rehearsed | Wake | WorkerEnded
 
 
 class ApiWorker:
@@ -194,7 +134,7 @@ class ApiWorker:
         try:
             done = await self._done(work)
         except Exception as error:  # noqa: BLE001
-            done = Performed(work, _fault(error))
+            done = Performed(work, fault(error))
         self.inbox.put(done)
 
     async def _done(self, work: ApiWork) -> Performed:
@@ -205,80 +145,16 @@ class ApiWorker:
                     await self._client.patch(path, {"metadata": {"uid": work.uid}, "status": work.status})
             except ApiError as error:
                 return Performed(work, error)
-        results = await asyncio.gather(*(self._take(work, request) for request in work.requests))
+        requests = PodRequests(self._client, self._slots)
+        results = await asyncio.gather(*(requests.take(work, request) for request in work.requests))
         return Performed(work, None, tuple(results))
-
-    async def _take(self, work: ApiWork, request: PodRequest) -> ActionResult:  # noqa: PLR0911  one for each kind of action
-        action = request.action
-        pods = f"/api/v1/namespaces/{work.namespace}/pods"
-        try:
-            async with self._slots:
-                match action:
-                    case Create():
-                        return ActionResult(action, await self._create(pods, work.uid, action, request.body))
-                    case Bind():
-                        return ActionResult(action, await self._bind(pods, action))
-                    case Delete():
-                        return await self._delete(pods, action)
-                    case ResizePod():
-                        return ActionResult(action, await self._resize(pods, action, request.body))
-        except ApiError as error:
-            return ActionResult(action, error=error)
-        except msgspec.DecodeError as error:
-            return ActionResult(action, error=Unreachable(0, f"the server did not answer with a pod: {error}"))
-        except Exception as error:  # noqa: BLE001  the other actions of the job must not be lost with it
-            return ActionResult(action, error=_fault(error))
-        return ActionResult(action)
-
-    async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:
-        try:
-            return _pods.decode(await self._client.post(pods, body))
-        except Conflict:
-            there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
-            if owner_uid(there) != uid:
-                raise
-        if there.metadata.annotations.get(MARK) == body.get("metadata", {}).get("annotations", {}).get(MARK, ""):
-            return there  # we created it and the answer was lost
-        log.warning("pod %s says that it is of this job, but Headway did not make it: it is deleted", action.name)
-        await self._delete(pods, Delete(action.name, there.metadata.uid, grace=0))
-        return _pods.decode(await self._client.post(pods, body))
-
-    async def _bind(self, pods: str, action: Bind) -> Pod | None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": action.node}
-        metadata = {"name": action.name, "uid": action.uid}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        try:
-            await self._client.post(f"{pods}/{action.name}/binding", body)
-        except Conflict:
-            there = _pods.decode(await self._client.get(f"{pods}/{action.name}"))
-            if there.metadata.uid == action.uid and there.spec.nodeName == action.node:
-                return there
-            raise
-        return None
-
-    async def _delete(self, pods: str, action: Delete) -> ActionResult:
-        body: dict[str, Any] = {"preconditions": {"uid": action.uid}}
-        if action.grace is not None:
-            body["gracePeriodSeconds"] = action.grace
-        try:
-            answer = await self._client.delete(f"{pods}/{action.name}", body)
-        except (NotFound, Conflict):
-            return ActionResult(action, gone=True)
-        meta = _bare.decode(answer).metadata
-        if action.grace == 0 or meta.uid != action.uid or meta.deletionTimestamp is None:
-            return ActionResult(action, gone=True)  # the answer was a status, or the last state of the pod
-        return ActionResult(action, _pods.decode(answer))
-
-    async def _resize(self, pods: str, action: ResizePod, body: dict[str, Any]) -> Pod:
-        patch = {"spec": {"containers": [{"name": MAIN, "resources": body}]}}
-        return _pods.decode(await self._client.patch(f"{pods}/{action.name}/resize", patch, STRATEGIC_PATCH))
 
     async def _ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
         try:
             async with self._questions:
                 answer: bytes | ApiError = await self._client.post(path, body)
         except Exception as error:  # noqa: BLE001  whatever it is: who asks must not wait for ever
-            answer = _fault(error)
+            answer = fault(error)
         done(answer)
 
     async def _rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float) -> None:
@@ -292,7 +168,3 @@ class ApiWorker:
                 await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
         except Exception as error:  # noqa: BLE001  nothing depends on it
             log.debug("an event could not be recorded: %s", error)
-
-
-def _fault(error: Exception) -> Faulty:
-    return Faulty(0, f"{type(error).__name__}: {error}")

@@ -1,0 +1,63 @@
+"""Work for the thread that talks to the API server, and what became of it. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.kube.api.errors import ApiError
+from headway.kube.api.objects import Pod
+from headway.kube.api.watch import News
+from headway.kube.reconcile.model import PodAction
+from headway.kube.rehearsal import Rehearsed
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    action: PodAction
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWork:
+    """Requests about one job. The uid makes sure that no other job of the same name is changed."""
+
+    uid: str
+    namespace: str
+    name: str
+    status: dict[str, Any] | None
+    requests: tuple[PodRequest, ...] = ()
+    token: Any = None
+    """Any value; it comes back with the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    action: PodAction
+    pod: Pod | None = None
+    """The pod in the API server after the action."""
+    gone: bool = False
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    work: ApiWork
+    error: ApiError | None
+    """Why the status could not be written; then no action was taken."""
+    results: tuple[ActionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The reader is to wake up: the progress server has messages, or the program ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """The thread has ended, although nobody closed it: no change will be heard of any more."""
+
+    why: str
+
+
+Message = News[Any] | Performed | Rehearsed | Wake | WorkerEnded
