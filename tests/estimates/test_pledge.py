@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ from headway.estimates.progress import ProgressBook
 from headway.policies.baselines.fifo import fifo
 from headway.sim.cluster import Reports, SimCluster, World
 from headway.sim.lies import LIES, told_by
-from make import a_job, some_nodes
+from make import a_job, a_role, some_nodes
 
 
 def told(shares: list[float], seconds: float = 60.0) -> list[bool]:
@@ -103,3 +104,29 @@ def test_honest_jobs_are_believed_all_along():
 def test_who_reports_nothing_has_no_samples():
     assert LIES["silent"](Sample(JobId("a"), 1.0, 1)) is None
     assert all(Basis.STEPS not in seen for seen in bases("silent"))
+
+
+def beliefs_by_time(lie: str) -> dict[tuple[str, float], tuple[float, float]]:
+    """By job and moment: time left where something is known, and speed at twice its size."""
+    seen: dict[tuple[str, float], tuple[float, float]] = {}
+    roles = [a_role("worker", 1, least=1, most=4)]
+    submitted = [
+        a_job(f"job-{n}", roles=roles, submit=float(n), seconds=None, steps=4000, user="eve") for n in range(8)
+    ]
+    world = World(work=lambda _job: 4000.0, reports=Reports(seconds=60.0), tells=told_by("eve", LIES[lie]))
+
+    def observe(decided: Decided) -> None:
+        snapshot = decided.snapshot
+        for row in snapshot.placements:
+            left = float(snapshot.estimates.left(snapshot.now)[row])
+            seen[snapshot.jobs.job(row).id, snapshot.now] = (left, snapshot.estimates.speed(row, (2,)))
+
+    run(SimCluster(some_nodes(1, gpus=1), submitted, world), _often, ProgressBook(), observe)
+    return {key: found for key, found in seen.items() if not math.isnan(found[0])}
+
+
+def test_the_next_jobs_of_a_liar_are_estimated_as_if_they_did_not_report():
+    lying, silent = beliefs_by_time("stalled at 99 %"), beliefs_by_time("silent")
+    both = lying.keys() & silent.keys()
+    assert len(both) > 100
+    assert [lying[key] for key in both] == [silent[key] for key in both]

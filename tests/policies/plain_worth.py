@@ -23,7 +23,7 @@ class PlainWorth:
 
     def known(self, row: int) -> bool:
         snapshot = self.snapshot
-        if not may_resize_gang(snapshot, row) or not snapshot.estimates.known or snapshot.estimates.basis(row).odd:
+        if not may_resize_gang(snapshot, row) or not snapshot.estimates.known:
             return False
         counts = held(snapshot, row) or snapshot.jobs.shape_at(row).counts
         return not math.isnan(self._left(row)) and 0.0 < self.best_speed(row, counts) < math.inf

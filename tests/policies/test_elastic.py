@@ -253,7 +253,6 @@ GARBAGE = [
     ("speed is no number", lambda s: believing(s, lambda _: math.nan), "no usable number"),
     ("speed is endless", lambda s: believing(s, lambda _: math.inf), "no usable number"),
     ("speed is below zero", lambda s: believing(s, lambda c: -c[0]), "no usable number"),
-    ("reports are odd", lambda s: believing(s, lambda c: c[0], basis=Basis.ERRATIC), "not believed"),
 ]
 
 
@@ -268,6 +267,19 @@ def test_nobody_is_scaled_on_garbage_and_it_says_so(why, garbage, told):
     assert [type(decision) for decision in plan.decisions] == [Start], why
     assert plan.decisions[0].placement.counts == (3,)
     assert told in Elastic().explain(snapshot, 0)["size"]
+
+
+@pytest.mark.parametrize("odd", [basis for basis in Basis if basis.odd])
+def test_a_job_that_is_not_believed_is_sized_as_one_that_never_reported(odd):
+    """Else a script that reports nonsense would lose by it, or, in other places, win."""
+    here = a_snapshot(
+        running(elastic_job("a", 2), [0, 0]), elastic_job("new", 3), nodes=some_nodes(2, gpus=8), now=1000.0
+    )
+    silent, doubted = (Elastic()(believing(here, lambda c: c[0], basis=basis)) for basis in (Basis.HISTORY, odd))
+    assert doubted == silent
+    assert any(isinstance(decision, Scale) for decision in doubted.decisions)
+    unknown = Elastic()(believing(here, lambda c: c[0], left=math.nan, basis=odd))
+    assert [type(decision) for decision in unknown.decisions] == [Start], "nothing is known of it: it keeps its size"
 
 
 def test_it_says_why_a_job_keeps_its_size():

@@ -26,7 +26,6 @@ from make import a_job, a_role, some_nodes
 from simulated import ends_of
 
 COOL_DOWN = 60.0
-ODD = "It keeps its size: its reports are not believed."
 MODELS = ["resnet-50", "vgg-16", "seq2seq", "cnn-text", "bert", "cifar10", ""]
 bounded = settings(
     max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

@@ -272,11 +272,16 @@ def test_who_claims_to_be_nearly_done_wins_little():
     assert np.mean([lying[one] for one in others]) < 1.2 * np.mean([honest[one] for one in others])
 
 
-def test_odd_reports_are_no_trial():
-    snapshot = a_snapshot(a_job("odd"), a_job("known"), nodes=some_nodes(1, gpus=1), now=10.0)
-    found = expected(believed(snapshot, [math.nan, 100.0], [Basis.ERRATIC, Basis.STEPS]), np.arange(2), 60.0)
-    assert found.odd.tolist() == [True, False]
-    assert found.shown.tolist() == [False, True]
+def test_a_job_that_is_not_believed_ranks_as_one_that_never_reported():
+    snapshot = a_snapshot(a_job("a"), a_job("known"), nodes=some_nodes(1, gpus=1), now=10.0)
+    for left in (math.nan, 900.0):
+        odd, silent = (
+            expected(believed(snapshot, [left, 100.0], [basis, Basis.STEPS]), np.arange(2), 60.0)
+            for basis in (Basis.ERRATIC, Basis.HISTORY)
+        )
+        assert (odd.odd.tolist(), silent.odd.tolist()) == ([True, False], [False, False])
+        assert odd.shown.tolist() == silent.shown.tolist() == [False, True]
+        assert odd.seconds.tolist() == silent.seconds.tolist()
 
 
 def test_without_estimates_who_had_least_comes_first():

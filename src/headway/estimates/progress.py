@@ -167,7 +167,7 @@ class ProgressBook:
             return NO_REPORTS
         state, since = snapshot.jobs.values(row, ("state", "since"))
         training = state in TRAINING
-        odd = track.doubt.basis or (Basis.LATE if self.history.trust(job).broken else Basis.NOTHING)
+        odd = self.history.doubt(job, track)
         shown = self._shown(snapshot, row, track) if odd is Basis.NOTHING else None
         silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT
         grower = track.grower if odd is Basis.NOTHING else None
@@ -226,16 +226,21 @@ class ProgressBook:
             return self.history.step(job, asked)
         return guess
 
+    def _believed(self, job: Job) -> Track | None:
+        """Its reports; None where there are none, or they are not believed."""
+        track = self.tracks.get(job.id)
+        return None if track is None or self.history.doubt(job, track) is not Basis.NOTHING else track
+
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
-        track = self.tracks.get(job.id)
+        track = self._believed(job)
         plain = plain_speed(job, counts)
         if plain == 0.0 or (track is None and not self.history.knows(job) and Form.of(job) is Form.GANG):
             return plain
         asked = asked_setting(job, snapshot.nodes)
         prior = self.history.prior(job, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
-        if track is None or track.doubt.basis is not None:
+        if track is None:
             return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
         if counts == track.placement.counts:
             setting = track.setting
@@ -245,11 +250,9 @@ class ProgressBook:
         found = self.cache.table_of(snapshot, row)
         if found is None or len(found.speeds) <= span.most:
             job = snapshot.jobs.job(row)
-            track, asked = self.tracks.get(job.id), asked_setting(job, snapshot.nodes)
+            track, asked = self._believed(job), asked_setting(job, snapshot.nodes)
             prior = self.history.prior(job, asked)
-            coefficients = prior.coefficients
-            if track is not None and track.doubt.basis is None:
-                coefficients = track.fitted(prior).coefficients
+            coefficients = prior.coefficients if track is None else track.fitted(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
             self.cache.keep_table(snapshot, row, found)
         return found

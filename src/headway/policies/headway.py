@@ -202,7 +202,7 @@ class Headway:
         found, share = expected(snapshot, rows, self.trial), shares(snapshot, rows)
         state = jobs.state[rows]
         up, running = (state > int(State.WAITING)) & (state < int(State.STOPPING)), state == int(State.RUNNING)
-        new = ~found.shown & ~found.odd & (jobs.trained_seconds(snapshot.now)[rows] < self.trial)
+        new = ~found.shown & (jobs.trained_seconds(snapshot.now)[rows] < self.trial)
         in_trial = running & new
         cooling = running & (snapshot.now < all_cool_at(snapshot, rows, self.cool_down))
         tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # jobs shrink before they stop

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headway.core.estimates import Basis
 from headway.core.job import Job, Target
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, newest, place_of, place_of_all
@@ -80,6 +81,10 @@ class History:
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
+
+    def doubt(self, job: Job, track: Track) -> Basis:
+        """Why a job's reports are not believed, because of itself or of its user; `NOTHING` where they are."""
+        return track.doubt.basis or (Basis.LATE if self.trust(job).broken else Basis.NOTHING)
 
     def reached(self, job: Job) -> Reached:
         """How many steps jobs of the same model took to the same target."""

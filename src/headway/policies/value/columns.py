@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headway.core.estimates import OVERRUN_SHARE, odd
+from headway.core.estimates import OVERRUN_SHARE
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.snapshot import Snapshot
@@ -51,7 +51,6 @@ class SizeColumns:
         rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
         tabled = sizes.tabled[snapshot.jobs.shape[rows]]
         others, rows = rows[~tabled].tolist(), rows[tabled]
-        rows = rows[_believed(snapshot, rows)] if len(rows) else rows
         seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
         known = np.isfinite(seconds)
         rows, seconds = rows[known], seconds[known]
@@ -185,11 +184,6 @@ def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:
     rows = jobs.running()
     may = sizes.elastic[jobs.shape[rows]] & ((jobs.can[rows] & int(Can.SCALE)) > 0)
     return rows[may]
-
-
-def _believed(snapshot: Snapshot, rows: Rows) -> BoolArray:
-    basis = snapshot.estimates.beliefs.basis
-    return np.ones(len(rows), np.bool_) if basis is None else ~odd(basis[rows])
 
 
 def _seconds(snapshot: Snapshot, rows: Rows) -> FloatArray:

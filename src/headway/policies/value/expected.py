@@ -8,8 +8,8 @@ log-normal about a median, and a limit up to which a job goes on, the cost is
     (trial + seconds spent on those within the limit) / (share of those within it)      at the limit that is cheapest.
 
 It is small where lengths differ much, so that new jobs are soon tried. It is the median where similar jobs are all
-alike. A job that reported nothing in its trial, or is not believed, must run up to the limit before its length shows:
-that is then spent on jobs beyond the limit.
+alike. A job that has not shown its length in its trial must run up to the limit before it does: that is then spent on
+jobs beyond the limit. A job that is not believed counts as one that does not report.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
     vague = np.flatnonzero(~shown)
     if len(vague):
         spread = estimates.spread()[rows[vague]]
-        told = (trained[vague] < trial) & ~doubted[vague]
+        told = trained[vague] < trial
         seconds[vague] = cheapest_try(seconds[vague], spread, trained[vague], trial, told=told)
     return Expected(seconds, shown, doubted, median)
 

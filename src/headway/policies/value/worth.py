@@ -65,8 +65,6 @@ class Worth:
             return "It keeps its size: it is not elastic, or does not allow scaling."
         if not self.snapshot.estimates.known:
             return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
-        if self.snapshot.estimates.basis(row).odd:
-            return "It keeps its size: its reports are not believed."
         if math.isnan(self._seconds(row)):
             return "It keeps its size: how long it has left is unknown."
         if not self._sane(row):
