@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import os
 from collections import Counter
@@ -24,17 +25,21 @@ from headway.core.job import Job
 from headway.core.placement import Placement, Shape
 from headway.core.quantity import CPU, MEMORY
 from headway.local.limits import ControlGroups, ReplicaLimits
+from headway.local.ports import FreePorts
 from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected
+from headway.rendezvous import Rendezvous, rank_bounds
 
 UP_SECONDS = 3.0
 """A replica that does not connect counts as up after this time."""
 
 
+HOST = "127.0.0.1"
 FOR_NOW = frozenset({
     errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR,
+    errno.EADDRINUSE,
 })  # fmt: skip
-"""Errors of the machine that pass: too few descriptors, processes, memory, room on the disk."""
+"""Errors of the machine that pass: too few descriptors, processes, memory, ports, room on the disk."""
 
 
 class LaunchError(Exception):
@@ -58,6 +63,7 @@ class RunContext:
     folder: Path
     progress: str
     """The address of the progress server."""
+    ports: FreePorts = field(default_factory=FreePorts)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +89,8 @@ class Gang:
     declined: int = 0
     """The number of changes in a row that the job refused while it ran."""
     declined_at: float = 0.0
+    ports: dict[ReplicaKey, int] = field(default_factory=dict)
+    """The port of each replica of this attempt, also of those not started yet; of no role: that of the rendezvous."""
     broken: GangVerdict | None = None
     """The verdict on a gang that did not come up because a replica ended."""
 
@@ -95,6 +103,11 @@ class Gang:
 
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.replicas, self.step, self.savers = attempt, [], -1, set()
+        self.release_ports()
+
+    def release_ports(self) -> None:
+        self.context.ports.give_back(self.ports.values())
+        self.ports = {}
 
     def launch(
         self, role: int, nodes: tuple[int, ...], limits: ReplicaLimits, counts: dict[str, int], now: float
@@ -122,11 +135,13 @@ class Gang:
     ) -> LocalReplica:  # fmt: skip
         name = self.job.roles[role].name
         known_as = f"{self.job.id}.{name}.{index}.{self.attempt}"
+        where = self.rendezvous(counts)
         group = self.context.control_groups.group(known_as, limits, self.context.cores[node])
         spec = LaunchSpec(
             role=role, index=index, node=node, attempt=self.attempt, limits=limits,
             cores=group.cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
-            checkpoint=self.checkpoint, progress=self.context.progress,
+            checkpoint=self.checkpoint, progress=self.context.progress, port=self._port(name, index),
+            rendezvous=where,
         )  # fmt: skip
         try:
             return launch(self.job, spec, now)
@@ -139,10 +154,28 @@ class Gang:
 
     def hosts(self) -> dict[str, list[str]]:
         return {
-            role.name: [f"127.0.0.1:{replica.port}" for replica in self.of(number)]
+            role.name: [f"{HOST}:{replica.port}" for replica in self.of(number)]
             for number, role in enumerate(self.job.roles)
             if self.of(number)
         }
+
+    def rendezvous(self, counts: dict[str, int]) -> Rendezvous:
+        """Where all replicas are once there are so many of each role: those that run, and those still to start."""
+        addresses: dict[str, dict[int, str]] = {}
+        for number, role in enumerate(self.job.roles):
+            indices = {replica.index for replica in self.of(number)}
+            free = (index for index in itertools.count() if index not in indices)
+            indices |= set(itertools.islice(free, max(0, counts[role.name] - len(indices))))
+            addresses[role.name] = {index: f"{HOST}:{self._port(role.name, index)}" for index in sorted(indices)}
+        return Rendezvous(
+            job=self.job.id, attempt=self.attempt, addresses=addresses, master_port=self._port("", 0),
+            bounds=rank_bounds(self.job),
+        )  # fmt: skip
+
+    def _port(self, role: str, index: int) -> int:
+        if (role, index) not in self.ports:
+            self.ports[role, index] = self.context.ports.take()
+        return self.ports[role, index]
 
     def counts(self) -> dict[str, int]:
         return {role.name: len(self.of(number)) for number, role in enumerate(self.job.roles)}

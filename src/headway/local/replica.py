@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,9 @@ from typing import IO
 
 from headway.core.errors import UserError
 from headway.core.job import Job, Role
+from headway.core.quantity import GPU
 from headway.local.limits import ControlGroup, ReplicaLimits
+from headway.rendezvous import Rendezvous, variables
 
 TERMINATION_GRACE_SECONDS = 10.0
 """How long a replica may take to end after SIGTERM, before it is killed; documented in docs/local.md."""
@@ -82,19 +83,20 @@ class LaunchSpec:
     output: Path
     checkpoint: Path
     progress: str
+    port: int
+    rendezvous: Rendezvous
 
 
 def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
     """Starts the shim of a replica. An OSError tells why that is not possible, for now or for ever."""
     role = job.roles[spec.role]
-    port = free_port()
     directory = job.directory or str(Path.cwd())
     os.stat(directory)  # noqa: PTH116  a folder that is gone is told here, by its name
     spec.output.parent.mkdir(parents=True, exist_ok=True)
     spec.checkpoint.mkdir(parents=True, exist_ok=True)
     for_shim = {
         "parent": os.getpid(), "command": resolve(role.command), "directory": directory,
-        "env": environment(job, role, spec, port), "join": spec.group.join,
+        "env": environment(job, role, spec), "join": spec.group.join,
         "cores": list(spec.cores), "grace": TERMINATION_GRACE_SECONDS,
     }  # fmt: skip
     with _as_file(json.dumps(for_shim)) as stdin, spec.output.open("ab") as output:
@@ -102,7 +104,7 @@ def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
             [sys.executable, "-I", str(SHIM)],
             stdin=stdin, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
-    return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, port, now)
+    return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, spec.port, now)
 
 
 def _as_file(text: str) -> IO[bytes]:
@@ -113,16 +115,18 @@ def _as_file(text: str) -> IO[bytes]:
     return file
 
 
-def environment(job: Job, role: Role, spec: LaunchSpec, port: int) -> dict[str, str]:
-    """The variables that a training script may rely on; docs/progress.md lists them."""
+def environment(job: Job, role: Role, spec: LaunchSpec) -> dict[str, str]:
+    """The variables that a training script may rely on; docs/progress.md and docs/frameworks.md list them."""
+    own = dict(role.env)
     return {
         **os.environ,
-        **dict(role.env),
+        **variables(spec.rendezvous, role.name, spec.index, gpus=role.amount(GPU), own=own),
+        **own,
         "HEADWAY_JOB": job.id,
         "HEADWAY_ROLE": role.name,
         "HEADWAY_INDEX": str(spec.index),
         "HEADWAY_ATTEMPT": str(spec.attempt),
-        "HEADWAY_PORT": str(port),
+        "HEADWAY_PORT": str(spec.port),
         "HEADWAY_HOSTS": json.dumps(spec.hosts),
         "HEADWAY_REPLICAS": json.dumps(spec.counts),
         "HEADWAY_CHECKPOINT": str(spec.checkpoint),
@@ -166,10 +170,3 @@ def check_programs(where: str, jobs: Iterable[Job]) -> None:
             missing = missing_program(job, role)
             if missing:
                 raise UserError(f"{named}: {missing}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -104,6 +104,7 @@ class Roster:
             gang.declined = 0
         if landing.state in OVER and not gang.alive():
             self._attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
+            gang.release_ports()
         self.happened = True
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
