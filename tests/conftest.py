@@ -1,4 +1,8 @@
-"""Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`."""
+"""Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`.
+
+`make test` runs two workers beside each other. What waits for a real Kubernetes is one group, what waits for real processes
+of this machine another: each stays in one worker, so that there is one lab, and runs do not take each other's cpus.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,25 @@ import shutil
 import signal
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from headway.lab.testing import control_plane, lab, namespace
 from scheduling import installed, schedule
 
 __all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
+
+ON_KUBERNETES = {"lab", "control_plane"}  # fixtures
+ON_THIS_MACHINE = {"conformance", "examples", "local", "progress", "progress_server"}  # folders
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("lab") or ON_KUBERNETES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("kubernetes"))
+        elif item.get_closest_marker("train") or ON_THIS_MACHINE & set(item.path.parts):
+            item.add_marker(pytest.mark.xdist_group("this machine"))
+
 
 # How long an example takes depends on what else the machine does. Times are measured in bench/, not here.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
