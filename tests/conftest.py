@@ -1,7 +1,8 @@
 """Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`.
 
-`make test` runs two workers beside each other. What waits for a real Kubernetes is one group, what waits for real processes
-of this machine another: each stays in one worker, so that there is one lab, and runs do not take each other's cpus.
+`make test` runs two workers beside each other. What waits for a real Kubernetes is one group, what waits for real
+processes of this machine another, any other file a group of its own: each group stays in one worker. So there is one
+lab, runs do not take each other's cpus, and what a file sets up for all its tests is set up once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("kubernetes"))
         elif item.get_closest_marker("train") or ON_THIS_MACHINE & set(item.path.parts):
             item.add_marker(pytest.mark.xdist_group("this machine"))
+        else:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 # How long an example takes depends on what else the machine does. Times are measured in bench/, not here.

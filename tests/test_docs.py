@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from forked import headway
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(<!-- not run: [^\n]*-->\n)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -29,10 +31,9 @@ def _commands(page: Path) -> list[list[str]]:
 
 @cache
 def _help(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "headway", *words, "--help"], capture_output=True, text=True, timeout=200, check=False,
-        env={"COLUMNS": "200", "PATH": "/usr/bin:/bin", "TERM": "dumb", "HOME": str(Path.home())},
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        done = headway(*words, "--help")
     return done.stdout if done.returncode == 0 else ""
 
 
@@ -79,10 +80,7 @@ def test_commands_in_virtual_time_run(page, tmp_path):
             continue
         if words[0] in ("simulate", "compare") and not any(word.startswith("examples/") for word in words):
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", "headway", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-            check=False,
-        )  # fmt: skip
+        done = headway(*words, folder=tmp_path)
         assert done.returncode == 0, f"headway {' '.join(words)}: {done.stdout[-500:]}{done.stderr[-1500:]}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+
+from forked import headway
 
 MINE = """from headway.core.plan import Plan, Start
 from headway.core.placement import Placement
@@ -26,9 +26,7 @@ jobs:
 
 
 def _headway(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
-    )
+    return headway(*words, folder=folder)
 
 
 def _files(folder):

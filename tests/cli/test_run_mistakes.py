@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from forked import headway
 
 GOOD = {"name": "a", "cpu": "100m", "command": ["true"]}
 
 
 def _headway(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
-    )
+    return headway(*words, folder=folder)
 
 
 CASES = {

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import pytest
 
+from forked import headway
 from headway.cli import main
 from headway.cli.why import lines
 from headway.core.policy import explain_with
@@ -29,9 +29,7 @@ jobs:
 
 
 def _headway(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "headway", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
-    )
+    return headway(*words, folder=folder)
 
 
 def test_a_waiting_job_is_explained_from_the_log(tmp_path):

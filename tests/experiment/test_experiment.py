@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
+from forked import headway
 from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.estimates.models.scaling import plain_speed
@@ -113,9 +112,7 @@ def test_a_cell_that_says_nothing_of_a_target_does_not_count():
     ("words", "sentence"), [(["nothing"], "no such experiment"), (["combined", "--seeds", "1,1"], "none twice")]
 )
 def test_mistakes_are_told_in_one_sentence(words, sentence):
-    done = subprocess.run(
-        [sys.executable, "-m", "headway", "experiment", *words], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = headway("experiment", *words)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
