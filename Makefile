@@ -72,7 +72,7 @@ lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)
 
 test: check browser terminal clock lab-ready
-	$(BIN)/pytest -n 2 --dist loadgroup --durations=40
+	$(BIN)/pytest -n 2 --dist loadgroup --durations=30
 
 clean:
 	rm -rf $(VENV)
