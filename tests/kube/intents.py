@@ -30,7 +30,7 @@ def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: o
     role, attempt = fields.pop("role", "worker"), fields.pop("attempt", 0)
     name = f"j-{attempt}-{role}-{index}"
     made = {"name": name, "uid": f"uid-{name}", "role": role, "index": index, "attempt": attempt, "node": node}
-    made |= {"phase": phase, "spec": SMALL, "given": SMALL, "address": f"10.0.0.{index}"}
+    made |= {"phase": phase, "spec": SMALL, "given": SMALL}
     return PodReplica(**{**made, **fields})
 
 
@@ -57,7 +57,9 @@ BOTH = (a_pod(0, "n1"), a_pod(1, "n2"))
 
 def create(index: int, node: str, role: str = "worker", attempt: int = 0, **fields: object) -> Create:
     made = {"name": f"j-{attempt}-{role}-{index}", "role": role, "index": index, "attempt": attempt, "node": node}
-    return Create(**{**made, "amounts": SMALL, "hosts": (), "counts": (("worker", 2),), **fields})
+    counts = fields.get("counts", (("worker", 2),))
+    hosts = tuple((one, tuple(f"{one}-{number}:2222" for number in range(count))) for one, count in counts)
+    return Create(**{**made, "amounts": SMALL, "hosts": hosts, "counts": counts, **fields})
 
 
 def delete(pod: PodReplica, grace: int | None = None) -> Delete:

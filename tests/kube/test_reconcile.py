@@ -57,11 +57,9 @@ def test_a_later_role_waits_for_the_earlier_and_is_told_where_it_is():
     assert first.actions == (create(0, "n1", "ps", counts=counts),)
     pending = reconcile(a_view(intent, a_pod(role="ps", phase=Phase.PENDING), job=PS_JOB))
     assert pending.actions == ()
-    no_address = reconcile(a_view(intent, a_pod(role="ps", address=""), job=PS_JOB))
-    assert no_address.actions == ()
     up = reconcile(a_view(intent, a_pod(role="ps"), job=PS_JOB))
-    told = {"hosts": (("ps", ("10.0.0.0:2222",)),), "counts": counts}
-    assert up.actions == (create(0, "n1", **told), create(1, "n2", **told))
+    assert up.actions == (create(0, "n1", counts=counts), create(1, "n2", counts=counts))
+    assert up.actions[1].hosts == (("ps", ("ps-0:2222",)), ("worker", ("worker-0:2222", "worker-1:2222")))
 
 
 def test_nothing_is_made_while_an_earlier_attempt_is_alive():

@@ -58,7 +58,8 @@ def test_shrinking_takes_the_highest_and_waits_until_it_is_gone():
 
 def test_replacing_makes_the_new_before_the_old_goes():
     intent = meant(State.SCALING, allocation=TWO, target=(on("n1", "n3"),), until=NOW + 9)
-    assert reconcile(a_view(intent, *BOTH)).actions == (create(2, "n3"),)
+    hosts = (("worker", ("worker-0:2222", "worker-2:2222")),)
+    assert reconcile(a_view(intent, *BOTH)).actions == (create(2, "n3", hosts=hosts),)
     assert reconcile(a_view(intent, *BOTH, a_pod(2, "n3"))).actions == (delete(BOTH[1]),)
 
 

@@ -9,7 +9,7 @@ from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Intent
 from headway.kube.job.status import TrainingProgress
-from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, ResizePod
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, Publish, ResizePod
 from headway.kube.tracked import Tracked
 from headway.kube.work import ActionResult, Performed
 
@@ -46,13 +46,16 @@ def learn(job: Tracked, result: ActionResult, now: float) -> None:
         job.lose(action.uid)
     if isinstance(action, Bind) and error is None and action.uid in job.replicas:
         job.replicas[action.uid] = replace(job.replicas[action.uid], bound=True)
+    if isinstance(action, Publish) and error is None:
+        job.published = job.memory.attempt
     if error is None:
         return
     if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
         job.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
-    elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Create | Bind | ResizePod):
+    elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Publish | Create | Bind | ResizePod):
         job.trouble(error, now)
     else:
         permanent = isinstance(error, Invalid) and isinstance(action, Create)
+        what = "service" if isinstance(action, Publish) else "pod"
         verb = type(action).__name__.removesuffix("Pod").lower()
-        job.refusal = ApiRefusal(f"{verb} of pod {action.name} was refused: {error.message}"[:500], permanent)
+        job.refusal = ApiRefusal(f"{verb} of {what} {action.name} was refused: {error.message}"[:500], permanent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreac
 from headway.kube.api.objects import Bare, Pod
 from headway.kube.job.pod_marks import MARK, owner_uid
 from headway.kube.job.replica import MAIN
-from headway.kube.reconcile.model import Bind, Create, Delete, ResizePod
+from headway.kube.reconcile.model import Bind, Create, Delete, Publish, ResizePod
 from headway.kube.work import ActionResult, ApiWork, PodRequest
 
 log = logging.getLogger("headway.kube")
@@ -36,6 +37,8 @@ class PodRequests:
                 match action:
                     case Create():
                         return ActionResult(action, await self._create(pods, work.uid, action, request.body))
+                    case Publish():
+                        await self._publish(work.namespace, request.body)
                     case Bind():
                         return ActionResult(action, await self._bind(pods, action))
                     case Delete():
@@ -62,6 +65,10 @@ class PodRequests:
         log.warning("pod %s says that it is of this job, but Headway did not make it: it is deleted", action.name)
         await self._delete(pods, Delete(action.name, there.metadata.uid, grace=0))
         return _pods.decode(await self.client.post(pods, body))
+
+    async def _publish(self, namespace: str, body: dict[str, Any]) -> None:
+        with contextlib.suppress(Conflict):  # it is there: its name has the uid of the job
+            await self.client.post(f"/api/v1/namespaces/{namespace}/services", body)
 
     async def _bind(self, pods: str, action: Bind) -> Pod | None:
         target = {"apiVersion": "v1", "kind": "Node", "name": action.node}

@@ -117,7 +117,8 @@ def _as_sent(body: Body) -> Pod:
 
 def _key(meta: Meta, body: Body) -> str:
     """Equal for pods that differ only in name, owner, command and variables of the training container."""
-    spec, given = dict(body["spec"]), body["metadata"]
+    given = body["metadata"]
+    spec = {name: value for name, value in body["spec"].items() if name not in ("hostname", "subdomain")}
     spec["containers"] = [
         {name: value for name, value in one.items() if one["name"] != MAIN or name not in ("env", "command")}
         for one in spec["containers"]

@@ -21,6 +21,7 @@ from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.attention import Attention
+from headway.kube.job.hosts import subdomain_of
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
 from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
@@ -55,6 +56,8 @@ class Tracked:
     reports: JobReports = field(default_factory=JobReports)
     refusal: ApiRefusal | None = None
     marks: PodMarks = PodMarks()
+    published: int = -1
+    """The attempt whose host names are known."""
     unmarked: bool = False
     """Its pods were made by an earlier version, without marks."""
     faults: int = 0
@@ -193,6 +196,7 @@ class Tracked:
         return View(
             name=self.meta.name, job=self.job, intent=intent,
             replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
+            subdomain=subdomain_of(self.meta, self.job), published=self.published == intent.attempt,
             now=now, step=0 if self.reports.progress is None else self.reports.progress.step, gone=gone,
             saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, timeouts=settings.timeouts,
             limits=settings.limits,

@@ -55,7 +55,7 @@ def port() -> int | None:
 
 
 def hosts() -> dict[str, list[str]]:
-    """Role -> ["host:port", …] of the roles that were started before this one."""
+    """Role -> ["host:port", …] of the roles that were started before this one; on Kubernetes of all roles."""
     return {
         role: [str(address) for address in addresses]
         for role, addresses in _table("HEADWAY_HOSTS").items()

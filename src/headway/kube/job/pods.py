@@ -14,8 +14,6 @@ from headway.core.job import Amounts, Job
 from headway.core.quantity import GPU, write
 from headway.core.suits import ANY, read_mark
 from headway.kube.api.objects import (
-    API_VERSION,
-    KIND,
     LABEL_ATTEMPT,
     LABEL_INDEX,
     LABEL_JOB,
@@ -25,11 +23,11 @@ from headway.kube.api.objects import (
     Meta,
 )
 from headway.kube.job.checkpoints import checkpoint_folder, narrow
+from headway.kube.job.hosts import PORT, hostname, owner, service_of
 from headway.kube.job.replica import MAIN
 from headway.kube.job.report_access import report_environment, with_token
 from headway.kube.job.template_rules import NAMED_LISTS
-from headway.kube.reconcile.act import PORT
-from headway.kube.reconcile.model import Create, PodAction, ResizePod
+from headway.kube.reconcile.model import Create, PodAction, Publish, ResizePod
 from headway.kube.settings import PodDefaults
 
 
@@ -50,7 +48,8 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
     main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, gpu))
     if defaults.volume is not None:
         spec = narrow(spec, defaults.volume, checkpoint_folder(defaults.checkpoints, meta))
-    spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never"}
+    spec |= {"schedulerName": SCHEDULER, "restartPolicy": "Never", "hostname": hostname(create.role, create.index)}
+    spec |= {"subdomain": create.subdomain} if create.subdomain else {}
     given = spec.get("tolerations") or []
     if more := [one for mark in role.tolerates if (one := _toleration(mark)) not in given]:
         spec["tolerations"] = [*given, *more]
@@ -73,6 +72,8 @@ def body_of(
             return pod_of(action, job, meta, own, defaults)
         case ResizePod():
             return resources(action.amounts, defaults.gpu)
+        case Publish():
+            return service_of(meta, action.name)
     return {} if hasattr(action, "name") else None
 
 
@@ -86,13 +87,11 @@ def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[s
     given = template.get("metadata") or {}
     labels = {LABEL_JOB: meta.name[:63], LABEL_ROLE: create.role, LABEL_INDEX: str(create.index),
               LABEL_ATTEMPT: str(create.attempt)}  # fmt: skip
-    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name, "uid": meta.uid,
-             "controller": True, "blockOwnerDeletion": False}  # fmt: skip
     return {
         "name": create.name, "namespace": meta.namespace,
         "labels": {**(given.get("labels") or {}), **labels},
         "annotations": {**(given.get("annotations") or {}), PLANNED_NODE: create.node},
-        "ownerReferences": [owner],
+        "ownerReferences": [owner(meta)],
     }  # fmt: skip
 
 

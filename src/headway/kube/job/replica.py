@@ -28,7 +28,6 @@ class PodReplica:
     bound: bool = True
     phase: Phase = Phase.PENDING
     deleting: bool = False
-    address: str = ""
     finished_at: float | None = None
     """On the cluster's clock."""
     why: str = ""
@@ -65,7 +64,7 @@ def replica_of(pod: Pod, job: str, began: float) -> PodReplica | None:
         name=pod.metadata.name, role=role, index=index, attempt=attempt,
         node=pod.spec.nodeName or pod.metadata.annotations.get(PLANNED_NODE, ""), uid=pod.metadata.uid,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
-        address=status.podIP, finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
+        finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
         given=None if seen is None or seen.resources is None else _amounts(seen.resources),
         cannot_resize=_infeasible(pod),

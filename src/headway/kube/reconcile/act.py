@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
+from headway.kube.job.hosts import addresses
 from headway.kube.job.intent import Allocation, RoleAllocation, wanted
 from headway.kube.job.pod_marks import pod_name
 from headway.kube.job.replica import PodReplica
@@ -15,6 +16,7 @@ from headway.kube.reconcile.model import (
     Create,
     Delete,
     PodAction,
+    Publish,
     RequestCheckpoint,
     ResizePod,
     View,
@@ -23,8 +25,6 @@ from headway.kube.reconcile.model import (
     up,
 )
 
-PORT = 2222
-"""The port on which every replica may listen: each pod has its own address."""
 AT_ONCE_SECONDS = 1
 """The shortest grace time after which a kubelet still stops the pod; 0 would only remove the object."""
 
@@ -40,6 +40,7 @@ def act(view: View) -> tuple[PodAction, ...]:
         return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_force(view))
     return (
         *_clear(view, allocation),
+        *_publish(view),
         *_create(view, allocation),
         *_adjust(view, allocation),
         *_request_checkpoint(view),
@@ -85,26 +86,32 @@ def _clear(view: View, allocation: Allocation) -> Iterator[PodAction]:
             yield _delete(replica)
 
 
+def _publish(view: View) -> Iterator[PodAction]:
+    """Before each attempt: somebody may have deleted the Service."""
+    intent = view.intent
+    grows = intent.state in (State.STARTING, State.SCALING) or (intent.state is State.MOVING and intent.saved)
+    if view.subdomain and grows and not view.published:
+        yield Publish(view.subdomain)
+
+
 def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
-    """Creates and binds missing pods. A role is created when the roles before it are up, and gets their addresses."""
+    """Creates and binds missing pods. A role is created when the roles before it are up."""
     intent = view.intent
     if any(replica.attempt != intent.attempt for replica in view.alive()):
         return  # two attempts must never write one checkpoint
     mine = view.mine()
     counts = tuple((share.role, len(share.nodes)) for share in allocation)
     shares = {share.role: share for share in allocation}
+    numbers = {share.role: _numbers(share, mine) for share in allocation}
+    hosts = tuple((role, addresses(role, indexes, view.subdomain)) for role, (indexes, _) in numbers.items())
     for role in view.job.roles:
         share = shares.get(role.name)
         before = _roles_before(view.job.roles, role)
-        if share is None or not all(up(shares[name], mine) and _hosts(shares[name], mine) for name in before):
+        if share is None or not all(up(shares[name], mine) for name in before):
             continue
-        taken = {replica.index for replica in mine if replica.role == role.name}
-        hosts = tuple((name, _hosts(shares[name], mine)) for name in before)
-        for node in matched(share, mine)[2]:
-            index = next(number for number in range(len(taken) + 1) if number not in taken)
-            taken.add(index)
+        for index, node in numbers[role.name][1].items():
             name = pod_name(view.name, intent.attempt, role.name, index)
-            yield Create(name, role.name, index, intent.attempt, node, share.amounts, hosts, counts)
+            yield Create(name, role.name, index, intent.attempt, node, share.amounts, hosts, counts, view.subdomain)
     for share in allocation:
         for replica in matched(share, mine)[0]:  # no other: the node is in an annotation, which others can change
             if not replica.bound and replica.phase is Phase.PENDING:
@@ -124,16 +131,13 @@ def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:
     return [other.name for other in roles if other.name in found]
 
 
-def _hosts(share: RoleAllocation, mine: list[PodReplica]) -> tuple[str, ...]:
-    """The addresses of a role's replicas; empty while one has no address."""
-    replicas = sorted(matched(share, mine)[0], key=lambda replica: replica.index)
-    if not all(replica.address for replica in replicas):
-        return ()
-    return tuple(f"{_host(replica.address)}:{PORT}" for replica in replicas)
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+def _numbers(share: RoleAllocation, mine: list[PodReplica]) -> tuple[list[int], dict[int, str]]:
+    """Of one role: the numbers of its replicas, and of those that lack a pod the node."""
+    fit, _, lacking = matched(share, mine)
+    taken = {replica.index for replica in mine if replica.role == share.role}
+    free = (number for number in range(len(taken) + len(lacking)) if number not in taken)
+    missing = dict(zip(free, lacking, strict=False))
+    return sorted([*(replica.index for replica in fit), *missing]), missing
 
 
 def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:

@@ -28,6 +28,10 @@ class View:
     intent: Intent
     replicas: tuple[PodReplica, ...]
     now: float
+    subdomain: str = ""
+    """The name of its Service; empty if it needs none."""
+    published: bool = False
+    """The Service exists."""
     step: int = 0
     """The last step that training reported."""
     gone: frozenset[str] = frozenset()
@@ -56,9 +60,18 @@ class Create:
     node: str
     amounts: Amounts
     hosts: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Addresses of the roles before this one."""
+    """Of every role: where its replicas may listen, as `host:port`."""
     counts: tuple[tuple[str, int], ...] = ()
     """Number of replicas of each role."""
+    subdomain: str = ""
+    """The Service under which its host name is known; empty if nobody asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Makes the host names of the replicas known, by a Service of this name."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ class RequestCheckpoint:
     """Asks training to save; goes through the progress server, not the API server."""
 
 
-PodAction = Create | Bind | Delete | ResizePod | RequestCheckpoint
+PodAction = Publish | Create | Bind | Delete | ResizePod | RequestCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
