@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from headway.kube.api.access import Access
-from headway.kube.api.client import Client
+from headway.kube.api.client import Client, Patience
 
 
 @asynccontextmanager
-async def serving(handler, request_seconds: float = 60.0):
+async def serving(handler, **patience: float):
     """A client of a server that answers every request by `await handler(request)`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
@@ -24,7 +24,7 @@ async def serving(handler, request_seconds: float = 60.0):
     port = site._server.sockets[0].getsockname()[1]
     access = Access(url=f"http://127.0.0.1:{port}", tls=None)
     try:
-        async with Client(access, request_seconds) as client:
+        async with Client(access, Patience(**patience)) as client:
             yield client
     finally:
         await runner.cleanup()

@@ -65,7 +65,7 @@ def test_one_object_of_thousands_of_levels_stops_neither_a_list_nor_a_watch():
             good = json.dumps(a_node("good"))
             return web.Response(text=f'{{"metadata": {{"resourceVersion": "5"}}, "items": [{DEEP}, {good}]}}')
         return await stream(
-            request, f'{{"type": "ADDED", "object": {DEEP}}}', change("ADDED", a_node("b")), then="hang"
+            request, f'{{"type": "ADDED", "object": {DEEP}}}', change("ADDED", a_node("b", "8")), then="hang"
         )
 
     async def main():

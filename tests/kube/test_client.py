@@ -43,7 +43,7 @@ def test_silence_and_lost_connections_are_unreachable():
         return web.Response()
 
     async def main():
-        async with serving(handler, request_seconds=0.3) as client:
+        async with serving(handler, request=0.3) as client:
             for path in ("/slow", "/broken"):
                 with pytest.raises(Unreachable):
                     await client.post(path, {"a": 1})

@@ -14,26 +14,25 @@ from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
-from headway.core.text import clean
 from headway.kube.api.objects import Meta, PodRule, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec, submitted
-from headway.kube.job.status import KeptStatus, TrainingProgress, event_of, read_status, status_of, suits
+from headway.kube.job.status import KeptStatus, TrainingProgress, read_status, suits
 from headway.kube.pod.constraints import Unplaceable
+from headway.kube.refusals import Refusals
 from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.work import ApiWork
+from headway.kube.versions import Versions
 from headway.kube.worker import ApiWorker
 
 log = logging.getLogger("headway.kube")
 PASSING_SECONDS = 3.0
 """After this a job that lacks a claim or a volume is looked at again."""
-LONGEST_TEXT = 2000
 
 
 class Admitted(NamedTuple):
@@ -58,23 +57,25 @@ class Admission:
     """By the TrainingJob's uid: all jobs that this process follows."""
     ready: bool = False
     """The jobs of the start are taken in. From now on jobs may come in when their pods are rehearsed."""
-    _rejected: set[str] = field(default_factory=set)
     rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
     """By uid: jobs that wait until it is known how their pods will be."""
     _waiting_for: dict[str, set[str]] = field(default_factory=dict)
     """By the key of a rehearsal: the uids of such jobs."""
-    _told: dict[str, str] = field(default_factory=dict)
-    """By uid: what such a job was told to wait for."""
     rehearsals: Rehearsals = field(init=False)
+    refusals: Refusals = field(init=False)
 
     def __post_init__(self) -> None:
         self.rehearsals = Rehearsals(self.settings.pods)
+        self.refusals = Refusals(self.worker, self.settings.began)
 
+    _versions: Versions = field(default_factory=Versions)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
         """Takes in all jobs at the start, in arrival order. Jobs that are over, too: some of their pods may be left."""
+        for found in objects:
+            self._versions.take(found.metadata)
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
         self.ready = True
         return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
@@ -101,23 +102,32 @@ class Admission:
                 self.rehearsals.forget()
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
-                self._rejected &= there
+                self._went_back(self._versions.compare(message).went_back)
+                self.refusals.refused &= there
                 self.rehearsing = {uid: found for uid, found in self.rehearsing.items() if uid in there}
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         _withdraw(tracked)
                 return [a for found in _in_order(objects) if (a := self._changed(found)) is not None]
             case Changed(object=found):
+                self._versions.take(found.metadata)
                 admitted = self._changed(found)
                 return [] if admitted is None else [admitted]
             case Deleted(object=found):
                 uid = found.metadata.uid
-                self._rejected.discard(uid)
+                self._versions.known.pop(uid, None)
+                self.refusals.refused.discard(uid)
                 self.rehearsing.pop(uid, None)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
         return []
+
+    def _went_back(self, uids: set[str]) -> None:
+        """The server has lost what was written to these jobs: it is written again."""
+        self.refusals.refused -= uids
+        for tracked in (self.jobs[uid] for uid in uids if uid in self.jobs):
+            tracked.written, tracked.attention.dirty = None, True
 
     def enrol(self, admitted: Admitted, now: float) -> bool:
         """Puts the job on the board and returns True, unless it is over: then only its pods matter.
@@ -145,7 +155,7 @@ class Admission:
         if row is not None:
             self.board.restore(row, State.FAILED, None, None)
         del self.jobs[tracked.meta.uid]
-        self._reject(tracked.meta, FAULT, why)
+        self.refusals.reject(tracked.meta, FAULT, why)
 
     def _enrolled(self, admitted: Admitted, now: float) -> bool:
         tracked, kept = admitted
@@ -160,7 +170,7 @@ class Admission:
 
     def give_up(self, uid: str) -> None:
         """This object is not taken in again while this process lives."""
-        self._rejected.add(uid)
+        self.refusals.refused.add(uid)
 
     def forget(self, tracked: Tracked) -> list[Admitted]:
         """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
@@ -178,7 +188,7 @@ class Admission:
             if meta.deletionTimestamp is not None and not tracked.withdrawn:
                 _withdraw(tracked)
             return None
-        if meta.deletionTimestamp is not None or meta.uid in self._rejected or self._is_over(found):
+        if meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or self._is_over(found):
             return None
         key = job_id(meta.namespace, meta.name)
         if any(other.job.id == key for other in self.jobs.values()):
@@ -204,7 +214,7 @@ class Admission:
             reason, why = FAULT, sentence("read this job", error)
         if why:
             if kept is None or kept.intent.state not in OVER:
-                self._reject(found.metadata, reason, why)
+                self.refusals.reject(found.metadata, reason, why)
             return None
         if cast is None:
             return None
@@ -249,7 +259,7 @@ class Admission:
                 raise
             rehearsals.forget_job(job, meta, template)
             self._rehearse(found, rehearsals.missing(job, meta, template), PASSING_SECONDS)
-            self._tell(meta, f"spec.template.{error}")
+            self.refusals.tell(meta, f"spec.template.{error}")
             return None
 
     def _rehearse(self, found: TrainingJob, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
@@ -263,13 +273,6 @@ class Admission:
             self.rehearsals.asked.add(key)
             self.worker.rehearse(key, meta.namespace, bodies[key], after)
 
-    def _tell(self, meta: Meta, why: str) -> None:
-        """Says once in the status of a job what it waits for before it is taken in."""
-        if self._told.get(meta.uid) != why:
-            self._told[meta.uid] = why
-            status = {"reason": "Unplaceable", "message": clean(why, LONGEST_TEXT)}
-            self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
-
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
         try:
             return read_status(found.status, self.settings.began)
@@ -278,17 +281,6 @@ class Admission:
                 "TrainingJob %s: its status is ignored, Headway did not write it: %s", found.metadata.name, error
             )
             return None
-
-    def _reject(self, meta: Meta, reason: str, why: str) -> None:
-        """Writes the error to the job's own status, once. Other jobs are not affected."""
-        began = self.settings.began
-        self._rejected.add(meta.uid)
-        why = clean(why, LONGEST_TEXT)
-        intent = Intent(state=State.FAILED, since=time.time() - began, reason=reason, message=why)
-        log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
-        status = status_of(intent, {}, (), began) | {"progress": None}
-        self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
-        self.worker.announce(meta.namespace, event_of(meta, Intent(), intent, began))
 
 
 def _withdraw(tracked: Tracked) -> None:

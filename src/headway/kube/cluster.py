@@ -164,6 +164,8 @@ class KubeCluster:
         if self._admission.enrol(entry, self.now()):
             self._by_id[entry.tracked.job.id] = entry.tracked
             self._happened = self._seen_any = True
+        if entry.tracked.meta.uid in self._admission.jobs:
+            self._inventory.adopt(entry.tracked)
 
     def _check_nodes(self) -> None:
         if self._inventory.absent:

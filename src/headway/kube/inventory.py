@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headway.core.node import Nodes
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.api.watch import Changed, Deleted, Listed, number_of
 from headway.kube.job.pod_marks import owner_uid
 from headway.kube.node_table import NodeTable, is_ready
 from headway.kube.pod.neighbours import Neighbours, guest_of
 from headway.kube.pod.resources import OVER_PHASES
-from headway.kube.pods_held import ForeignPods, OwnPods
+from headway.kube.pods_held import ForeignPods, Orphans, OwnPods
 from headway.kube.tracked import Tracked
+from headway.kube.versions import Versions
 
 log = logging.getLogger("headway.kube")
-MAX_TOMBSTONES = 10_000
 
 
 @dataclass(slots=True)
@@ -34,8 +33,8 @@ class Inventory:
     table: NodeTable = field(default_factory=NodeTable)
     changed: bool = True
     """Something changed that matters to a plan."""
-    _versions: dict[str, int] = field(default_factory=dict)
-    _dead: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    orphans: Orphans = field(default_factory=Orphans)
+    _versions: Versions = field(default_factory=Versions)
 
     def take_table(self, named: Iterable[str] = (), jobs: Mapping[str, Tracked] | None = None) -> Nodes | None:
         """The nodes as policies see them; None if nothing changed. Allocations may name nodes that were deleted."""
@@ -69,24 +68,29 @@ class Inventory:
     def see_nodes(self, news: Listed[NodeObject] | Changed[NodeObject] | Deleted[NodeObject], now: float) -> None:
         match news:
             case Listed(objects=objects):
-                self.absent |= self.nodes.keys()
                 there = {found.metadata.name for found in objects}
-                self.nodes = {}
-                self.not_ready_since = {name: at for name, at in self.not_ready_since.items() if name in there}
-                self.neighbours.places.clear()
+                for name in self.nodes.keys() - there:
+                    self._lose_node(name)
                 for found in objects:
-                    self._node(found, now)
-                self.changed = True
+                    self._see_node(found, now)
             case Deleted(object=found):
-                self.nodes.pop(found.metadata.name, None)
-                self.neighbours.forget_node(found.metadata.name)
-                self.not_ready_since.pop(found.metadata.name, None)
-                self.absent.add(found.metadata.name)
-                self.changed = True
+                self._lose_node(found.metadata.name)
             case Changed(object=found):
-                old = self.nodes.get(found.metadata.name)
-                self._node(found, now)
-                self.changed |= old is None or _differs(old, found)
+                self._see_node(found, now)
+
+    def _lose_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.neighbours.forget_node(name)
+        self.not_ready_since.pop(name, None)
+        self.absent.add(name)
+        self.changed = True
+
+    def _see_node(self, found: NodeObject, now: float) -> None:
+        old = self.nodes.get(found.metadata.name)
+        if old is not None and found.metadata.resourceVersion and found.metadata == old.metadata:
+            return  # a list shows most nodes as they were
+        self._node(found, now)
+        self.changed |= old is None or _differs(old, found)
 
     def _node(self, found: NodeObject, now: float) -> None:
         name = found.metadata.name
@@ -101,26 +105,34 @@ class Inventory:
     def see_pods(self, news: Listed[Pod] | Changed[Pod] | Deleted[Pod], jobs: Mapping[str, Tracked]) -> None:
         """`jobs` by uid. A pod that Headway made for one of them goes to that job; all others count as foreign."""
         match news:
-            case Listed(objects=objects):
-                there = {pod.metadata.uid for pod in objects}
-                for uid in [uid for uid in self._versions if uid not in there]:
-                    self._gone(uid, jobs)
-                for pod in objects:
-                    self.see_pod(pod, jobs)
+            case Listed():
+                differences = self._versions.compare(news)
+                for uid in differences.gone:
+                    self._gone(uid, news.version, jobs)
+                for pod in differences.there:
+                    self._take(pod, jobs)
             case Changed(object=pod):
                 self.see_pod(pod, jobs)
             case Deleted(object=pod):
-                self._gone(pod.metadata.uid, jobs)
+                self._gone(pod.metadata.uid, number_of(pod.metadata.resourceVersion), jobs)
 
     def see_pod(self, pod: Pod, jobs: Mapping[str, Tracked]) -> None:
         """Takes in a pod from a watch or from a response, whichever comes first. Older versions are ignored."""
-        uid, version = pod.metadata.uid, pod.metadata.resourceVersion
-        number = int(version) if version.isdecimal() else 0
-        if uid in self._dead or number < self._versions.get(uid, 0):
-            return
-        self._versions[uid] = number
-        job = jobs.get(owner_uid(pod))
+        if self._versions.take(pod.metadata):
+            self._take(pod, jobs)
+
+    def adopt(self, job: Tracked) -> None:
+        """A job has come: pods of it that were heard of before are its own."""
+        for pod in self.orphans.of(job.meta.uid):
+            self._take(pod, {job.meta.uid: job})
+
+    def _take(self, pod: Pod, jobs: Mapping[str, Tracked]) -> None:
+        owner, uid = owner_uid(pod), pod.metadata.uid
+        job = jobs.get(owner)
         self._seat(pod)
+        self.orphans.drop(uid)
+        if owner and job is None:
+            self.orphans.put(owner, pod)
         if job is not None and job.owns(pod):
             self.own.put(job.meta.uid, pod)
             if pod.status.phase in OVER_PHASES:
@@ -137,11 +149,9 @@ class Inventory:
         else:
             self.neighbours.drop(pod.metadata.uid)
 
-    def _gone(self, uid: str, jobs: Mapping[str, Tracked]) -> None:
-        self._versions.pop(uid, None)
-        self._dead[uid] = None
-        if len(self._dead) > MAX_TOMBSTONES:
-            self._dead.popitem(last=False)
+    def _gone(self, uid: str, version: int, jobs: Mapping[str, Tracked]) -> None:
+        self._versions.end(uid, version)
+        self.orphans.drop(uid)
         self.changed |= self.foreign.drop(uid)
         self.neighbours.drop(uid)
         self.own.drop(uid)

@@ -98,6 +98,28 @@ class OwnPods:
         return changed
 
 
+@dataclass(slots=True)
+class Orphans:
+    """Pods that say they are of a TrainingJob which is not known, or not yet: the watches of both are not in step."""
+
+    _by_job: dict[str, dict[str, Pod]] = field(default_factory=dict)
+    _job_of: dict[str, str] = field(default_factory=dict)
+
+    def put(self, job: str, pod: Pod) -> None:
+        self._by_job.setdefault(job, {})[pod.metadata.uid] = pod
+        self._job_of[pod.metadata.uid] = job
+
+    def drop(self, uid: str) -> None:
+        job = self._job_of.pop(uid, None)
+        if job is not None:
+            del self._by_job[job][uid]
+            if not self._by_job[job]:
+                del self._by_job[job]
+
+    def of(self, job: str) -> list[Pod]:
+        return list(self._by_job.get(job, {}).values())
+
+
 def booked_for(job: Tracked, role: str, node: str) -> dict[str, int]:
     """What the board holds on this node for each replica of the role; nothing if it holds nothing there."""
     board, row = job.board, job.board.row(job.job.id)

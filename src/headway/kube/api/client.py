@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import socket
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -22,10 +25,11 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE_ITEMS = 2000
 CONNECTIONS = 32
-REQUEST_SECONDS = 30.0
-WATCH_SECONDS = 300
-SILENT_SECONDS = 330.0
-"""A watch that is silent for longer than `WATCH_SECONDS` is a dead connection."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
+"""A peer whose machine or route is gone is noticed after 30 s: idle, then probes in seconds; unanswered data in ms."""
+
+TOO_NEW = "ResourceVersionTooLarge"
+"""The cause of a refusal: the server does not have that version yet. After etcd was restored it may never come."""
 
 _list_decoder = msgspec.json.Decoder(ObjectList)
 _watch_decoder = msgspec.json.Decoder(WatchLine)
@@ -33,19 +37,33 @@ _status_decoder = msgspec.json.Decoder(StatusObject)
 _encoder = msgspec.json.Encoder()
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds after which a server that says nothing counts as gone.
+
+    A server ends each watch after `watch` seconds, whether or not it had anything to say. So a watch that is silent for
+    `watch + late` seconds has no server behind it, even where a proxy still answers for it.
+    """
+
+    request: float = 30.0
+    watch: float = 60.0
+    late: float = 15.0
+
+
 class Client:
     """Use as an async context manager, in one event loop."""
 
-    def __init__(self, access: Access, request_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(self, access: Access, patience: Patience = Patience()) -> None:  # noqa: B008  it is frozen
         self._access = access
-        self._seconds = request_seconds
+        self._patience = patience
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS + 8, ssl=self._access.tls or False)
-        self._session = aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(total=self._seconds), read_bufsize=2**20
+        connector = aiohttp.TCPConnector(
+            limit=CONNECTIONS + 8, ssl=self._access.tls or False, socket_factory=_watchful_socket
         )
+        timeout = aiohttp.ClientTimeout(total=self._patience.request)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, read_bufsize=2**20)
         return self
 
     async def __aexit__(
@@ -86,26 +104,33 @@ class Client:
         token = ""
         while True:
             more = f"&continue={token}" if token else ""
-            raw = await self.get(f"{path}?limit={PAGE_ITEMS}{more}{query}")
-            try:
-                page = _decoded(_list_decoder, raw)
-            except msgspec.DecodeError as error:
-                raise Unreachable(0, f"{path}: the server did not answer with a list: {error}") from error
+            page = await self._page(path, f"limit={PAGE_ITEMS}{more}{query}")
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
+    async def version(self, path: str) -> str:
+        """The server's newest version, by a list of one."""
+        return (await self._page(path, "limit=1")).metadata.resourceVersion
+
+    async def _page(self, path: str, query: str) -> ObjectList:
+        try:
+            return _decoded(_list_decoder, await self.get(f"{path}?{query}"))
+        except msgspec.DecodeError as error:
+            raise Unreachable(0, f"{path}: the server did not answer with a list: {error}") from error
+
     async def watch(self, path: str, version: str) -> AsyncIterator[WatchLine]:
-        """Changes since a version, until the server ends the watch. Raises Expired if the version is too old."""
+        """Changes since a version, until the server ends the watch. Raises Expired if the server lacks that version."""
         assert self._session is not None
-        query = f"watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENT_SECONDS)
+        patience, seconds = self._patience, math.ceil(self._patience.watch)
+        query = f"watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={seconds}"
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=patience.watch + patience.late)
         url = f"{self._access.url}{path}?{query}"
         try:
             async with self._session.get(url, headers=self._headers(), timeout=timeout) as response:
                 if response.status >= 400:
-                    raise _refusal(response.status, await response.read(), "")
+                    raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
                 async for line in _lines(response):
                     yield _watch_line(path, line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -118,6 +143,17 @@ class Client:
             why = getattr(error, "strerror", None) or error
             raise Unreachable(0, f"the token file {self._access.token_file} cannot be read: {why}") from error
         return {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+
+
+def _watchful_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices by itself when nobody is there any more."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not every system has all of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -155,18 +191,25 @@ def _watch_line(path: str, line: bytes) -> WatchLine:
     except msgspec.DecodeError as error:
         raise Unreachable(0, f"{path}: the watch did not send JSON: {error}") from error
     if status is not None:
-        raise (Expired if status.code == 410 else Unreachable)(status.code, status.message)
+        raise _said(status, status.code, 0.0)
     return read
 
 
 def _refusal(status: int, content: bytes, retry_after: str) -> ApiError:
     try:
         answer = _status_decoder.decode(content)
-        message = answer.message or answer.reason
     except (msgspec.DecodeError, RecursionError):
-        message = content[:200].decode(errors="replace")
-    seconds = float(retry_after) if retry_after.isdigit() else 0.0
-    return error_for(status, message or f"HTTP {status}", seconds)
+        answer = StatusObject(message=content[:200].decode(errors="replace"))
+    return _said(answer, status, float(retry_after) if retry_after.isdigit() else 0.0)
+
+
+def _said(answer: StatusObject, status: int, retry_after: float) -> ApiError:
+    """The error for an answer. A version from the future is as useless as one that is too old."""
+    message, details = answer.message or answer.reason or f"HTTP {status}", answer.details
+    if any(cause.reason == TOO_NEW for cause in (details.causes if details is not None else ())):
+        return Expired(status, message)
+    after = max(retry_after, details.retryAfterSeconds if details is not None else 0.0)
+    return error_for(status, message, after)
 
 
 def _unreachable(what: str, path: str, error: Exception) -> Unreachable:

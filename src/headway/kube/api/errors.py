@@ -5,7 +5,7 @@ ApiError
 └── Refused          permanent: the same request will be refused again
     ├── NotFound     404
     ├── Conflict     409: it exists already, has another uid or is bound already; a GET tells which
-    ├── Expired      410: the resource version is too old, list again
+    ├── Expired      410, or 504 for a version from the future: the server lacks that version, list again
     ├── Forbidden    401, 403: Headway lacks a right
     ├── Denied       403: the cluster does not admit this object, for example because of a quota
     ├── Invalid      400, 422

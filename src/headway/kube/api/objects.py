@@ -186,12 +186,22 @@ class WatchLine(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: list[_Cause] = []
+    retryAfterSeconds: float = 0.0  # noqa: N815
+
+
 class StatusObject(msgspec.Struct, frozen=True):
     """The API server's answer when it refuses a request."""
 
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: _Details | None = None
 
 
 def unix(timestamp: str | None) -> float:

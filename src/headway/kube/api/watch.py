@@ -1,8 +1,13 @@
 """Follows all objects of one kind: a list, then a watch, without end.
 
-When a watch ends, the next one goes on from the last version. If that version is too old (410), a new list comes first.
-If the server cannot be reached, it is tried again after a pause that doubles, up to a bound. Any other failure starts
-with a new list, too: a watch never ends by itself. An object that cannot be read is skipped with one line in the log.
+When a watch ends, the next one goes on from the last version. A new list comes first in these cases:
+- the server lacks that version: it is too old (410), or the server's versions went back;
+- the server was away: a copy of its data may have been restored meanwhile, and versions then mean something else;
+- the last list is `resync` seconds old: what a watch lost, whatever the reason, is found then;
+- any failure that nobody foresaw.
+
+If the server cannot be reached, it is tried again after a pause that doubles, up to a bound. A watch never ends by
+itself. An object that cannot be read is skipped with one line in the log.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -17,23 +23,30 @@ from typing import Generic, TypeVar
 import msgspec
 
 from headway.kube.api.client import Client
-from headway.kube.api.errors import ApiError, Expired, Faulty
+from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable
 from headway.kube.api.nesting import cut
-from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, PodRule, TrainingJob
+from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, PodRule, TrainingJob, WatchLine
 
 log = logging.getLogger("headway.kube")
 T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule)
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
+SHORTEST_WATCH_SECONDS = 1.0
+"""A silent watch that ends sooner is followed by a pause."""
+TOO_MANY_REQUESTS = 429
+RESYNC_SECONDS = 600.0
 MOST_NOTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
-    """All objects that exist now. Objects that are not in the list are gone."""
+    """All objects that exist at this version. Objects that are not in the list are gone, or came later."""
 
     kind: type[T]
     objects: tuple[T, ...]
+    version: int = 0
+    went_back: bool = False
+    """The server's versions are lower than before: its data are those of an earlier time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +77,13 @@ class Follower(Generic[T]):
     path: str
     kind: type[T]
     tell: Callable[[News[T]], None]
+    resync: float = RESYNC_SECONDS
     _decoder: msgspec.json.Decoder[T] = field(init=False)
     _version: str = ""
+    """Where the next watch begins; empty if a list comes first."""
+    _highest: int = 0
+    """Of all versions that were seen."""
+    _listed_at: float = 0.0
     _pause: float = SHORTEST_PAUSE_SECONDS
     _failing: bool = False
     _noted: set[str] = field(default_factory=set)
@@ -78,13 +96,15 @@ class Follower(Generic[T]):
         """Lists and watches until the task is cancelled."""
         while True:
             try:
-                if not self._version:
+                if not self._version or time.monotonic() - self._listed_at >= self.resync:
                     await self._list()
                 await self._watch()
             except Expired:
                 self._version = ""
-                await self._rest(SHORTEST_PAUSE_SECONDS)
+                await self._rest()
             except ApiError as error:
+                if self._failing and isinstance(error, Unreachable) and error.status != TOO_MANY_REQUESTS:
+                    self._version = ""  # the server was away for longer than a moment
                 await self._fails(error)
             except Exception as error:  # noqa: BLE001  whatever it is, nobody else would notice that the watch ended
                 self._version = ""
@@ -95,38 +115,59 @@ class Follower(Generic[T]):
             log.warning("watching %s fails, trying again: %s", self.path, error)
             self.tell(WatchFailed(error))
         self._failing = True
-        await self._rest(max(self._pause, error.retry_after_seconds))
-        self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        await self._rest(error.retry_after_seconds)
 
-    async def _rest(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  so that not all clients return at once
+    async def _rest(self, least: float = 0.0) -> None:
+        """Pauses for longer each time, so that not all clients return at once, but at least as long as asked for."""
+        await asyncio.sleep(least + self._pause * random.uniform(0.5, 1.0))  # noqa: S311
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
 
     async def _list(self) -> None:
         found: list[T] = []
-        version = ""
+        version, self._listed_at = "", time.monotonic()
         async for page in self.client.list_pages(self.path):
             found.extend(item for raw in page.items or [] if (item := self._read(raw)) is not None)
             version = page.metadata.resourceVersion
-        self.tell(Listed(self.kind, tuple(found)))
-        self._version = version
-        self._well()
+        at = number_of(version)
+        went_back = 0 < at < self._highest
+        if went_back:
+            log.warning("%s: the server's data are of an earlier time; all is compared with them", self.path)
+        self.tell(Listed(self.kind, tuple(found), at, went_back))
+        self._version, self._highest = version, at
+        self._works()
 
     async def _watch(self) -> None:
+        began, silent = time.monotonic(), True
         async for line in self.client.watch(self.path, self._version):
-            self._well()
-            if line.type == "BOOKMARK":
-                self._version = _meta(line.object).resourceVersion or self._version
-                continue
-            item = self._read(line.object)
-            if item is None and line.type == "DELETED":
-                item = self.kind(metadata=_meta(line.object))
-            if item is None:
-                continue
-            self._version = item.metadata.resourceVersion or self._version
-            self.tell((Deleted if line.type == "DELETED" else Changed)(self.kind, item))
+            silent = False
+            self._works()
+            self._take(line)
+        self._works()
+        if silent:
+            await self._check_version()
+        if silent and time.monotonic() - began < SHORTEST_WATCH_SECONDS:
+            await self._rest()
+        else:
+            self._pause = SHORTEST_PAUSE_SECONDS
 
-    def _well(self) -> None:
-        self._pause = SHORTEST_PAUSE_SECONDS
+    def _take(self, line: WatchLine) -> None:
+        item = None if line.type == "BOOKMARK" else self._read(line.object)
+        meta = _meta(line.object) if item is None else item.metadata
+        at = number_of(meta.resourceVersion)
+        if 0 < at < number_of(self._version):
+            raise Expired(0, f"version {at} comes after {self._version}: changes come in order")
+        self._version, self._highest = meta.resourceVersion or self._version, max(at, self._highest)
+        if line.type == "DELETED":
+            self.tell(Deleted(self.kind, self.kind(metadata=meta) if item is None else item))
+        elif item is not None:
+            self.tell(Changed(self.kind, item))
+
+    async def _check_version(self) -> None:
+        """A server that lacks our version, because it is from the future, may let us watch and never say a word."""
+        if number_of(await self.client.version(self.path)) < number_of(self._version):
+            raise Expired(0, f"the server has no version {self._version} yet")
+
+    def _works(self) -> None:
         if self._failing:
             log.info("watching %s works again", self.path)
         self._failing = False
@@ -151,3 +192,8 @@ def _meta(raw: msgspec.Raw) -> Meta:
         return msgspec.json.decode(raw, type=Bare).metadata
     except msgspec.DecodeError:
         return Meta(name="?")
+
+
+def number_of(version: str) -> int:
+    """A resource version as a number; 0 if it is none."""
+    return int(version) if version.isdecimal() else 0
