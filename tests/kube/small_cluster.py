@@ -53,6 +53,7 @@ class MemoryApi:
     def submit(self, name: str, spec: Any, *, namespace: str = "team", status: Any = None) -> str:
         uid = f"uid-{namespace}-{name}"
         meta = {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": STAMP}
+        meta["resourceVersion"] = str(next(self._numbers))
         found = {"metadata": meta, "spec": spec, "status": {} if status is None else status}
         json.dumps(found)
         self.jobs[uid] = found

@@ -176,10 +176,10 @@ def test_what_was_refused_is_forgotten_when_it_is_deleted():
     admission = an_admission()
     for number in range(3):
         admission.news(changed(an_object(f"j{number}", uid=f"u{number}", spec={"roles": {}})))
-    assert len(admission._rejected) == 3
+    assert len(admission.refusals.refused) == 3
     admission.news(Deleted(TrainingJob, an_object("j0", uid="u0", spec={"roles": {}})))
     admission.news(Listed(TrainingJob, (an_object("j1", uid="u1", spec={"roles": {}}),)))
-    assert admission._rejected == {"u1"}
+    assert admission.refusals.refused == {"u1"}
 
 
 def test_a_job_that_is_forgotten_leaves_the_roster_of_pods():

@@ -20,9 +20,7 @@ Written = tuple[Intent, TrainingProgress | None]
 def take_answer(job: Tracked, message: Performed, inventory: Inventory, fence: Fence) -> None:
     now, token = fence.now(), message.work.token
     job.attention.busy, job.attention.dirty = False, True
-    if isinstance(message.error, NotFound):
-        job.withdrawn = True
-    elif isinstance(message.error, Invalid | Faulty) and token is not None:
+    if isinstance(message.error, Invalid | Faulty) and token is not None:
         fence.take(job, f"its status cannot be written: {message.error}"[:500])
     elif message.error is not None:
         job.trouble(message.error, now)
