@@ -106,10 +106,10 @@ class Inventory:
         """`jobs` by uid. A pod that Headway made for one of them goes to that job; all others count as foreign."""
         match news:
             case Listed():
-                differences = self._versions.compare(news)
-                for uid in differences.gone:
+                compared = self._versions.compare(news)
+                for uid in compared.gone:
                     self._gone(uid, news.version, jobs)
-                for pod in differences.there:
+                for pod in compared.there:
                     self._take(pod, jobs)
             case Changed(object=pod):
                 self.see_pod(pod, jobs)
