@@ -17,7 +17,7 @@ T = TypeVar("T", Pod, NodeObject, TrainingJob)
 MAX_TOMBSTONES = 10_000
 
 
-class Compared(NamedTuple, Generic[T]):
+class ListNews(NamedTuple, Generic[T]):
     """What a list says, compared with what was known."""
 
     gone: list[str]
@@ -48,7 +48,7 @@ class Versions:
         if len(self._ended) > MAX_TOMBSTONES:
             self._ended.popitem(last=False)
 
-    def compare(self, news: Listed[T]) -> Compared[T]:
+    def compare(self, news: Listed[T]) -> ListNews[T]:
         """Takes in a list. Objects that are gone are not forgotten yet: call `end`."""
         found = {one.metadata.uid: one for one in news.objects}
         gone = [uid for uid in self.known if uid not in found and self._is_before(self.known[uid], news)]
@@ -65,7 +65,7 @@ class Versions:
                 went_back.add(uid)
             self.known[uid] = at
             there.append(one)
-        return Compared(gone, there, went_back)
+        return ListNews(gone, there, went_back)
 
     def _is_before(self, version: int, news: Listed[T]) -> bool:
         """Whether the list knows of what happened at this version."""
