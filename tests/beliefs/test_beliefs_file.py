@@ -13,16 +13,21 @@ from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
 from headway.core.errors import UserError
 from headway.core.job import Target
 from headway.estimates.fit.duration import Durations
-from headway.estimates.fit.history import History, Kind, Seconds
+from headway.estimates.fit.history import History
+from headway.estimates.fit.kinds import Kind, Seconds, Shown
+from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form
 from headway.estimates.fit.target import GRID, Reached
+from headway.estimates.fit.unseen import pooled
+from headway.estimates.models.coefficients import BUILT_IN
 from make import a_job
 
 positive = some.floats(0, 1e6, allow_subnormal=False)
-kinds = some.builds(
-    Kind, some.just((1.0, 2.0, 0.1, 0.0, 0.3)), positive, some.dictionaries(some.integers(1, 512),
-    some.builds(Seconds, positive, some.floats(-9, 9), positive), max_size=3),
+numbers = (
+    some.just((1.0, 2.0, 0.1, 0.0, 0.3)), positive,
+    some.dictionaries(some.integers(1, 512), some.builds(Seconds, positive, some.floats(-9, 9), positive), max_size=3),
 )  # fmt: skip
+kinds = some.builds(Kind, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2))
 
 
 @given(some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
@@ -33,12 +38,15 @@ def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, seconds):
         durations = durations.add(a_job(f"j{number}", model="bert", user="ann"), took)
     shape = np.linspace(0.0, 1.0, GRID)
     target = Target(value=0.5)
-    history = History(found, durations, {("bert", target): Reached((10.0, 12.5), (shape,))})
+    reached = {("bert", target): Reached((10.0, 12.5), (shape,))}
+    history = History(found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN))
     path = tmp_path_factory.mktemp("beliefs") / "b.json"
     write_beliefs(path, LearnedBeliefs(history, until=3.5))
     again = read_beliefs(path)
     assert again.history.kinds == history.kinds
     assert again.history.durations == history.durations
+    assert again.history.users == history.users
+    assert again.history.unseen == history.unseen
     assert again.history.targets["bert", target].lengths == (10.0, 12.5)
     assert (again.history.targets["bert", target].shapes[0] == shape).all()
     assert again.until == 3.5
@@ -62,6 +70,9 @@ TARGET = {"model": "m", "metric": "loss", "value": 1, "higher": False, "lengths"
         ({**GOOD, "kinds": [{**KIND, "coefficients": [0] * 5}]}, "not all 0"),
         ({**GOOD, "kinds": [{**KIND, "coefficients": [-1] * 5}]}, ">= 0"),
         ({**GOOD, "kinds": [{**KIND, "weight": 2}]}, "kinds[0].weight: must be 0"),
+        ({**GOOD, "unseen": [{"form": "sync", "coefficients": [1], "spread": 1, "models": 2}]}, "unseen[0].coeff"),
+        ({**GOOD, "unseen": [{"form": "gang", "coefficients": [1] * 5, "spread": 0, "models": 2}]}, "unseen[0].spread"),
+        ({**GOOD, "kinds": [{**KIND, "users": {"a": {"weight": 2}}}]}, "kinds[0].users.a.weight: must be 0"),
         ({**GOOD, "durations": [{"kind": [], "count": 1, "weights": {}}]}, "durations[0]: is no kind of job"),
         ({**GOOD, "durations": [{"kind": ["all"], "count": 1, "weights": {"9999": 1}}]}, "durations[0].weights"),
         ({**GOOD, "targets": [{**TARGET, "lengths": [0]}]}, "targets[0].lengths"),

@@ -56,6 +56,19 @@ def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
     assert _call(capsys, "replay", second)[0] == 0, "a replay needs no beliefs"
 
 
+def test_the_file_has_a_prior_for_models_that_nobody_has_seen(tmp_path, jobs, capsys):
+    file, without = tmp_path / "beliefs.json", tmp_path / "without.json"
+    code, out, err = _call(capsys, "learn", "beliefs", jobs, "--out", file)
+    assert code == 0, err
+    assert "unseen models   gang: by 11 published profiles" in out
+    assert max(map(len, out.splitlines()[1:])) <= 80
+    made = json.loads(file.read_text())
+    assert {one["form"]: one["models"] for one in made["unseen"]} == {"gang": 11, "sync": 8}
+    assert made["scores"]["error of unseen models"] > 0
+    assert _call(capsys, "learn", "beliefs", jobs, "--no-unseen", "--from", file, "--out", without)[0] == 0
+    assert json.loads(without.read_text())["unseen"] == []
+
+
 def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsys):
     file, more = tmp_path / "beliefs.json", tmp_path / "more.json"
     code, out, _ = _call(capsys, "learn", "beliefs", jobs, "-o", file, "--json")

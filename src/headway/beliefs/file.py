@@ -19,9 +19,12 @@ import numpy as np
 from headway.core.errors import UserError
 from headway.core.job import Target
 from headway.estimates.fit.duration import BINS, Durations, Histogram
-from headway.estimates.fit.history import History, Kind, Seconds
+from headway.estimates.fit.history import History
+from headway.estimates.fit.kinds import Kind, Seconds, Shown
+from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form
 from headway.estimates.fit.target import GRID, Reached
+from headway.estimates.fit.unseen import Unseen
 
 FORMAT = "headway beliefs"
 VERSION = 1
@@ -41,12 +44,30 @@ class SourceFields(msgspec.Struct, forbid_unknown_fields=True):
     jobs: int
 
 
+class ShownFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What one user's jobs have shown of a model."""
+
+    coefficients: list[Positive] = []
+    weight: Positive = 0.0
+    seconds: dict[int, tuple[Positive, float, Positive]] = {}
+
+
 class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     model: str
     form: Form
     coefficients: list[Positive] = []
     weight: Positive = 0.0
     seconds: dict[int, tuple[Positive, float, Positive]] = {}
+    users: dict[str, ShownFields] = {}
+
+
+class UnseenFields(msgspec.Struct, forbid_unknown_fields=True):
+    """What is believed of the scaling of models that nobody has seen."""
+
+    form: Form
+    coefficients: list[Positive]
+    spread: Annotated[float, msgspec.Meta(gt=0, le=10)]
+    models: int
 
 
 class DurationFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,6 +96,9 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     kinds: list[KindFields] = []
     durations: list[DurationFields] = []
     targets: list[ReachedFields] = []
+    unseen: list[UnseenFields] = []
+    promises: dict[str, tuple[Positive, float]] = {}
+    """By user: what the promises of finished jobs were worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,8 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> Non
                          [shape.tolist() for shape in found.shapes])
             for (model, target), found in history.targets.items()
         ],
+        [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
+        {user: (trust.count, trust.mean) for user, trust in history.users.items()},
     )  # fmt: skip
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -145,8 +171,13 @@ def read_beliefs(path: Path) -> LearnedBeliefs:
 
 
 def _kind_fields(model: str, form: Form, kind: Kind) -> KindFields:
-    seconds = {workers: (one.count, one.mean, one.square) for workers, one in kind.seconds.items()}
-    return KindFields(model, form, list(kind.coefficients), kind.weight, seconds)
+    users = {user: ShownFields(*_shown_fields(one)) for user, one in kind.users.items()}
+    return KindFields(model, form, *_shown_fields(kind), users)
+
+
+def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
+    seconds = {workers: (one.count, one.mean, one.square) for workers, one in shown.seconds.items()}
+    return list(shown.coefficients), shown.weight, seconds
 
 
 def _history(fields: BeliefsFields) -> History:
@@ -162,11 +193,20 @@ def _history(fields: BeliefsFields) -> History:
         targets[three.model, Target(metric=three.metric, value=three.value, higher=three.higher)] = _reached(
             f"field targets[{number}]", three
         )
-    return History(kinds, Durations(durations), targets)
+    unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
+    users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
+    return History(kinds, Durations(durations), targets, users, unseen)
 
 
 def _kind(where: str, fields: KindFields) -> Kind:
-    wanted = COEFFICIENTS[fields.form]
+    users = {user: Shown(*_numbers(f"{where}.users.{user}", fields.form, one)) for user, one in fields.users.items()}
+    return Kind(*_numbers(where, fields.form, fields), users)
+
+
+def _numbers(
+    where: str, form: Form, fields: KindFields | ShownFields
+) -> tuple[tuple[float, ...], float, dict[int, Seconds]]:
+    wanted = COEFFICIENTS[form]
     _check(
         not fields.coefficients or (len(fields.coefficients) == wanted and sum(fields.coefficients) > 0),
         f"{where}.coefficients", f"must be {wanted} numbers of 0 or more that are not all 0",
@@ -174,7 +214,16 @@ def _kind(where: str, fields: KindFields) -> Kind:
     _check(bool(fields.coefficients) or not fields.weight, f"{where}.weight", "must be 0 without coefficients")
     _check(all(workers > 0 for workers in fields.seconds), f"{where}.seconds", "must be by one worker or more")
     seconds = {workers: Seconds(*numbers) for workers, numbers in fields.seconds.items()}
-    return Kind(tuple(fields.coefficients), fields.weight, seconds)
+    return tuple(fields.coefficients), fields.weight, seconds
+
+
+def _unseen(where: str, fields: UnseenFields) -> Unseen:
+    wanted = COEFFICIENTS[fields.form]
+    _check(
+        len(fields.coefficients) == wanted and sum(fields.coefficients) > 0,
+        f"{where}.coefficients", f"must be {wanted} numbers of 0 or more that are not all 0",
+    )  # fmt: skip
+    return Unseen(tuple(fields.coefficients), fields.spread, fields.models)
 
 
 def _reached(where: str, fields: ReachedFields) -> Reached:

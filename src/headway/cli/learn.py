@@ -8,6 +8,7 @@ import json as json_
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,11 +24,16 @@ from headway.cli.tables import TableColumn, fitted
 from headway.cli.wiring import writable
 from headway.core.errors import UserError
 from headway.core.job import Job
+from headway.estimates.fit.unseen import errors, pooled
+from headway.estimates.models.coefficients import BUILT_IN
 from headway.record.lines import Head
 from headway.record.log import read
 from headway.record.logfile import LogError
 from headway.record.replay import snapshots
 from headway.workload.open import open_workload
+
+UNSEEN = True
+"""Whether a file has the prior of models that nobody has seen, unless the user says otherwise."""
 
 app = typer.Typer(no_args_is_help=True, help="Learn from finished jobs, for the runs to come.")
 
@@ -46,6 +52,9 @@ def beliefs(
     start: Annotated[
         Path | None, typer.Option("--from", help="Begin with the beliefs of this file, and add to them.")
     ] = None,
+    unseen: Annotated[
+        bool, typer.Option(help="Put in what published profiles say of models that nobody has seen.")
+    ] = UNSEEN,
     format_: Format = "",
     json: Json = False,
 ) -> None:
@@ -62,7 +71,10 @@ def beliefs(
         made_of.append(SourceFields(path.name, _sha256(path), folding.jobs - jobs))
     if not folding.jobs:
         raise UserError(f"{sources[0]}: no job finished in it; there is nothing to learn from")
-    found = LearnedBeliefs(folding.history, tuple(made_of), tuple(folding.scores().items()))
+    history, scores = replace(folding.history, unseen={}), folding.scores()
+    if unseen:
+        history, scores = replace(history, unseen=pooled(BUILT_IN)), {**scores, **errors(BUILT_IN)}
+    found = LearnedBeliefs(history, tuple(made_of), tuple(scores.items()))
     write_beliefs(out, found, __version__)
     _tell(out, found, as_json=json)
 
@@ -106,6 +118,9 @@ def _tell(out: Path, found: LearnedBeliefs, *, as_json: bool) -> None:
     print(f"{out}: {scores['jobs']} jobs that finished")
     print(f"  training times  {len(history.durations.histograms)} kinds of jobs{_errors(scores)}")
     print(f"  speed by size   {models} models that ran at more than one size")
+    for form, one in history.unseen.items():
+        told = f"{form.value}: by {one.models} published profiles, each term +- {one.spread:.0%} of a step"
+        print(f"  unseen models   {told}")
 
 
 def _errors(scores: dict[str, float | int | None]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,54 +18,19 @@ from headway.core.estimates import Basis
 from headway.core.job import Job, Target
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, newest, place_of, place_of_all
+from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
-from headway.estimates.fit.speed import PRIOR_SPREAD, Coefficients, Form, Setting, plain_prior, terms, workers_per_node
+from headway.estimates.fit.speed import PRIOR_SPREAD, Form, Setting, plain_prior, workers_per_node
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Prior, Track
+from headway.estimates.fit.unseen import Unseen
 
-LEAST_JOBS = 2
-MEMORY = 20.0
-"""After this many further jobs, an old job weighs a third."""
 LEARNED_SPREAD = 0.07
 MOST_KINDS = 5_000
 """Models and forms, and models and targets, that are remembered."""
-MOST_SIZES = 100
-"""Sizes of one model that are remembered."""
 FEW = 12
 """Up to this many jobs are answered one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """Seconds per step at one size: mean and variance of the logarithm."""
-
-    count: float = 0.0
-    mean: float = 0.0
-    square: float = 0.0
-
-    def add(self, seconds: float) -> Seconds:
-        keep = 1.0 - 1.0 / MEMORY
-        count = keep * self.count + 1.0
-        off = math.log(seconds) - self.mean
-        mean = self.mean + off / count
-        return Seconds(count, mean, keep * self.square + off * (math.log(seconds) - mean))
-
-    def guess(self) -> Guess | None:
-        if self.count < LEAST_JOBS - 0.5:
-            return None
-        spread = math.sqrt((self.square + 0.05) / self.count)
-        return Guess(math.exp(self.mean), max(0.05, spread))
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Jobs of one model and form."""
-
-    coefficients: Coefficients = ()
-    weight: float = 0.0
-    seconds: Mapping[int, Seconds] = field(default_factory=dict)
-    """By requested workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +43,8 @@ class History:
     """By model and target."""
     users: Mapping[str, Trust] = field(default_factory=dict)
     """What the promises of users' jobs were worth."""
+    unseen: Mapping[Form, Unseen] = field(default_factory=dict)
+    """What is believed of models that nobody has seen; without it, Amdahl's law."""
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
@@ -95,10 +62,13 @@ class History:
         return self.kinds.get((job.model, Form.of(job))) if job.model else None
 
     def prior(self, job: Job, asked: Setting) -> Prior:
-        """What to expect before measurements: the model's history where there is one, else Amdahl's law."""
+        """What to expect before measurements: the model's history where there is one, else that of unseen models."""
         form = Form.of(job)
         kind = self.kinds.get((job.model, form)) if job.model else None
         if kind is None or not kind.weight:
+            unseen = self.unseen.get(form)
+            if unseen is not None:
+                return Prior(form=form, coefficients=unseen.at(form, asked), spread=unseen.spread)
             return Prior(form=form, coefficients=plain_prior(form, asked), spread=PRIOR_SPREAD)
         return Prior(
             form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / (1.0 + kind.weight))
@@ -106,37 +76,35 @@ class History:
 
     def knows(self, job: Job) -> bool:
         """Whether the prior is more than Amdahl's law."""
-        kind = self.kinds.get((job.model, Form.of(job))) if job.model else None
-        return kind is not None and kind.weight > 0
+        kind = self.kind(job)
+        return Form.of(job) in self.unseen or (kind is not None and kind.weight > 0)
 
     def step(self, job: Job, asked: Setting) -> Guess | None:
-        """Seconds per step at the requested size, by like jobs."""
-        kind = self.kinds.get((job.model, Form.of(job))) if job.model else None
-        seconds = None if kind is None else kind.seconds.get(asked.layout.workers)
-        return None if seconds is None else seconds.guess()
+        """Seconds per step at the requested size, by like jobs: the user's own before others'."""
+        kind = self.kind(job)
+        return None if kind is None else kind.step(job.user, asked.layout.workers)
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
-            return History(self.kinds, durations, self.targets, users)
+            return replace(self, durations=durations, users=users)
         prior = self.prior(job, asked)
         key = (job.model, prior.form)
         kind = self.kinds.get(key, Kind())
         at_asked = track.seconds_at(asked, prior)
         sizes = len({one.setting for one in track.observations()})
         if sizes > 1:
-            kind = _learned(kind, track.fitted(prior).coefficients, prior, asked, sizes)
+            kind = kind.scaled_like(job.user, track.fitted(prior).coefficients, prior.form, asked, sizes)
         if at_asked is not None and at_asked.spread < 0.3:
-            workers = asked.layout.workers
-            seconds = kind.seconds.get(workers, Seconds()).add(at_asked.seconds)
-            kind = Kind(kind.coefficients, kind.weight, newest(kind.seconds, {workers: seconds}, MOST_SIZES))
+            kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
         targets = self.targets
         if job.target is not None:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
             targets = newest(targets, {(job.model, job.target): there}, MOST_KINDS)
-        return History(newest(self.kinds, {key: kind}, MOST_KINDS), durations, targets, users)
+        kinds = newest(self.kinds, {key: kind}, MOST_KINDS)
+        return replace(self, kinds=kinds, durations=durations, targets=targets, users=users)
 
     def _trusted(self, job: Job, track: Track | None, trained_seconds: float) -> Mapping[str, Trust]:
         if track is None or track.pledge is None or not job.user:
@@ -145,21 +113,6 @@ class History:
         return (
             self.users if stretch is None else newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
         )
-
-
-def _learned(kind: Kind, found: Coefficients, prior: Prior, asked: Setting, sizes: int) -> Kind:
-    """Coefficients are scaled so that a step takes one second at the requested size."""
-    at_asked = sum(c * x for c, x in zip(found, terms(prior.form, asked), strict=True))
-    if at_asked <= 0:
-        return kind
-    fresh = tuple(c / at_asked for c in found)
-    if not kind.weight:
-        return Kind(fresh, sizes - 1.0, kind.seconds)
-    base = sum(c * x for c, x in zip(kind.coefficients, terms(prior.form, asked), strict=True))
-    weight = min(MEMORY, kind.weight + sizes - 1.0)
-    share = (sizes - 1.0) / weight
-    mixed = tuple((1 - share) * old / base + share * new for old, new in zip(kind.coefficients, fresh, strict=True))
-    return Kind(mixed, weight, kind.seconds)
 
 
 @dataclass(frozen=True, slots=True)

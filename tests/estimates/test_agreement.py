@@ -1,0 +1,78 @@
+"""What one user's jobs show moves what others are told by a few percent at most, from three users on."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from headway.estimates.fit.kinds import FAR, MEMORY, MOST_USERS, Kind, Seconds, agreed_seconds
+from headway.estimates.fit.speed import Form, Setting, SpeedFit
+from headway.estimates.models.profiles import Layout
+
+TRUE = (0.03, 0.97, 0.05, 0.1, 0.5)
+ASKED = Setting(Layout(4, 0, 1, 1.0))
+LARGE = Setting(Layout(32, 0, 8, 1.0))
+HONEST = ("ann", "bob", "cyd")
+
+
+def _kind(lies, seconds=1.0, liars=("mal",)):
+    """Jobs of three honest users and of liars, by turns."""
+    kind = Kind()
+    for _ in range(10):
+        for user in HONEST:
+            kind = kind.scaled_like(user, TRUE, Form.GANG, ASKED, 2).took(user, 4, 1.0)
+        for user in liars:
+            kind = kind.scaled_like(user, lies, Form.GANG, ASKED, 2).took(user, 4, seconds)
+    return kind
+
+
+def _speed(kind):
+    return SpeedFit(Form.GANG, kind.coefficients).relative(LARGE, ASKED)
+
+
+@given(some.tuples(*[some.floats(0, 10)] * 5).filter(lambda found: sum(found) > 0.01), some.floats(1e-3, 1e3))
+def test_one_lying_user_among_four_moves_others_by_at_most_five_percent(lies, seconds):
+    honest, lied = _kind(TRUE, 1.0, ()), _kind(lies, seconds)
+    assert abs(math.log(_speed(lied) / _speed(honest))) <= 0.05
+    assert abs(math.log(lied.step("dan", 4).seconds / honest.step("dan", 4).seconds)) <= 0.05
+
+
+def test_without_agreement_such_a_lie_moves_them_far():
+    """What was believed before: the mean over all jobs."""
+    mixed = Seconds()
+    for _ in range(10):
+        for seconds in (1.0, 1.0, 1.0, 0.05):
+            mixed = mixed.add(seconds)
+    assert mixed.guess().seconds < 0.6
+
+
+def test_a_user_is_told_what_its_own_jobs_have_shown():
+    kind = _kind(TRUE, 20.0)
+    assert kind.step("mal", 4).seconds == pytest.approx(20.0)
+    assert kind.step("ann", 4).seconds == pytest.approx(1.0)
+
+
+def test_two_users_who_differ_are_told_with_a_wide_spread():
+    one, other = Seconds(), Seconds()
+    for _ in range(9):
+        one, other = one.add(1.0), other.add(4.0)
+    told = agreed_seconds([one, other]).guess()
+    assert told.seconds == pytest.approx(2.0)
+    assert told.spread > one.guess().spread * 3
+
+
+def test_honest_users_who_differ_a_little_all_count():
+    users = [Seconds().add(math.exp(off)).add(math.exp(off)) for off in (-FAR / 2, 0.0, FAR / 2)]
+    assert agreed_seconds(users).count == pytest.approx(sum(one.count for one in users))
+
+
+def test_what_is_kept_of_users_is_bounded():
+    kind = Kind()
+    for number in range(3 * MOST_USERS):
+        kind = kind.scaled_like(f"u{number}", TRUE, Form.GANG, ASKED, 3).took(f"u{number}", 4, 1.0)
+    assert len(kind.users) == MOST_USERS
+    assert kind.weight <= MEMORY
+    assert kind.seconds[4].count <= MEMORY
