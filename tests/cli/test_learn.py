@@ -58,7 +58,7 @@ def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
 
 def test_the_file_has_a_prior_for_models_that_nobody_has_seen(tmp_path, jobs, capsys):
     file, without = tmp_path / "beliefs.json", tmp_path / "without.json"
-    code, out, err = _call(capsys, "learn", "beliefs", jobs, "--out", file)
+    code, out, err = _call(capsys, "learn", "beliefs", jobs, "--unseen", "--out", file)
     assert code == 0, err
     assert "unseen models   gang: by 11 published profiles" in out
     assert max(map(len, out.splitlines()[1:])) <= 80

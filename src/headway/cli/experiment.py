@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from headway.cli.learning import learning_curve
 from headway.cli.live import Bars
 from headway.cli.options import Json, Processes, Report
 from headway.cli.say import say
@@ -26,9 +28,12 @@ from headway.experiment.kept import Kept, kept
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
 
+STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve}
+"""Experiments of another form: one run begins with what others have taught."""
+
 
 def experiment(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join((*EXPERIMENTS, *STUDIES))}.")],
     seeds: Annotated[str, typer.Option(help="Use other seeds: a number of seeds, or a list such as 1,5,9.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,
@@ -40,8 +45,12 @@ def experiment(
 
     Each finished run is kept in the user's cache folder. After Ctrl-C or a kill, the same command continues from there.
     """
+    if name in STUDIES:
+        STUDIES[name](quick=quick, jobs=jobs, as_json=json)
+        return
     if name not in EXPERIMENTS:
-        raise UserError(f"experiment {name}: there is no such experiment; choose one of {', '.join(EXPERIMENTS)}")
+        offer = ", ".join((*EXPERIMENTS, *STUDIES))
+        raise UserError(f"experiment {name}: there is no such experiment; choose one of {offer}")
     writable(report, "--report")
     chosen = EXPERIMENTS[name]
     size = chosen.quick if quick else chosen.full

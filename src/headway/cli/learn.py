@@ -32,8 +32,8 @@ from headway.record.logfile import LogError
 from headway.record.replay import snapshots
 from headway.workload.open import open_workload
 
-UNSEEN = True
-"""Whether a file has the prior of models that nobody has seen, unless the user says otherwise."""
+UNSEEN = False
+"""Whether a file has the prior of models that nobody has seen, unless the user says so: it was no gain."""
 
 app = typer.Typer(no_args_is_help=True, help="Learn from finished jobs, for the runs to come.")
 

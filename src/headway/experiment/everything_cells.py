@@ -85,11 +85,11 @@ def make(cell: Cell, seed: int, size: RunSize) -> Scenario:
 def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Scenario:
     """`tuning`: the first third of a large trace, or a workload that is not reported, instead."""
     source = SOURCES[name]
-    whole = _read(source.file.format(seed + 3 if tuning else seed))
+    whole = read_trace(source.file.format(seed + 3 if tuning else seed))
     trace = window(whole, seed, jobs // 2 if whole.jobs[0].elastic else jobs, tuning=tuning)
-    nodes = _nodes(trace, source)
+    nodes = nodes_for(trace, source)
     table = Nodes.of(nodes)
-    fitting = tuple(job for job in trace.jobs if _fits(job, table))
+    fitting = tuple(job for job in trace.jobs if fits_in(job, table))
     return Scenario(blind(rebase(replace(trace, jobs=fitting))), nodes, world, "progress")
 
 
@@ -116,7 +116,7 @@ def blind(trace: Trace) -> Trace:
 
 
 @cache
-def _read(file: str) -> Trace:
+def read_trace(file: str) -> Trace:
     root = os.environ.get("HEADWAY_TRACES", "")
     path = Path(root) / file
     if not root or not path.is_file():
@@ -124,7 +124,7 @@ def _read(file: str) -> Trace:
     return open_workload(path)
 
 
-def _nodes(trace: Trace, source: Source) -> tuple[Node, ...]:
+def nodes_for(trace: Trace, source: Source) -> tuple[Node, ...]:
     if source.cluster:
         return tuple(open_cluster(source.cluster))
     kind = GPU_MILLI if source.own_nodes else GPU
@@ -153,7 +153,7 @@ def _asks(job: Job, kind: str) -> int:
     return sum(role.replicas * role.amount(kind) for role in job.roles)
 
 
-def _fits(job: Job, nodes: Nodes) -> bool:
+def fits_in(job: Job, nodes: Nodes) -> bool:
     """Whether the empty cluster holds the job at its asked-for size. Others would wait for ever under every policy."""
     shape = shape_of(job, nodes)
     if shape.missing:
