@@ -12,7 +12,7 @@ from rich.console import Console
 from headway.cli.live import Bars
 from headway.cli.tables import TableColumn, fitted
 from headway.compare.perform import perform_all
-from headway.experiment.learning.curve import ARMS, CHANGES, Course, courses_of, ratio
+from headway.experiment.learning.curve import ARMS, CHANGES, ArmCourse, courses_of, ratio
 from headway.experiment.learning.curve_windows import itp_windows, own_windows
 from headway.experiment.learning.liar import Moved, moved_by
 
@@ -32,7 +32,7 @@ def learning_curve(*, quick: bool, jobs: int, as_json: bool) -> None:
     _show(courses, moved, told)
 
 
-def _told(courses: Mapping[tuple[str, str], Course], moved: list[Moved]) -> dict[str, Any]:
+def _told(courses: Mapping[tuple[str, str], ArmCourse], moved: list[Moved]) -> dict[str, Any]:
     count = len(courses[CHANGES[0], ARMS[0]].means)
     half = count // 2
     return {
@@ -50,7 +50,7 @@ def _told(courses: Mapping[tuple[str, str], Course], moved: list[Moved]) -> dict
     }
 
 
-def _show(courses: Mapping[tuple[str, str], Course], moved: list[Moved], told: dict[str, Any]) -> None:
+def _show(courses: Mapping[tuple[str, str], ArmCourse], moved: list[Moved], told: dict[str, Any]) -> None:
     console = Console()
     columns = [TableColumn("profiles", is_text=True), TableColumn("beliefs", is_text=True)]
     columns += [TableColumn(str(number + 1)) for number in range(told["windows"])]

@@ -39,7 +39,7 @@ DRAWN = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ArmCourse:
     """Mean completion times, window by window, of one arm under one change."""
 
     change: str
@@ -47,7 +47,7 @@ class Course:
     means: tuple[float, ...]
 
 
-def course(windows: Sequence[Scenario], change: str, arm: str, tell: Tell = lambda _: None) -> Course:
+def course(windows: Sequence[Scenario], change: str, arm: str, tell: Tell = lambda _: None) -> ArmCourse:
     """One arm through all windows."""
     history, means = History(), []
     for number, case in enumerate(windows):
@@ -61,15 +61,15 @@ def course(windows: Sequence[Scenario], change: str, arm: str, tell: Tell = lamb
         means.append(mean)
         history = after if arm == "carried" or not number else history
         tell((number + 1) / len(windows))
-    return Course(change, arm, tuple(means))
+    return ArmCourse(change, arm, tuple(means))
 
 
-def courses_of(windows: Sequence[Scenario], item: tuple[str, str], tell: Tell) -> Course:
+def courses_of(windows: Sequence[Scenario], item: tuple[str, str], tell: Tell) -> ArmCourse:
     """For `perform_all`."""
     return course(windows, *item, tell)
 
 
-def ratio(courses: Mapping[tuple[str, str], Course], change: str, part: slice, other: str = "reset") -> float:
+def ratio(courses: Mapping[tuple[str, str], ArmCourse], change: str, part: slice, other: str = "reset") -> float:
     """Carried over the other arm: the geometric mean over these windows."""
     one, two = (np.array(courses[change, arm].means[part]) for arm in ("carried", other))
     return float(np.exp(np.log(one / two).mean()))
