@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 from aiohttp import web
@@ -27,7 +28,7 @@ def a_pod(**fields: object) -> dict:
 LISTED = ("/nodes", "/pods", "/trainingjobs", "/mutatingwebhookconfigurations", "/limitranges")
 
 
-def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, dict]]]:
+def performed(answers, work: ApiWork, before: Sequence[ApiWork] = ()) -> tuple[Performed, list[tuple[str, str, dict]]]:
     """The result of one piece of work, and the requests that it took."""
     import threading
 
@@ -59,12 +60,13 @@ def performed(answers, work: ApiWork) -> tuple[Performed, list[tuple[str, str, d
     thread.start()
     ready.wait()
     remote = ApiWorker(Access(url=f"http://127.0.0.1:{port[0]}", tls=None))
-    remote.perform(work)
+    for one in (*before, work):
+        remote.perform(one)
     result = None
     while result is None:
         assert remote.inbox.wait(60)
         message = remote.inbox.next()
-        result = message if isinstance(message, Performed) else None
+        result = message if isinstance(message, Performed) and message.work is work else None
     remote.close()
     done.set()
     thread.join()
@@ -84,6 +86,17 @@ def test_the_status_is_written_before_anything_is_done():
     assert asked[0][2] == {"metadata": {"uid": "u1"}, "status": {"phase": "Starting"}}
     assert result.error is None
     assert result.results[0].pod.metadata.uid == "pod-1"
+
+
+@pytest.mark.parametrize("in_hand", [True, False])
+def test_a_job_does_not_wait_for_the_requests_of_another_namespace(in_hand):
+    """Whether those are for jobs that run or for ones that are refused."""
+    crowd = [ApiWork(f"a{n}", "crowd", f"a{n}", {"phase": "x"}, in_hand=in_hand) for n in range(300)]
+    result, asked = performed(lambda *_: web.json_response(a_pod()), work(CREATE, status_body={"phase": "x"}), crowd)
+    assert result.error is None
+    places = [number for number, (_, path, _) in enumerate(asked) if "/team/" in path]
+    assert len(places) == 2
+    assert places[1] < 150, "its pod was made long before the crowd was served"
 
 
 def test_a_status_that_cannot_be_written_stops_everything():

@@ -116,7 +116,7 @@ class Admission:
             case Deleted(object=found):
                 uid = found.metadata.uid
                 self._versions.known.pop(uid, None)
-                self.refusals.refused.discard(uid)
+                self.refusals.forget(uid)
                 self.rehearsing.pop(uid, None)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from headway.kube.api.objects import Bare, Pod
 from headway.kube.job.pod_marks import MARK, owner_uid
 from headway.kube.job.replica import MAIN
 from headway.kube.reconcile.model import Bind, Create, Delete, Publish, ResizePod
+from headway.kube.turns import Turns
 from headway.kube.work import ActionResult, ApiWork, PodRequest
 
 log = logging.getLogger("headway.kube")
@@ -26,14 +26,13 @@ _bare = msgspec.json.Decoder(Bare)
 @dataclass(frozen=True, slots=True)
 class PodRequests:
     client: Client
-    slots: asyncio.Semaphore
-    """How many requests are under way at once."""
+    turns: Turns
 
     async def take(self, work: ApiWork, request: PodRequest) -> ActionResult:  # noqa: PLR0911  one for each kind of action
         action = request.action
         pods = f"/api/v1/namespaces/{work.namespace}/pods"
         try:
-            async with self.slots:
+            async with self.turns.of(work.namespace):
                 match action:
                     case Create():
                         return ActionResult(action, await self._create(pods, work.uid, action, request.body))

@@ -34,12 +34,16 @@ class Refusals:
         intent = Intent(state=State.FAILED, since=time.time() - self.began, reason=reason, message=why)
         log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
         status = status_of(intent, {}, (), self.began) | {"progress": None}
-        self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
+        self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status, in_hand=False))
         self.worker.announce(meta.namespace, event_of(meta, Intent(), intent, self.began))
+
+    def forget(self, uid: str) -> None:
+        self.refused.discard(uid)
+        self._told.pop(uid, None)
 
     def tell(self, meta: Meta, why: str) -> None:
         """Says in the status of a job what it waits for before it is taken in."""
         if self._told.get(meta.uid) != why:
             self._told[meta.uid] = why
             status = {"reason": "Unplaceable", "message": clean(why, LONGEST_TEXT)}
-            self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status))
+            self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status, in_hand=False))

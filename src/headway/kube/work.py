@@ -29,6 +29,8 @@ class ApiWork:
     requests: tuple[PodRequest, ...] = ()
     token: Any = None
     """Any value; it comes back with the result."""
+    in_hand: bool = True
+    """Whether the job is on the board. Others are only told why not, and the work for jobs in hand does not wait."""
 
 
 @dataclass(frozen=True, slots=True)

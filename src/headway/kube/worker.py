@@ -14,18 +14,26 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from headway.kube.api.access import Access
-from headway.kube.api.client import CONNECTIONS, Client
+from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Unreachable
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower
 from headway.kube.dry_run import following_rules, rehearsed
 from headway.kube.inbox import Inbox
 from headway.kube.pod_requests import PodRequests, fault
+from headway.kube.turns import Turns
 from headway.kube.work import ApiWork, Message, Performed, Wake, WorkerEnded
 
 log = logging.getLogger("headway.kube")
+IN_HAND = 32
+"""Requests for jobs in hand that are under way at once. They never wait for the kinds below."""
 QUESTIONS = 4
-"""How many are asked at once."""
+"""The same of reviews of tokens."""
+REHEARSALS = 8
+NOTICES = 4
+"""The same of events, and of statuses of jobs that are not taken in."""
+MOST_EVENTS = 1000
+"""Events of one namespace that wait. More are not recorded."""
 
 
 class ApiWorker:
@@ -95,7 +103,8 @@ class ApiWorker:
 
     async def _serve(self) -> None:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
-        self._slots, self._questions = asyncio.Semaphore(CONNECTIONS), asyncio.Semaphore(QUESTIONS)
+        self._questions, self._in_hand = asyncio.Semaphore(QUESTIONS), Turns(IN_HAND)
+        self._rehearsals, self._notices = Turns(REHEARSALS), Turns(NOTICES)
         async with Client(self._access) as self._client:
             inside = f"namespaces/{self._namespace}/" if self._namespace else ""
             jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
@@ -141,11 +150,11 @@ class ApiWorker:
         if work.status is not None:
             path = f"/apis/{API_VERSION}/namespaces/{work.namespace}/trainingjobs/{work.name}/status"
             try:
-                async with self._slots:
+                async with (self._in_hand if work.in_hand else self._notices).of(work.namespace):
                     await self._client.patch(path, {"metadata": {"uid": work.uid}, "status": work.status})
             except ApiError as error:
                 return Performed(work, error)
-        requests = PodRequests(self._client, self._slots)
+        requests = PodRequests(self._client, self._in_hand)
         results = await asyncio.gather(*(requests.take(work, request) for request in work.requests))
         return Performed(work, None, tuple(results))
 
@@ -159,12 +168,13 @@ class ApiWorker:
 
     async def _rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float) -> None:
         await asyncio.sleep(after)
-        async with self._slots:
+        async with self._rehearsals.of(namespace):
             self.inbox.put(await rehearsed(self._client, key, namespace, body))
 
     async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
         try:
-            async with self._slots:
-                await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
+            if self._notices.waiting(namespace) < MOST_EVENTS:
+                async with self._notices.of(namespace):
+                    await self._client.post(f"/api/v1/namespaces/{namespace}/events", event)
         except Exception as error:  # noqa: BLE001  nothing depends on it
             log.debug("an event could not be recorded: %s", error)

@@ -24,7 +24,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE_ITEMS = 2000
-CONNECTIONS = 32
+CONNECTIONS = 64
+"""More than requests are under way at once: a watch never waits for one."""
 KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
 """A peer whose machine or route is gone is noticed after 30 s: idle, then probes in seconds; unanswered data in ms."""
 
@@ -60,7 +61,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            limit=CONNECTIONS + 8, ssl=self._access.tls or False, socket_factory=_watchful_socket
+            limit=CONNECTIONS, ssl=self._access.tls or False, socket_factory=_watchful_socket
         )
         timeout = aiohttp.ClientTimeout(total=self._patience.request)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, read_bufsize=2**20)
