@@ -2,6 +2,8 @@
 
     python bench/doors_files.py [CASES [DOOR...]]      10,000 mutated files per reader; prints one line per reader
 
+`python bench/doors_files.py 10000 "published traces"` takes the readers of published traces, one per format.
+
 The files are valid ones, mutated: bytes cut, doubled, swapped and replaced by odd scalars, huge numbers, deep nesting.
 """
 
@@ -10,10 +12,12 @@ from __future__ import annotations
 import fcntl
 import gzip
 import os
+import runpy
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -214,7 +218,9 @@ def _beliefs() -> bytes:
         return path.read_bytes()
 
 
-DOORS: dict[str, tuple[str, bytes, Callable[[Path], object]]] = {
+Door = tuple[str, bytes, Callable[[Path], object]]
+"""The name of the file, its content before it is mutated, and its reader."""
+DOORS: dict[str, Door] = {
     "jobs file": ("a.yaml", JOBS.encode(), open_workload),
     "cluster file": ("a.yaml", JOBS.encode(), open_cluster),
     "simulate section": (
@@ -248,9 +254,17 @@ DOORS: dict[str, tuple[str, bytes, Callable[[Path], object]]] = {
 }
 
 
+_TINY = runpy.run_path(str(ROOT / "tests/workload/tiny_traces.py"))
+TRACES: dict[str, Door] = {
+    f"trace {name}": (file, content.encode(), partial(open_workload, format=name))
+    for name, (file, content) in {**_TINY["TINY"], "philly-log": ("cluster_job_log", _TINY["PHILLY_LOG"])}.items()
+}
+"""Beside `tests/workload/test_workload_fuzz.py`, which looks at what was read as well."""
+
+
 def knock(door: str, folder: Path, cases: int) -> tuple[int, int]:
     """Sends mutated files to a reader. Returns how many it read and how many it refused; anything else raises."""
-    name, content, reader = DOORS[door]
+    name, content, reader = (DOORS | TRACES)[door]
     counts = [0, 0]
 
     @settings(
@@ -277,7 +291,11 @@ def knock(door: str, folder: Path, cases: int) -> tuple[int, int]:
 
 
 def main(cases: int, wanted: list[str]) -> None:
-    for door in wanted or DOORS:
+    named = [door for one in wanted for door in (TRACES if one == "published traces" else [one])]
+    unknown = [door for door in named if door not in DOORS | TRACES]
+    if unknown:
+        sys.exit(f"there is no door {unknown[0]!r}; choose of: {', '.join([*DOORS, 'published traces'])}")
+    for door in named or DOORS | TRACES:
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             taken, refused = knock(door, Path(folder), cases)

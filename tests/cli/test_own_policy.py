@@ -6,6 +6,11 @@ import json
 
 from forked import headway
 
+import pytest
+
+from headway.cli.own_policy import load_own
+from headway.core.errors import UserError
+
 MINE = """from headway.core.plan import Plan, Start
 from headway.core.placement import Placement
 
@@ -56,3 +61,20 @@ def test_run_trains_on_under_first_fit_and_replays_alike(tmp_path):
     again = _headway(tmp_path, "replay", ".headway/jobs/run.log", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["differences"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (f"import head{'9' * 5000}", "ModuleNotFoundError: No module named 'head999"),
+        ('raise ValueError("two\\nlines \\x1b[2J")', "ValueError: two lines \N{REPLACEMENT CHARACTER}[2J"),
+        ("raise SystemExit", "cannot be loaded: SystemExit"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_told_in_one_short_sentence(tmp_path, content, told):
+    (tmp_path / "mine.py").write_text(content)
+    with pytest.raises(UserError) as caught:
+        load_own(f"{tmp_path / 'mine.py'}:best", lambda known: known)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_workload_formats import TINY
+from tiny_traces import PHILLY_LOG, TINY
 
 from headway.core.errors import UserError
 from headway.workload.cluster import open_cluster
@@ -23,13 +23,7 @@ OWN = {
         ('{"name":"a","gpu":1,"seconds":"5m"}\n{"name":"b","roles":{"ps":{"cpu":1},"worker":{"gpu":2}}}\n'),
     ),
     "yaml": ("a.yaml", "nodes: [{gpu: 4}]\njobs: [{name: a, gpu: 1, seconds: 5}, {name: b, replicas: 2, cpu: 500m}]\n"),
-    "philly-log": (
-        "cluster_job_log",
-        (
-            '[{"jobid":"a","submitted_time":"2017-10-07 01:11:39","attempts":[{"start_time":"2017-10-07 01:12:00",'
-            '"end_time":"2017-10-07 01:13:00","detail":[{"gpus":["g"]}]}]}]'
-        ),
-    ),
+    "philly-log": ("cluster_job_log", PHILLY_LOG),
 }
 FILES = {**TINY, **OWN}
 NASTY = [
@@ -49,6 +43,8 @@ NASTY = [
     "\n",
     "é",
     "None",
+    "9" * 3000,
+    "[" * 3000,
 ]
 cuts = st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(NASTY))
 
@@ -68,6 +64,7 @@ def read_or_refused(read, path):
         refusal = str(error)
     assert path in refusal
     assert "\n" not in refusal
+    assert len(refusal) < 1000 + len(path)
     return None
 
 

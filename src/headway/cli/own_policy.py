@@ -12,7 +12,7 @@ from headway.core.errors import UserError
 from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
-from headway.cycle.sound import PolicyError, plain, raised, unsound
+from headway.cycle.sound import PolicyError, plain, raised, told, unsound
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def load_own(name: str, settings: Callable[[dict[str, Any]], dict[str, Any]]) ->
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # the user sees in one sentence what their file raises
-        raise UserError(f"--policy {name}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UserError(f"--policy {name}: {path} cannot be loaded: {told(error)}") from error
     policy = getattr(module, attribute, None)
     if not callable(policy):
         raise UserError(f"--policy {name}: {path} has no function {attribute!r}")

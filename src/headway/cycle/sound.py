@@ -14,6 +14,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
+from headway.core.text import clean
 
 KINDS = (Start, Scale, Resize, Move, Stop, Reserve)
 LONGEST_TEXT = 200
@@ -32,9 +33,13 @@ class PolicyError(UserError):
 def raised(policy: str, error: BaseException, file: str = "") -> PolicyError:
     """The policy raised. Names the last line in `file`, or the last line at all if the policy is not of one file."""
     where = _last_line(error.__traceback__, file) or _last_line(error.__traceback__, "")
-    text = " ".join(str(error).split())[:LONGEST_TEXT]
-    kind = type(error).__name__
-    return PolicyError(policy, f"{where}: {kind}{': ' if text else ''}{text}", f"{where}: {kind}")
+    return PolicyError(policy, f"{where}: {told(error)}", f"{where}: {type(error).__name__}")
+
+
+def told(error: BaseException) -> str:
+    """What somebody's code raised, on one line of bounded length: its kind and its text."""
+    text = clean(" ".join(str(error).split()), LONGEST_TEXT)
+    return f"{type(error).__name__}{': ' if text else ''}{text}"
 
 
 def _last_line(trace: TracebackType | None, file: str) -> str:

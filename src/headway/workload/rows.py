@@ -26,6 +26,7 @@ from headway.core.quantity import GPU, LARGEST
 from headway.jobspec import MOST_REPLICAS
 from headway.workload.errors import WorkloadError
 from headway.workload.trace import Expectation, Trace
+from headway.workload.yaml_values import shortened
 
 
 @contextmanager
@@ -95,7 +96,7 @@ class Rows:
         self._column = {name: number for number, name in enumerate(names)}
         if len(self._column) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise WorkloadError(f"{self.path}, line 1: field {twice}: the column exists twice")
+            raise WorkloadError(f"{self.path}, line 1: field {shortened(twice)}: the column exists twice")
         missing = [name for name in self._needs if name not in self._column]
         if missing:
             raise WorkloadError(f"{self.path}, line 1: field {missing[0]}: there is no such column")
@@ -126,9 +127,9 @@ class Rows:
         try:
             value = float(text)
         except ValueError:
-            raise self.error(field, f"{text!r} is not a number") from None
+            raise self.error(field, f"{shortened(text)!r} is not a number") from None
         if not math.isfinite(value):
-            raise self.error(field, f"{text!r} is not finite")
+            raise self.error(field, f"{shortened(text)!r} is not finite")
         return value
 
     def seconds(self, field: str) -> float:
@@ -139,7 +140,7 @@ class Rows:
         return value
 
     def count(self, field: str) -> int:
-        """A whole number, 0 or more; `8.0` is accepted."""
+        """A whole number, 0 or more, and small enough to be reckoned with; `8.0` is accepted."""
         text = self._cell(field)
         try:
             value = int(text)
@@ -147,16 +148,17 @@ class Rows:
             number = self.number(field)
             value = int(number)
             if value != number:
-                raise self.error(field, f"must be a whole number, not {text!r}") from None
-        if value < 0:
-            raise self.error(field, f"must be 0 or more, is {value}")
+                raise self.error(field, f"must be a whole number, not {shortened(text)!r}") from None
+        if not 0 <= value <= MOST:
+            most = f"{MOST} or less" if value > 0 else "0 or more"
+            raise self.error(field, f"must be {most}, is {shortened(text)}")
         return value
 
     def amount(self, field: str, each: int = 1) -> int:
         """A whole number times `each`; the result is `LARGEST` at most, which is what columns of amounts can hold."""
         value = self.count(field) * each
         if value > LARGEST:
-            raise self.error(field, f"must be {LARGEST // each} or less, is {value // each}")
+            raise self.error(field, f"must be {LARGEST // each} or less, is {shortened(str(value // each))}")
         return value
 
     def time(self, field: str) -> float:
@@ -168,7 +170,7 @@ def moment(text: str, rows: Rows, field: str) -> float:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise rows.error(field, f"{text!r} is not a date with time such as 2020-06-09 18:41:01") from None
+        raise rows.error(field, f"{shortened(text)!r} is not a date with time such as 2020-06-09 18:41:01") from None
     if at.tzinfo is None:
         return (at - _EPOCH).total_seconds()
     return at.timestamp()
@@ -178,6 +180,8 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  both sides are without a zone
 
 
 NO_GPU = "ask for no GPU"
+MOST = 10**15
+"""A count beyond this is a mistake; up to here, a float holds every whole number."""
 
 
 @cache
@@ -221,7 +225,9 @@ class Collector:
             raise self.rows.error(field, "must not be empty")
         job_id = JobId(name)
         if job_id in self._lines:
-            raise self.rows.error(field, f"two jobs are called {name!r} (the other is in line {self._lines[job_id]})")
+            raise self.rows.error(
+                field, f"two jobs are called {shortened(name)!r} (the other is in line {self._lines[job_id]})"
+            )
         self._lines[job_id] = self.rows.line
         return job_id
 
@@ -238,7 +244,7 @@ class Collector:
 
     def roles(self, gpus: int, field: str, accelerator: str = "") -> tuple[Role, ...]:
         if not 0 < gpus <= MOST_REPLICAS:
-            raise self.rows.error(field, f"must be between 1 and {MOST_REPLICAS}, not {gpus}")
+            raise self.rows.error(field, f"must be between 1 and {MOST_REPLICAS}, not {shortened(str(gpus))}")
         return gpu_roles(gpus, accelerator)
 
     def add(self, job: Job) -> None:

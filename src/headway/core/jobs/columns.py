@@ -26,6 +26,8 @@ RowValue = Callable[[JobRow, int], float]
 
 FEW = 12
 """Up to this many rows are written one by one; more are written together."""
+NUMBERED = frozenset({"user", "queue", "shape"})
+"""Columns of numbers that a compaction may change."""
 LONG = 4096
 """A journal longer than this, and longer than the table, is worked off."""
 
@@ -177,17 +179,17 @@ class JobColumns:
             self._done[name] = 0
         self._computed = {}
 
-    def kept(self, rows: list[int]) -> JobColumns:
-        """Other columns with these rows alone; views of the present ones stay as they are."""
-        other = JobColumns(self.numbers)
-        for name in self._arrays:
+    def kept(self, rows: list[int], numbers: Numbers, shapes: list[int]) -> JobColumns:
+        """Other columns with these rows alone, numbered anew; views of the present ones stay as they are."""
+        other = JobColumns(numbers)
+        for name in self._arrays.keys() - NUMBERED:
             column = self._caught_up(name) if name in MUTABLE else self._written_once(name)
             array = other._arrays[name] = np.zeros(max(64, 2 * len(rows)), column.dtype)
             array[: len(rows)] = column[rows]
             other._done[name] = 0 if name in MUTABLE else len(rows)
         other.jobs = [self.jobs[row] for row in rows]
         other.rows = [self.rows[row].copy() for row in rows]
-        other.shapes = [self.shapes[row] for row in rows]
+        other.shapes = shapes
         other.serials = [self.serials[row] for row in rows]
         return other
 

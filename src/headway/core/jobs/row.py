@@ -65,7 +65,7 @@ PLAIN: Mapping[str, type[int | float]] = {name: _HINTS[name][0] for name in MUTA
 
 
 class Numbers(NamedTuple):
-    """Names as numbers, in order of arrival; they never shrink."""
+    """Names as numbers, in order of arrival."""
 
     users: dict[str, int]
     queues: dict[str, int]

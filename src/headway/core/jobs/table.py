@@ -1,12 +1,15 @@
 """Jobs as a table: the growing original that a cluster writes. What a snapshot shows of it is in `view`.
 
 Rows are in arrival order. Rows of finished jobs stay until more than half are dead. Then the table is compacted and its
-rows are renumbered; `Table.generation` counts how often.
+rows are renumbered; `Table.generation` counts how often. Users, queues and shapes of which no job is left leave then,
+too, once they are many.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,9 @@ from headway.core.placement import Shape, ShapeKey, shape_key, shape_of
 from headway.core.states import OVER, State
 
 MOST_ROLES = 4096
+MOST_UNUSED = 64
+"""Names and shapes of which no job is left stay until there are more than these, and more than are in use."""
+Key = TypeVar("Key", bound=Hashable)
 _WAITING = int(State.WAITING)
 _STOP = int(Can.STOP)
 
@@ -35,7 +41,7 @@ class Table:
         self.row_of: dict[JobId, int] = {}
         self.shapes = Shapes.of((), nodes)
         self.users: dict[str, int] = {}
-        """Name to number, in order of arrival; never shrinks."""
+        """Name to number, in order of arrival. A compaction may make another, in the same order."""
         self.queues: dict[str, int] = {}
         self._shape_of: dict[ShapeKey, int] = {}
         self._shape_of_roles: dict[int, tuple[tuple[Role, ...], int]] = {}
@@ -129,9 +135,32 @@ class Table:
         if self.dead < 64 or 2 * self.dead <= self.count:
             return None
         kept = np.flatnonzero(~np.isin(self.column("state"), [int(state) for state in OVER]))
-        self.columns = self.columns.kept(kept.tolist())
+        self._keep(kept.tolist())
         self.jobs, self._newest = self.columns.jobs, None
         self.row_of = {job.id: row for row, job in enumerate(self.jobs)}
         self.count, self.dead = len(kept), 0
         self.generation += 1
         return kept
+
+    def _keep(self, rows: list[int]) -> None:
+        """These rows alone, and the users, queues and shapes of their jobs. Views of the table have the old ones."""
+        columns = self.columns
+        jobs, shapes = [columns.jobs[row] for row in rows], [columns.shapes[row] for row in rows]
+        self.users = _used(self.users, {job.user for job in jobs})
+        self.queues = _used(self.queues, {job.queue for job in jobs})
+        keys = list(self._shape_of)
+        of_key = _used(self._shape_of, {keys[number] for number in shapes})
+        if of_key is not self._shape_of:
+            shapes = [of_key[keys[number]] for number in shapes]
+            old = [self._shape_of[key] for key in of_key]
+            self._shape_of, self._shape_of_roles = of_key, {}
+            self._shape_jobs = [self._shape_jobs[number] for number in old]
+            self.shapes = Shapes.of([self.shapes[number] for number in old], self._nodes)
+        self.columns = columns.kept(rows, Numbers(self.users, self.queues), shapes)
+
+
+def _used(numbers: dict[Key, int], used: AbstractSet[Key]) -> dict[Key, int]:
+    """Those in use, numbered anew in their old order; the same dictionary while few are not in use."""
+    if len(numbers) <= len(used) + max(MOST_UNUSED, len(used)):
+        return numbers
+    return {key: number for number, key in enumerate(key for key in numbers if key in used)}

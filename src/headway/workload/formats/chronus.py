@@ -11,6 +11,7 @@ from pathlib import Path
 from headway.core.job import Job
 from headway.workload.rows import Collector, Rows
 from headway.workload.trace import Expectation, Trace
+from headway.workload.yaml_values import shortened
 
 NEEDS = (
     "job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration",
@@ -44,7 +45,7 @@ def _expectation(row: Rows) -> Expectation:
         try:
             columns.append([float(part) for part in text.split("-")])
         except ValueError:
-            raise row.error(field, f"{text!r} is not a list of numbers such as 159-189-229") from None
+            raise row.error(field, f"{shortened(text)!r} is not a list of numbers such as 159-189-229") from None
     times, values = columns
     if len(times) != len(values):
         raise row.error("expect_value_list", f"has {len(values)} values for {len(times)} times")

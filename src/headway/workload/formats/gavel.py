@@ -92,7 +92,7 @@ def _speeds(path: Path) -> Speeds:
     with opened(path) as text:
         try:
             table = msgspec.json.decode(text.read(), type=dict[str, dict[str, dict[str, float | list[float]]]])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise WorkloadError(f"{path}: not a throughput table: {error}") from error
     for kind, types in table.items():
         for key, entries in types.items():

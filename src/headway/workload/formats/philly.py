@@ -81,7 +81,7 @@ def _raw_jobs(path: Path) -> Iterator[RawJob]:
     with opened(path) as text:
         try:
             yield from msgspec.json.decode(text.read(), type=list[RawJob])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise WorkloadError(f"{path}: not a Philly job log: {error}") from error
 
 
