@@ -60,7 +60,7 @@ def test_the_table_of_jobs_fits_in_eighty_columns():
 
 def test_thirty_jobs_in_eighty_by_twenty_four_show_the_running_first():
     """Ten are over, two run, the others wait: the two are seen with their deadlines, the ten are counted."""
-    told = {f"done-{number}": State.FINISHED for number in range(10)} | {"bad": State.FAILED}
+    told = {State.FINISHED: 10, State.FAILED: 1}
     jobs = [waiting(a_job(f"waits-{number}")) for number in range(18)]
     jobs += [running(a_job(f"runs-{number}", deadline=90.0), [0]) for number in range(2)]
     snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=2), now=10.0)

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.core.board import Board
 from headway.core.job import Can, Job, JobId, Role, Target
 from headway.core.node import Nodes
 from headway.core.placement import Placement
-from headway.core.plan import Because, Move, Reserve, Resize, Scale, Start, Stop
+from headway.core.plan import Because, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample, Snapshot
+from headway.core.states import State
 from headway.cycle.loop import Decided, run
 from headway.estimates.plain_books import DeclaredBook, NoEstimates, OracleBook
 from headway.estimates.progress import ProgressBook
@@ -274,3 +276,25 @@ def test_any_text_can_be_written(tmp_path):
     run(cluster, POLICIES["fifo"](), NoEstimates())
     assert cluster.complete
     assert not cluster.differences
+
+
+def test_the_cpu_that_a_job_uses_is_logged_after_its_row_has_another_number(tmp_path):
+    """Row 0 used 1.0 cores. After a compaction row 0 is another job, which uses 1.0 cores from then on."""
+    board, place = Board(some_nodes(1, gpus=400)), Placement(((0,),))
+    for number in range(100):
+        row = board.add(a_job(f"j{number}"), 0.0)
+        board.begin(row, State.STARTING, place, 0.0, 1.0)
+        board.settle(row, State.RUNNING, place, 0.0)
+    board.uses(0, 1.0)
+    writer = LogWriter(tmp_path / "run.log", Head("sim", "p", "none", {}, 0, 0.0, ""))
+    writer.cycle(board.snapshot(1.0), Plan(()))
+    for row in range(99):
+        board.settle(row, State.FINISHED, None, 2.0)
+    writer.cycle(board.snapshot(2.0), Plan(()))
+    board.compact()
+    assert board.row(JobId("j99")) == 0
+    board.uses(0, 1.0)
+    writer.cycle(board.snapshot(3.0), Plan(()))
+    writer.close()
+    lines = [line for line in read(tmp_path / "run.log") if isinstance(line, CycleLine)]
+    assert [line.used_cpu for line in lines] == [[(0, 1.0)], [], [(99, 1.0)]]

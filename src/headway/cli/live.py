@@ -5,6 +5,7 @@ line per event elsewhere.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, TextIO, cast
@@ -25,6 +26,8 @@ from headway.cycle.loop import Decided
 
 MOST_ALIKE = 3
 """More jobs than these that come into one state at once share a line."""
+MOST_OVER = 1000
+"""Jobs that are over and known by name; of earlier ones, only how many there were in which state."""
 
 
 class Bars:
@@ -69,6 +72,7 @@ class Live:
         self._last: dict[JobId, Sample] = {}
         self._states: dict[JobId, State] = dict(told or {})  # announced, by this run or an earlier one
         self._decided: dict[JobId, str] = {}  # the last decision that was told
+        self._earlier: Counter[State] = Counter()  # jobs that are no longer known by name
 
     def __enter__(self) -> Self:
         if self._on_terminal:
@@ -83,17 +87,26 @@ class Live:
 
     def show(self, decided: Decided) -> None:
         snapshot = decided.snapshot
-        for sample in snapshot.samples:
-            self._last[sample.job] = sample
         if self._quiet:
             return
+        for sample in snapshot.samples:
+            self._last[sample.job] = sample
         events = self._events(decided)
         for line in events:
             self._console.print(Text.assemble((f"{snapshot.now:7.1f}", "dim"), "  ", plain(line)), highlight=False)
         if self._on_terminal:
             size = (self._console.width, self._console.height)
             # Drawn by this thread alone: a second one that draws meanwhile would leave parts of the table before.
-            self._table.update(live_table(decided, self._last, self._states, size), refresh=True)
+            told = Counter(self._states.values()) + self._earlier
+            self._table.update(live_table(decided, self._last, told, size), refresh=True)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Jobs that are over are only counted once many more came after them."""
+        over = [job for job, state in self._states.items() if state in OVER]
+        if len(over) > 2 * MOST_OVER:
+            for job in over[:-MOST_OVER]:
+                self._earlier[self._states.pop(job)] += 1
 
     def say(self, sentence: str) -> None:
         """A line about the run itself. It is shown even if events are not."""
@@ -104,7 +117,10 @@ class Live:
         for row in snapshot.changed:
             job, state = snapshot.jobs.job(row).id, snapshot.jobs.state_of(row)
             if snapshot.jobs.row_of.get(job) == row and self._states.get(job) is not state:
-                self._states[job] = state
+                self._states.pop(job, None)
+                self._states[job] = state  # those that came last are last
+                if state in OVER:
+                    self._last.pop(job, None)
                 if state is not State.STARTING:  # the decision to start it has been told
                     entered.setdefault(state, []).append((job, where(snapshot, row)))
         lines = [line for state, jobs in entered.items() for line in _entered(state, jobs)]

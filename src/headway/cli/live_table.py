@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -32,10 +32,10 @@ _WAITING = (
 
 
 def live_table(
-    decided: Decided, last: Mapping[JobId, Sample], told: Mapping[JobId, State], size: tuple[int, int]
+    decided: Decided, last: Mapping[JobId, Sample], told: Mapping[State, int], size: tuple[int, int]
 ) -> Group:
-    """`last`: the newest report of each job; `told`: the state of each, also of jobs that are over; `size`: the
-    terminal's columns and lines.
+    """`last`: the newest report of each job; `told`: how many came into each state, also of jobs that have left the
+    board; `size`: the terminal's columns and lines.
     """
     snapshot, (width, height) = decided.snapshot, size
     alive = [row for row in range(snapshot.jobs.count) if not snapshot.jobs.is_over(row)]
@@ -51,13 +51,13 @@ def live_table(
     if queued:
         reasons = Reasons(snapshot, decided.plan)
         parts += [Text(), fitted("", _WAITING, [_waiting(snapshot, row, reasons) for row in queued], width, edge=False)]
-    counts = _counts((len(running) - len(up), len(waiting) - len(queued)), list(told.values()))
+    counts = _counts((len(running) - len(up), len(waiting) - len(queued)), told)
     return Group(*parts, Text(), Text(counts, style="dim"))
 
 
-def _counts(hidden: tuple[int, int], states: Sequence[State]) -> str:
+def _counts(hidden: tuple[int, int], told: Mapping[State, int]) -> str:
     said = [f"{count} more {word}" for count, word in zip(hidden, ("running", "waiting"), strict=True) if count]
-    said += [f"{states.count(state)} {state.name.lower()}" for state in sorted(OVER) if state in states]
+    said += [f"{told[state]} {state.name.lower()}" for state in sorted(OVER) if told.get(state)]
     return ", ".join(said)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from headway.core.board import Board
 from headway.core.gang import ask_again_at
 from headway.core.job import Job, JobId
+from headway.core.jobs.view import Jobs
 from headway.core.node import Nodes
 from headway.core.plan import Action, Plan, Reserve, Start
 from headway.core.snapshot import Sample, Snapshot
@@ -45,7 +46,7 @@ class LocalCluster:
     """The cluster that `headway run` drives; close it at the end, also after an error."""
 
     def __init__(self, nodes: Nodes, jobs: Sequence[Job], settings: LocalSettings, wishes: Wishes = NO_WISHES) -> None:
-        self.board = Board(nodes)
+        self.board = Board(nodes, self._compacted)
         self._offset = time.time() - settings.began - time.monotonic()
         self._socket_folder = Path(tempfile.mkdtemp(prefix="headway-"))
         self._wake_reader, self._wake_writer = os.pipe()
@@ -62,6 +63,7 @@ class LocalCluster:
         self._wake_at = math.inf
         self._sampled = -math.inf
         self._reported = False  # since the last snapshot, a step
+        self._shown: Jobs | None = None  # the jobs of the last snapshot
         self.leaving = False
         self.left: dict[JobId, Landing] = {}
         self._leaves: dict[JobId, FlightSteps] = {}
@@ -92,6 +94,7 @@ class LocalCluster:
             self._wait(now)
 
     def apply(self, plan: Plan) -> None:
+        self.board.compact()
         self._wake_at = plan.until
         for decision in plan.decisions:
             if not isinstance(decision, Reserve) and not self.leaving and self._may_begin(decision):
@@ -131,7 +134,14 @@ class LocalCluster:
         if now >= self._wake_at:
             self._wake_at = math.inf
         self.roster.happened = self._reported = False
-        return self.board.snapshot(now)
+        snapshot = self.board.snapshot(now)
+        self._shown = snapshot.jobs
+        return snapshot
+
+    def _compacted(self, kept: list[int]) -> None:
+        """Jobs that are over have left the board, on which nothing has changed since the last snapshot."""
+        if self._shown is not None:
+            self._editing.have_left(self._shown, frozenset(kept))
 
     def _measure_cpu(self, now: float) -> None:
         for job_id, gang in self.roster.gangs.items():
@@ -171,8 +181,8 @@ class LocalCluster:
     def _see_off(self) -> None:
         """Every job leaves. It stays in flight, so that no policy touches it, until the next start of Headway."""
         for job_id, gang in self.roster.gangs.items():
-            row = self.board.table.row_of[job_id]
-            if self.board.state(row) in (TRAINING | IN_FLIGHT) - {State.STOPPING}:
+            row = self.board.row(job_id)
+            if row is not None and self.board.state(row) in (TRAINING | IN_FLIGHT) - {State.STOPPING}:
                 self.roster.flights.pop(job_id, None)
                 self._leaves[job_id] = leave(self.roster.pilot, gang, self.board.placement(row))
                 self.board.begin(row, State.STOPPING, None, self.now(), self.now() + self.roster.pilot.timeouts.save)

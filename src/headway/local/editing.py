@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from headway.core.errors import UserError
 from headway.core.job import Can, Job, JobId
+from headway.core.jobs.view import Jobs
 from headway.core.placement import Placement
 from headway.core.plan import Because
 from headway.core.states import IN_FLIGHT, OVER, State
@@ -45,6 +46,8 @@ class Wishes:
 
 
 NO_WISHES = Wishes()
+MOST_GONE = 200
+"""Jobs that are over and no longer wanted, of which it is remembered how they ended."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,8 @@ class Editing:
     """Jobs that could not be saved: their new size counts from their next start."""
     _zero: dict[JobId, float] = field(default_factory=dict)
     """From when the times of a job count that came while the run went on."""
+    _ended: dict[JobId, tuple[Job, State]] = field(default_factory=dict)
+    """How jobs ended that have left the board."""
 
     def __post_init__(self) -> None:
         self._wanted = {job.id: job for job in self.wishes.first}
@@ -74,6 +79,21 @@ class Editing:
                 del self._open[job_id]
                 self._stays.discard(job_id)
 
+    def have_left(self, jobs: Jobs, kept: Collection[int]) -> None:
+        """All but these rows have left the board. What became of a job counts for as long as it is wanted."""
+        for row in range(jobs.count):
+            job = jobs.job(row)
+            if row not in kept and jobs.row_of[job.id] == row:
+                self._ended[job.id] = (job, jobs.state_of(row))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Of jobs that are no longer wanted, the newest are remembered: a user may take a job out and put it back."""
+        for known in (self._zero, self._ended, self.roster.attempts):
+            gone = [job_id for job_id in known if job_id not in self._wanted]
+            for job_id in gone[:-MOST_GONE]:
+                del known[job_id]
+
     def _take(self, wish: Wish) -> None:
         wanted = {job.id: job for job in wish.jobs}
         for job_id, job in wanted.items():
@@ -84,6 +104,7 @@ class Editing:
             if job_id not in wanted:
                 self._open[job_id] = None
         self._wanted = wanted
+        self._forget()
 
     def _is_done(self, job_id: JobId, job: Job | None) -> bool:
         """Does what can be done now. False if the job must be looked at again."""
@@ -91,12 +112,13 @@ class Editing:
         was_to_come = any(one.id == job_id for one in roster.arrivals)
         if was_to_come:
             roster.arrivals = [one for one in roster.arrivals if one.id != job_id]
-        if row is None or was_to_come:
+        known = self._ended.get(job_id) if row is None else (roster.board.job(row), roster.board.state(row))
+        if known is None or was_to_come:
             if job is not None:
                 self._expect(job, was_to_come=was_to_come)
             return True
-        state, old = roster.board.state(row), roster.board.job(row)
-        if state in OVER:
+        old, state = known
+        if row is None or state in OVER:
             return self._after_its_end(job, old, state)
         if state is State.WAITING:
             return self._while_it_waits(row, job, old)
@@ -108,6 +130,7 @@ class Editing:
         return self._while_it_runs(row, job, old)
 
     def _expect(self, job: Job, *, was_to_come: bool) -> None:
+        self._ended.pop(job.id, None)
         if not was_to_come:
             self._zero[job.id] = self.roster.now()
         self.roster.expect(submitted_at(job, self._zero.get(job.id, 0.0)))

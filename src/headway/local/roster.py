@@ -26,7 +26,7 @@ class Roster:
         self.happened = False
         """Since the last snapshot, something that may need a decision."""
         self.context = context
-        self._attempts: dict[JobId, int] = {}
+        self.attempts: dict[JobId, int] = {}
         """Of jobs that are over: one that comes again counts on."""
 
     def now(self) -> float:
@@ -103,8 +103,12 @@ class Roster:
         else:
             gang.declined = 0
         if landing.state in OVER and not gang.alive():
+<<<<<<< HEAD
             self._attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
             gang.release_ports()
+=======
+            self.attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
+>>>>>>> 6ee33cf (A run on this machine forgets jobs that are over: what it keeps depends on what is wanted, not on what was)
         self.happened = True
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
@@ -132,7 +136,7 @@ class Roster:
     def _new_gang(self, row: int) -> Gang:
         table = self.board.table
         gang = Gang(self.board.job(row), table.shape_at(row), self.context)
-        gang.attempt = max(int(table.get("stops", row)), self._attempts.pop(gang.job.id, 0))
+        gang.attempt = max(int(table.get("stops", row)), self.attempts.pop(gang.job.id, 0))
         self.gangs[gang.job.id] = gang
         return gang
 

@@ -80,6 +80,7 @@ class LogWriter:
         self._known = -1
         self._stale: set[int] = set()
         self._used_cpu: dict[int, float] = {}
+        """By arrival number: rows change their numbers."""
         self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
         """By arrival number, of jobs that are not over."""
         self._scalings: dict[int, Scaling] = {}
@@ -177,11 +178,8 @@ class LogWriter:
             self._file.flush()
 
     def _usage(self, snapshot: Snapshot) -> list[tuple[int, float]]:
-        used = dict(snapshot.used_cpu)
-        if used == self._used_cpu:
-            return []
-        fresh = [(int(snapshot.jobs.serial[row]), cores) for row, cores in used.items()
-                 if self._used_cpu.get(row) != cores]  # fmt: skip
+        used = {snapshot.jobs.serial_of(row): cores for row, cores in snapshot.used_cpu.items()}
+        fresh = [(serial, cores) for serial, cores in used.items() if self._used_cpu.get(serial) != cores]
         self._used_cpu = used
         return fresh
 
