@@ -103,12 +103,8 @@ class Roster:
         else:
             gang.declined = 0
         if landing.state in OVER and not gang.alive():
-<<<<<<< HEAD
-            self._attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
-            gang.release_ports()
-=======
             self.attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
->>>>>>> 6ee33cf (A run on this machine forgets jobs that are over: what it keeps depends on what is wanted, not on what was)
+            gang.release_ports()
         self.happened = True
 
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────
