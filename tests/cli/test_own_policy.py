@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from forked import headway
-
 import pytest
 
+from forked import headway
 from headway.cli.own_policy import load_own
 from headway.core.errors import UserError
 
