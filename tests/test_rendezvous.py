@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.job import Can, Job, JobId, Role
-from headway.rendezvous import MASTER_PORT, Rendezvous, rank_bounds, variables
+from headway.rendezvous import MASTER_PORT, Rendezvous, variables
 
 
 def a_rendezvous(counts: dict[str, int], **more: object) -> Rendezvous:
@@ -65,14 +65,24 @@ def test_what_the_job_sets_wins_and_its_own_port_counts_everywhere():
 
 def test_torchrun_is_told_a_process_per_gpu_and_the_bounds_of_a_job_that_scales():
     worker = Role(name="worker", replicas=2, least=1, most=4)
-    job = Job(id=JobId("j"), roles=(Role(name="ps", most=9), worker))
-    assert rank_bounds(job) == (1, 4)
-    seen = of(a_rendezvous({"worker": 2}, bounds=rank_bounds(job)), "worker", 0, gpus=8)
-    assert (seen["PET_NNODES"], seen["PET_NPROC_PER_NODE"]) == ("1:4", "8")
-    assert seen["JAX_LOCAL_DEVICE_IDS"] == "0,1,2,3,4,5,6,7"
-    fixed = Job(id=JobId("j"), roles=(worker,), can=Can.SIZE | Can.STOP)
-    assert rank_bounds(fixed) is None
-    assert of(a_rendezvous({"worker": 2}), "worker", 0)["PET_NNODES"] == "2"
+    addresses = {"ps": {0: "s:1"}, "worker": {0: "a:1", 1: "b:1"}}
+    jobs = {
+        "joins": Job(id=JobId("j"), roles=(Role(name="ps", most=9), worker)),
+        "starts anew": Job(id=JobId("j"), roles=(worker,), saves_itself=True),
+        "keeps its size": Job(id=JobId("j"), roles=(worker,), can=Can.SIZE | Can.STOP),
+    }
+    seen = {name: of(Rendezvous.of(job, 3, addresses, 7), "worker", 0, gpus=8) for name, job in jobs.items()}
+    assert {name: one["PET_NNODES"] for name, one in seen.items()} == {
+        "joins": "1:4", "starts anew": "2", "keeps its size": "2",
+    }  # fmt: skip
+    assert (seen["joins"]["PET_NPROC_PER_NODE"], seen["joins"]["PET_RDZV_ID"]) == ("8", "j-3")
+    assert seen["joins"]["JAX_LOCAL_DEVICE_IDS"] == "0,1,2,3,4,5,6,7"
+
+
+def test_jax_finds_its_launcher_in_a_world_that_shrank_to_one():
+    job = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, least=1, most=2),), saves_itself=True)
+    seen = of(Rendezvous.of(job, 0, {"worker": {0: "a:1"}}, 7), "worker", 0)
+    assert (seen["OMPI_COMM_WORLD_SIZE"], seen["OMPI_COMM_WORLD_RANK"]) == ("1", "0")
 
 
 def test_jax_listens_on_this_machine_only_if_all_are_here():

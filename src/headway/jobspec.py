@@ -61,6 +61,10 @@ class TargetFields(msgspec.Struct, forbid_unknown_fields=True):
     at_most: float | None = None
 
 
+Saves = Literal["asked", "itself"]
+"""Who decides when the job saves: Headway asks it to, or its script saves by itself."""
+
+
 class SuccessFields(msgspec.Struct, forbid_unknown_fields=True):
     """Which replicas must end well for the job to have succeeded."""
 
@@ -177,6 +181,12 @@ def target_of(fields: TargetFields | None) -> Target | None:
     if value is None or not math.isfinite(value):
         raise Wrong("target", f"{value} can never be reached")
     return Target(metric=fields.metric, value=value, higher=fields.at_least is not None)
+
+
+def saves_itself(saves: Saves, *, checkpoints: bool) -> bool:
+    if saves == "itself" and not checkpoints:
+        raise Wrong("saves", "a job without checkpoints cannot save by itself; remove one of the two")
+    return saves == "itself"
 
 
 def success_of(fields: SuccessFields | None, roles: Sequence[Role]) -> Success:

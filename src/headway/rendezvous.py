@@ -37,8 +37,20 @@ class Rendezvous:
     """Role → index → `host:port`, where that replica may listen. Roles are in the order of the file."""
     master_port: int = MASTER_PORT
     """A second port of the replica of rank 0, for the framework's own store or coordinator."""
-    bounds: tuple[int, int] | None = None
-    """Min and max of the replicas with a rank, if they may come and go while the job trains."""
+    least: int = 1
+    most: int = 1
+    """Min and max of the replicas with a rank."""
+    joins: bool = False
+    """Replicas may come and go while the others train on."""
+
+    @classmethod
+    def of(cls, job: Job, attempt: int, addresses: Mapping[str, Mapping[int, str]], master_port: int) -> Rendezvous:
+        roles = [role for role in job.roles if role.name not in UNRANKED] or job.roles
+        least, most = sum(role.least for role in roles), sum(role.most for role in roles)
+        return cls(
+            job=job.id, attempt=attempt, addresses=addresses, master_port=master_port, least=max(1, least), most=most,
+            joins=bool(job.can & Can.SCALE) and not job.saves_itself,
+        )  # fmt: skip
 
     def ranked(self) -> tuple[tuple[str, int], ...]:
         """The replicas with a rank, in its order: role and index."""
@@ -46,15 +58,6 @@ class Rendezvous:
         roles = [role for role in present if role not in UNRANKED] or present
         roles.sort(key=lambda role: role not in FIRST)
         return tuple((role, index) for role in roles for index in sorted(self.addresses[role]))
-
-
-def rank_bounds(job: Job) -> tuple[int, int] | None:
-    """Min and max of the replicas with a rank, if the number changes while the job trains; else None."""
-    if not job.can & Can.SCALE:
-        return None
-    roles = [role for role in job.roles if role.name not in UNRANKED] or job.roles
-    least, most = sum(role.least for role in roles), sum(role.most for role in roles)
-    return (max(1, least), most) if least < most else None
 
 
 def variables(where: Rendezvous, role: str, index: int, *, gpus: int = 0, own: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +71,9 @@ def variables(where: Rendezvous, role: str, index: int, *, gpus: int = 0, own: M
     found = {"MASTER_ADDR": host, "MASTER_PORT": port}
     if (role, index) in ranked:
         rank, size = ranked.index((role, index)), len(ranked)
-        found |= _torch(where, rank, size, endpoint, gpus) | _jax(rank, size, endpoint, gpus)
+        found |= _torch(where, rank, size, endpoint, gpus) | _jax(
+            rank, size, endpoint, gpus, alone=max(size, where.most) == 1
+        )
         if host in _LOOPBACK:
             found["JAX_COORDINATOR_BIND_ADDRESS"] = endpoint  # else it listens to the whole network
     if sum(map(len, where.addresses.values())) > 1:
@@ -84,24 +89,24 @@ def _master(where: Rendezvous, ranked: tuple[tuple[str, int], ...], own: Mapping
 
 def _torch(where: Rendezvous, rank: int, size: int, endpoint: str, gpus: int) -> dict[str, str]:
     """For `init_process_group("env://")`, and, from `PET_` on, for torchrun, which starts a process per GPU."""
-    least, most = where.bounds or (size, size)
+    nodes = f"{where.least}:{where.most}" if where.joins and where.least < where.most else str(size)
     return {
         "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
         "NODE_RANK": str(rank), "GROUP_RANK": str(rank),
-        "PET_NNODES": str(size) if least == most else f"{least}:{most}",
+        "PET_NNODES": nodes,
         "PET_NPROC_PER_NODE": str(max(1, gpus)), "PET_NODE_RANK": str(rank),
         "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": endpoint, "PET_RDZV_ID": f"{where.job}-{where.attempt}",
     }  # fmt: skip
 
 
-def _jax(rank: int, size: int, endpoint: str, gpus: int) -> dict[str, str]:
+def _jax(rank: int, size: int, endpoint: str, gpus: int, *, alone: bool) -> dict[str, str]:
     """For `jax.distributed.initialize()`.
 
     Jax reads the first by itself. The next two are what scripts pass on. Without arguments it looks for a launcher that
     it knows; the rest is what it finds under Open MPI. The devices are named, or each process would see only one.
     """
     found = {"JAX_COORDINATOR_ADDRESS": endpoint, "JAX_NUM_PROCESSES": str(size), "JAX_PROCESS_ID": str(rank)}
-    if size == 1:
+    if alone:
         return found
     devices = ",".join(str(number) for number in range(max(1, gpus)))
     return found | {

@@ -124,6 +124,9 @@ class Job:
     success: Success = _DEFAULT_SUCCESS
     checkpoints: bool = True
     """The job saves a checkpoint on request and resumes from it. Without this no policy moves or stops it."""
+    saves_itself: bool = False
+    """Its script saves by itself, as stock scripts do. It is not asked to: a signal ends it, and it goes on from its
+    last checkpoint. A change of size is a new start, because every replica must know the new size."""
     model: str = ""
     """The name under which speed profiles and the history of like jobs are kept."""
 

@@ -56,6 +56,8 @@ class Pilot:
         return Landing(State.RUNNING, placement)
 
     def scale(self, gang: Gang, old: Placement, target: Placement) -> FlightSteps:
+        if gang.job.saves_itself:
+            return (yield from self._start_anew(gang, target))
         for role, nodes in enumerate(target.nodes):
             extra = gang.leftover(role, nodes)
             yield from self._dismiss(extra)
@@ -71,6 +73,16 @@ class Pilot:
                 return Landing(State.RUNNING, old, f"it was not scaled: {why}")
         self._tell_size(gang, target)
         return Landing(State.RUNNING, target)
+
+    def _start_anew(self, gang: Gang, target: Placement) -> FlightSteps:
+        """A job that saves by itself cannot be told a new size: it ends, and starts with it from its checkpoint."""
+        yield from self._take_down(gang)
+        gang.begin_attempt(gang.attempt + 1)
+        why = yield from self._bring_up(gang, target)
+        if why:
+            yield from self._take_down(gang)
+            return Landing(State.WAITING, None, f"it did not start with its new size: {why}", saved=True, refused=True)
+        return Landing(State.RUNNING, target, saved=True)
 
     def resize(self, gang: Gang, old: Placement, target: Placement) -> FlightSteps:
         limits = [gang.limits_of(target, role) for role in range(len(gang.job.roles))]
@@ -169,6 +181,8 @@ class Pilot:
         return ""
 
     def _save(self, gang: Gang) -> PartialSteps:
+        if gang.job.saves_itself:
+            return ""  # the signal to end is its request
         gang.saves = gang.saves.next()
         give_up = self.clock() + self.timeouts.speak
         while not (asked := to_ask(gang.savers, self._can_save(gang), gang.present())):

@@ -28,7 +28,7 @@ from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.ports import FreePorts
 from headway.local.replica import LaunchSpec, LocalReplica, launch
 from headway.progress_server import Connected
-from headway.rendezvous import Rendezvous, rank_bounds
+from headway.rendezvous import Rendezvous
 
 UP_SECONDS = 3.0
 """A replica that does not connect counts as up after this time."""
@@ -167,10 +167,7 @@ class Gang:
             free = (index for index in itertools.count() if index not in indices)
             indices |= set(itertools.islice(free, max(0, counts[role.name] - len(indices))))
             addresses[role.name] = {index: f"{HOST}:{self._port(role.name, index)}" for index in sorted(indices)}
-        return Rendezvous(
-            job=self.job.id, attempt=self.attempt, addresses=addresses, master_port=self._port("", 0),
-            bounds=rank_bounds(self.job),
-        )  # fmt: skip
+        return Rendezvous.of(self.job, self.attempt, addresses, self._port("", 0))
 
     def _port(self, role: str, index: int) -> int:
         if (role, index) not in self.ports:

@@ -16,7 +16,7 @@ from headway.local.gang import Gang
 def leave(pilot: Pilot, gang: Gang, where: Placement | None) -> FlightSteps:
     """The landing says that it is over, or that it waits for the next start; and why it did not save."""
     why = "none of its replicas can save"
-    if gang.savers and where is not None:
+    if (gang.savers or gang.job.saves_itself) and where is not None:
         landing = yield from pilot.stop(gang, where, Because.PREEMPTED)
         if landing.state is not State.RUNNING:
             return landing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,8 @@ TERMINATION_GRACE_SECONDS = 10.0
 """How long a replica may take to end after SIGTERM, before it is killed; documented in docs/local.md."""
 SHIM = Path(__file__).with_name("shim.py")
 """Run as a file: it is the shim of this Headway, wherever the environment looks for packages."""
+
+_REFERENCE = re.compile(r"\$(\$?)\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
 
 @dataclass(slots=True, eq=False)
@@ -94,9 +97,10 @@ def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
     os.stat(directory)  # noqa: PTH116  a folder that is gone is told here, by its name
     spec.output.parent.mkdir(parents=True, exist_ok=True)
     spec.checkpoint.mkdir(parents=True, exist_ok=True)
+    given = environment(job, role, spec)
     for_shim = {
-        "parent": os.getpid(), "command": resolve(role.command), "directory": directory,
-        "env": environment(job, role, spec), "join": spec.group.join,
+        "parent": os.getpid(), "command": expanded(resolve(role.command), given), "directory": directory,
+        "env": given, "join": spec.group.join,
         "cores": list(spec.cores), "grace": TERMINATION_GRACE_SECONDS,
     }  # fmt: skip
     with _as_file(json.dumps(for_shim)) as stdin, spec.output.open("ab") as output:
@@ -138,6 +142,16 @@ def resolve(command: tuple[str, ...]) -> list[str]:
     """Replace `python` by the Python that runs Headway, so that a jobs file works in every environment."""
     first = sys.executable if command[0] in ("python", "python3") else command[0]
     return [first, *command[1:]]
+
+
+def expanded(command: list[str], variables: Mapping[str, str]) -> list[str]:
+    """Replaces `$(NAME)` by the variable, as Kubernetes does; an unknown one stays as it is, and so does `$$(NAME)`."""
+
+    def of(found: re.Match[str]) -> str:
+        escaped, name = found.groups()
+        return f"$({name})" if escaped else variables.get(name, found[0])
+
+    return [_REFERENCE.sub(of, word) for word in command]
 
 
 def missing_program(job: Job, role: Role) -> str:

@@ -225,8 +225,9 @@ class SimCluster:
         row = board.row(job_id)
         assert row is not None
         state, towards = board.aim(row, decision)
+        ends = state in _DOWN or (state is State.SCALING and board.job(row).saves_itself)
         seconds = self.world.costs.of(decision, board.placement(row), board.job(row))
-        if state in _DOWN:
+        if ends:
             self.work.set_rate(row, 0.0, self.now)
             self.work.save(row)
             self._agenda.ends.pop(job_id, None)
@@ -236,7 +237,7 @@ class SimCluster:
         board.begin(row, state, towards, self.now, self.now + seconds)
         if seconds > 0:
             self._agenda.expect(self.now + seconds, job_id, self._agenda.landings)
-            if state in _DOWN:
+            if ends:
                 self._rates.put(row, None, self.now)
         else:
             self.land(row)

@@ -34,11 +34,11 @@ class Costs:
 
     def of(self, decision: Decision, now: Placement | None, job: Job) -> float:
         """Seconds that a decision takes. Removing replicas takes no time; a replica on another node is a new one."""
+        if isinstance(decision, Move) or (isinstance(decision, Scale) and job.saves_itself):
+            return self.save + self.stop + self.start
         match decision:
             case Start():
                 return self.start
-            case Move():
-                return self.save + self.stop + self.start
             case Stop():
                 return self.save + self.stop
             case Resize():

@@ -52,6 +52,7 @@ JOB: Docs = {
     "seconds": ("Training time at the requested size, as you expect it. `simulate` needs it.", "seconds: 2h"),
     "can": ("What a policy may do to the job, of size, scale, resize, move, stop. Default: all.", "can: [size, move]"),
     "checkpoints": ("It saves on request and resumes. If not, no policy moves or stops it.", "checkpoints: false"),
+    "saves": ("`asked`: when Headway asks it. `itself`: its script does; a new size is a new start.", "saves: itself"),
     "model": ("The name under which speeds and the history of like jobs are kept.", "model: bert"),
     "roles": (_ROLES, "roles: {ps: {cpu: 1}, worker: {gpu: 1, replicas: 4, after: [ps]}}"),
 }  # fmt: skip

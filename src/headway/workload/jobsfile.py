@@ -18,7 +18,7 @@ from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.text import clean
-from headway.jobspec import NAME, Number, RoleFields, SuccessFields, TargetFields, Wrong, seconds
+from headway.jobspec import NAME, Number, RoleFields, Saves, SuccessFields, TargetFields, Wrong, seconds
 from headway.workload.decode import at_line, decode
 from headway.workload.errors import WorkloadError
 from headway.workload.simulate_fields import SimulateFields
@@ -40,6 +40,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True
+    saves: Saves = "asked"
     model: str = ""
     roles: dict[str, RoleFields] = {}  # noqa: RUF012  msgspec copies it
 
@@ -148,12 +149,13 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         priority, steps = jobspec.priority_of(fields.priority), jobspec.steps_of(fields.steps)
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
         success = jobspec.success_of(fields.success, roles)
+        saves_itself = jobspec.saves_itself(fields.saves, checkpoints=fields.checkpoints)
     return Job(
         id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue), priority=priority,
         submit=submit, deadline=deadline, steps=steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, success=success, checkpoints=fields.checkpoints, model=clean(fields.model),
-        directory=directory,
+        can=can, success=success, checkpoints=fields.checkpoints,
+        saves_itself=saves_itself, model=clean(fields.model), directory=directory,
     )  # fmt: skip
 
 

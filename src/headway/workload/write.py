@@ -92,8 +92,8 @@ def job_entry(job: Job) -> dict[str, Any]:
     can = can_entry(job.can)
     if can is not None:
         entry["can"] = can
-    if not job.checkpoints:
-        entry["checkpoints"] = False
+    entry |= {} if job.checkpoints else {"checkpoints": False}
+    entry |= {"saves": "itself"} if job.saves_itself else {}
     if [role.name for role in job.roles] == ["worker"]:
         return {**entry, **role_entry(job.roles[0])}
     return {**entry, "roles": {role.name: role_entry(role) for role in job.roles}}

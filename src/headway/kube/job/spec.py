@@ -15,6 +15,7 @@ from headway.core.text import clean
 from headway.jobspec import (
     LONGEST,
     RoleFields,
+    Saves,
     SuccessFields,
     TargetFields,
     Wrong,
@@ -24,6 +25,7 @@ from headway.jobspec import (
     priority_of,
     role_entry,
     role_of,
+    saves_itself,
     steps_of,
     success_entry,
     success_of,
@@ -55,6 +57,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     seconds: float | None = None
     can: list[str] | None = None
     checkpoints: bool = True
+    saves: Saves = "asked"
     model: str = ""
     directory: str = ""
     template: dict[str, Any] = {}
@@ -96,6 +99,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
         check_roles(roles)
         priority_of(spec.priority), steps_of(spec.steps)
         can, target, success = can_of(spec.can), target_of(spec.target), success_of(spec.success, roles)
+        itself = saves_itself(spec.saves, checkpoints=spec.checkpoints)
     except Wrong as wrong:
         raise SpecError(f"spec.{wrong}") from wrong
     return Job(
@@ -103,7 +107,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
         priority=spec.priority, submit=submit,
         deadline=None if spec.deadline is None else submit + spec.deadline,
         steps=spec.steps, target=target, seconds=spec.seconds, can=can, success=success,
-        checkpoints=spec.checkpoints, model=clean(spec.model), directory=spec.directory,
+        checkpoints=spec.checkpoints, saves_itself=itself, model=clean(spec.model), directory=spec.directory,
     )  # fmt: skip
 
 
@@ -143,7 +147,8 @@ def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: 
         user=job.user, queue=job.queue, priority=job.priority,
         deadline=None if job.deadline is None else job.deadline - job.submit,
         steps=job.steps, seconds=job.seconds, can=can_entry(job.can),
-        checkpoints=job.checkpoints, model=job.model, directory=directory,
+        checkpoints=job.checkpoints, saves="itself" if job.saves_itself else "asked", model=job.model,
+        directory=directory,
     )  # fmt: skip
     written: dict[str, Any] = msgspec.to_builtins(spec)
     written["roles"] = _renamed({role.name: role_entry(role) for role in job.roles}, _CAMEL)
