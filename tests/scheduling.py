@@ -44,7 +44,9 @@ class Schedule:
         self.output.append(self.folder / f"output-{len(self.output)}")
         template = self.folder / "template.yaml"
         pod = self.lab.pod_template(paths=self.code)
-        pod["spec"]["containers"][0]["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
+        main = pod["spec"]["containers"][0]
+        main["env"] = [one for one in main["env"] if one["name"] != "PYTHONPATH"]
+        main["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
         template.write_text(json.dumps(pod))
         command = [
             *HEADWAY, "schedule", "--kubeconfig", str(self.kubeconfig()), "--namespace", self.namespace,

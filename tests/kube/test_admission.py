@@ -12,16 +12,18 @@ from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.kube.admission import Admission
 from headway.kube.api.errors import Forbidden, KubeError, NotFound, Unreachable
-from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.inbox import Inbox
 from headway.kube.initial_state import read_initial_state
 from headway.kube.job.intent import Intent, RoleAllocation
+from headway.kube.job.pod_marks import MARK, PodMarks
 from headway.kube.job.status import status_of
 from headway.kube.settings import KubeSettings
 from headway.kube.work import Wake
 
 BEGAN = 1000.0
+MARKS = PodMarks(b"key")
 RUNNING = Intent(state=State.RUNNING, allocation=(RoleAllocation("w", ("n1",), (("cpu", 500),)),), attempt=3)
 
 
@@ -88,20 +90,36 @@ def test_an_invalid_spec_is_reported_once_in_the_jobs_own_status():
 def test_at_the_start_jobs_keep_their_numbers_and_new_ones_follow_by_age():
     admission = an_admission(serials={"team/old": 7})
     objects = [an_object("new", "1", created=1200), an_object("newer", "2", created=1300), an_object("old", "3")]
-    admitted = admission.first(objects)
+    admitted = admission.first(objects, ())
     assert names(admitted) == ["team/old", "team/new", "team/newer"]
     assert [admission.enrol(entry, 0.0) for entry in admitted] == [True] * 3
     table = admission.board.table
     assert [table.get("serial", row) for row in range(3)] == [7, 8, 9]
 
 
-def test_a_job_goes_on_from_its_status():
-    admission = an_admission()
-    (entry,) = admission.first([an_object(intent=RUNNING)])
+def its_pod() -> Pod:
+    owner = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "uid": "u", "controller": True}
+    meta = {"name": "j-3-w-0", "namespace": "team", "uid": "p", "ownerReferences": [owner]}
+    meta["annotations"] = {MARK: MARKS.of(Meta(uid="u"), "j-3-w-0")}
+    return msgspec.convert({"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}, Pod)
+
+
+def test_a_job_goes_on_from_its_status_and_its_pods():
+    admission = an_admission(marks=MARKS)
+    (entry,) = admission.first([an_object(intent=RUNNING)], [its_pod()])
     assert entry.nodes() == ["n1"]
     assert admission.enrol(entry, 50.0)
     assert (entry.tracked.state, entry.tracked.memory.attempt) == (State.RUNNING, 3)
     assert admission.board.table.get("stops", entry.tracked.row) == 2
+
+
+def test_a_job_whose_pods_went_meanwhile_starts_again_from_its_checkpoint():
+    admission = an_admission()
+    (entry,) = admission.first([an_object(intent=RUNNING)], [its_pod()])  # its mark is not ours
+    assert entry.nodes() == []
+    assert admission.enrol(entry, 50.0)
+    assert (entry.tracked.state, entry.tracked.memory.reason) == (State.WAITING, "Interrupted")
+    assert admission.board.table.get("stops", entry.tracked.row) == 3
 
 
 def test_a_job_that_is_over_is_followed_but_not_on_the_board():

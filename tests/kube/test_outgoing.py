@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from intents import NOW, create
 
@@ -9,6 +11,7 @@ from headway.core.board import Board
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
 from headway.core.plan import Plan
+from headway.core.states import State
 from headway.kube import outgoing
 from headway.kube.api.objects import Meta
 from headway.kube.job.intent import Intent
@@ -55,7 +58,9 @@ def test_work_is_sent_only_if_the_api_server_has_something_to_do(status, actions
 def test_the_status_shows_the_estimate_of_the_snapshot(shown, left):
     snapshot = a_snapshot(running(a_job("j0"), [0]), now=100.0, left={"j0": 30.0}) if shown else None
     job = some_jobs()[1][JobId("j0")]
-    assert status_for(job, Intent(), snapshot, 110.0, 0.0)["progress"] is None, "nothing was reported"
+    before = status_for(job, Intent(state=State.RUNNING), snapshot, 110.0, 0.0)["progress"]
+    assert (before or {}).get("left") == left, "also before the first report"
+    assert status_for(job, Intent(state=State.FINISHED), snapshot, 110.0, 0.0)["progress"] is None
     job.reports.progress = TrainingProgress(5, 10)
     progress = status_for(job, Intent(), snapshot, 110.0, 0.0)["progress"]
     assert (progress["text"], progress["left"]) == ("5/10", left)
@@ -64,15 +69,33 @@ def test_the_status_shows_the_estimate_of_the_snapshot(shown, left):
 def test_a_waiting_job_is_told_why_with_numbers_and_not_too_often():
     board, jobs = some_jobs()
     job = jobs[JobId("j0")]
-    for now, explained in ((NOW, NOW), (NOW + 59.0, NOW), (NOW + 60.0, NOW + 60.0)):
-        explain_waiting(jobs, board.snapshot(now), Plan(), now, every=60.0)
-        assert job.explained_at == explained
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, every=60.0)
     assert (job.memory.reason, "9" in job.memory.message) == ("LargerThanAnyNode", True)
+    for now, message, said in (
+        (NOW + 59.0, job.memory.message, NOW),
+        (NOW + 99.0, job.memory.message, NOW),  # it is there already
+        (NOW + 59.0, "other numbers", NOW),
+        (NOW + 60.0, "other numbers", NOW + 60.0),
+    ):
+        job.memory = replace(job.memory, message=message)
+        job.attention.dirty = False
+        explain_waiting(jobs, board.snapshot(now), Plan(), now, every=60.0)
+        assert (job.explained_at, job.attention.dirty) == (said, said == now)
 
 
-def test_only_a_few_jobs_of_a_long_queue_are_explained_per_cycle(monkeypatch):
+def test_another_reason_is_said_at_once():
+    board, jobs = some_jobs(cpu=3000)
+    job = jobs[JobId("j0")]
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, every=60.0)
+    assert job.memory.reason == "BehindOthers"
+    board.set_nodes(Nodes.of([Node(name="n1", capacity=(("cpu", 2000),))]))
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + 0.5, every=60.0)
+    assert (job.memory.reason, job.explained_at) == ("LargerThanAnyNode", NOW + 0.5)
+
+
+def test_only_a_few_jobs_of_a_long_queue_are_explained_per_cycle_and_each_in_its_turn(monkeypatch):
     monkeypatch.setattr(outgoing, "MAX_EXPLAINED", 2)
     board, jobs = some_jobs(5)
     for cycle, explained in ((1, 2), (2, 4), (3, 5)):
-        explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, every=60.0)
-        assert sum(job.explained_at == NOW for job in jobs.values()) == explained, cycle
+        explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + cycle, every=60.0)
+        assert sum(job.explained_at > 0 for job in jobs.values()) == explained, cycle

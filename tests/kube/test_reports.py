@@ -19,13 +19,13 @@ def a_sample(step: int, loss: float | None = None, total: int | None = None, at:
 @pytest.mark.parametrize(
     ("replica", "attempt", "sample", "counts", "progress"),
     [
-        (FIRST, 1, a_sample(6, 0.4), True, TrainingProgress(6, 100, 0.4, 1.0)),
-        (FIRST, 1, a_sample(6), True, TrainingProgress(6, 100, 0.5, 1.0)),
-        (FIRST, 1, a_sample(5, 0.1), True, TrainingProgress(5, 100, 0.1, 1.0)),
-        (FIRST, 1, a_sample(6, None, 80), True, TrainingProgress(6, 80, 0.5, 1.0)),
-        (FIRST, 1, a_sample(4), False, TrainingProgress(5, 100, 0.5, 1.0)),
-        (FIRST, 2, a_sample(4), True, TrainingProgress(4, 100, None, 1.0)),
-        (SECOND, 1, a_sample(9), False, TrainingProgress(5, 100, 0.5, 1.0)),
+        (FIRST, 1, a_sample(6, 0.4), True, TrainingProgress(6, 100, 0.4, 1.0, 1)),
+        (FIRST, 1, a_sample(6), True, TrainingProgress(6, 100, 0.5, 1.0, 1)),
+        (FIRST, 1, a_sample(5, 0.1), True, TrainingProgress(5, 100, 0.1, 1.0, 1)),
+        (FIRST, 1, a_sample(6, None, 80), True, TrainingProgress(6, 80, 0.5, 1.0, 1)),
+        (FIRST, 1, a_sample(4), False, TrainingProgress(5, 100, 0.5, 1.0, 1)),
+        (FIRST, 2, a_sample(4), True, TrainingProgress(4, 100, None, 1.0, 2)),
+        (SECOND, 1, a_sample(9), False, TrainingProgress(5, 100, 0.5, 1.0, 1)),
     ],
 )
 def test_what_a_report_changes(replica, attempt, sample, counts, progress):
@@ -41,11 +41,12 @@ def test_what_a_report_changes(replica, attempt, sample, counts, progress):
     ("progress", "written", "now", "due"),
     [
         (None, None, 99.0, False),
-        (TrainingProgress(1), None, 70.0, True),
-        (TrainingProgress(1), None, 69.9, False),
+        (TrainingProgress(1), None, 10.0, True),
+        (TrainingProgress(1, attempt=2), TrainingProgress(1, attempt=1), 10.0, True),
+        (TrainingProgress(2), TrainingProgress(1), 69.9, False),
         (TrainingProgress(1), TrainingProgress(1), 99.0, False),
         (TrainingProgress(2), TrainingProgress(1), 99.0, True),
     ],
 )
-def test_progress_is_written_if_it_is_new_and_not_too_often(progress, written, now, due):
+def test_the_first_report_is_written_at_once_and_others_not_too_often(progress, written, now, due):
     assert JobReports(progress=progress, written=written, written_at=10.0).due(now, every=60.0) is due

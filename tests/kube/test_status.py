@@ -15,7 +15,8 @@ from headway.core.gang import Losses
 from headway.core.states import State
 from headway.kube.api.objects import unix
 from headway.kube.job.intent import Intent, RoleAllocation
-from headway.kube.job.status import TrainingProgress, progress_status, read_status, status_of
+from headway.kube.job.kept_status import read_status, without_nodes
+from headway.kube.job.status import TrainingProgress, progress_status, status_of
 
 names = st.sampled_from(["ps", "chief", "worker"])
 shares = st.builds(
@@ -42,7 +43,7 @@ def test_an_intent_is_read_back_as_it_was_written(intent):
     for moment in ("since", "until"):
         assert getattr(read.intent, moment) == pytest.approx(getattr(intent, moment))
     assert read.intent.losses.times == pytest.approx(intent.losses.times)
-    assert replace(read.intent, since=intent.since, until=intent.until, losses=intent.losses) == intent
+    assert replace(read.intent, since=intent.since, until=intent.until, losses=intent.losses) == without_nodes(intent)
     assert status["since"] == intent.since + 1000.0, "people and other programs read Unix time"
 
 
@@ -59,5 +60,9 @@ def test_status_shows_the_estimate_of_the_book():
     assert unix(shown["eta"]) == 1090.0
     assert (shown["text"], shown["left"], shown["spread"]) == ("50/100", 50.0, 0.1)
     assert "speed" in shown["basis"]
+    assert shown["done"] == "1970-01-01 00:18Z ±5 s"
+    waits = progress_status(None, estimate, now=40.0, began=1000.0, training=False)
+    assert (waits["left"], waits["eta"], waits["done"], waits["step"]) == (50.0, None, None, None), "it does not train"
+    assert progress_status(TrainingProgress(1, 2, 0.12345678901), None, 0.0, 0.0)["loss"] == 0.1235
     unknown = progress_status(progress, Estimate(math.nan, math.nan, Basis.NOTHING, "unknown"), 40.0, 1000.0)
     assert (unknown["eta"], unknown["left"], unknown["basis"]) == (None, None, "unknown")

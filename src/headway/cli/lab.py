@@ -15,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +29,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Option("--name", "-n", help="Name the lab; several can be up at the same time.")]
+Name = Annotated[
+    str,
+    typer.Option("--name", "-n", envvar="HEADWAY_LAB", help="Name the lab; several can be up at the same time."),
+]
 PartName = Annotated[str, typer.Argument(help="A part as `headway lab status` names it, or node-N.")]
 
 
@@ -157,6 +161,35 @@ def kubectl(
         program = lab.kubectl
     environment = {**os.environ, "KUBECONFIG": str(lab.kubeconfig)}
     raise typer.Exit(subprocess.run([program, *arguments], env=environment, check=False).returncode)
+
+
+@app.command()
+def kubeconfig(name: Name = "default") -> None:
+    """Print the path of the kubeconfig: export KUBECONFIG=$(headway lab kubeconfig)."""
+    with _one_sentence():
+        print(Lab.attach(name).kubeconfig)
+
+
+@app.command()
+def template(
+    name: Name = "default",
+    path: Annotated[
+        list[Path] | None, typer.Option(help="Let pods see this folder or file of the host, read-only. Repeatable.")
+    ] = None,
+    checkpoints: Annotated[str, typer.Option(help="Mount a folder for checkpoints here, the same on all nodes.")] = (
+        "/checkpoints"
+    ),
+) -> None:
+    """Print a pod template for `headway schedule --template`: pods run this machine's own Python."""
+    with _one_sentence():
+        for one in path or ():
+            if not one.exists():
+                raise LabError(f"--path {one}: does not exist")
+        if not checkpoints.startswith("/"):
+            raise LabError(f"--checkpoints {checkpoints}: must be an absolute path")
+        lab = Lab.attach(name)
+        pod = lab.pod_template([one.resolve() for one in path or ()], shared_at=checkpoints)
+    print(yaml.safe_dump(pod, sort_keys=False), end="")
 
 
 @app.command()

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,13 +14,14 @@ from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
-from headway.kube.api.objects import Meta, PodRule, TrainingJob
+from headway.kube.adoption import by_owner, take_over
+from headway.kube.api.objects import Meta, Pod, PodRule, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
+from headway.kube.job.kept_status import KeptStatus, read_status, suits
 from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec, submitted
-from headway.kube.job.status import KeptStatus, TrainingProgress, read_status, suits
 from headway.kube.pod.constraints import Unplaceable
 from headway.kube.refusals import Refusals
 from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
@@ -57,6 +58,8 @@ class Admission:
     """By the TrainingJob's uid: all jobs that this process follows."""
     ready: bool = False
     """The jobs of the start are taken in. From now on jobs may come in when their pods are rehearsed."""
+    _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+    """Of jobs that are taken over at the start, by their uid."""
     rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
     """By uid: jobs that wait until it is known how their pods will be."""
     _waiting_for: dict[str, set[str]] = field(default_factory=dict)
@@ -72,12 +75,13 @@ class Admission:
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
-    def first(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
+    def first(self, objects: Sequence[TrainingJob], pods: Iterable[Pod] = ()) -> list[Admitted]:
         """Takes in all jobs at the start, in arrival order. Jobs that are over, too: some of their pods may be left."""
         for found in objects:
             self._versions.take(found.metadata)
+        self._pods = by_owner(pods, {found.metadata.uid for found in objects})
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
-        self.ready = True
+        self.ready, self._pods = True, {}
         return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
 
     def rehearse(self, objects: Iterable[TrainingJob]) -> Rehearsals:
@@ -227,10 +231,7 @@ class Admission:
         )  # fmt: skip
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
-            tracked.written, tracked.savers, tracked.unmarked = kept.intent, set(kept.savers), not kept.marked
-            tracked.size_changed = kept.intent.allocation is not None  # what its replicas were told is unknown
-            if kept.step:
-                tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, job.steps)
+            kept = take_over(tracked, kept, self._pods.get(found.metadata.uid, ()), self.settings)
         self.jobs[found.metadata.uid] = tracked
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
 

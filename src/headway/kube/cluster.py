@@ -122,7 +122,7 @@ class KubeCluster:
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
         read_rehearsals(self._worker.inbox, self._admission.rehearse(look.jobs.objects))
-        admitted = self._admission.first(look.jobs.objects)
+        admitted = self._admission.first(look.jobs.objects, look.pods.objects)
         self._set_nodes([name for entry in admitted for name in entry.nodes()])
         for entry in admitted:
             self._enrol(entry)

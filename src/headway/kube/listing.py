@@ -58,11 +58,10 @@ async def list_jobs(client: Client, namespace: str) -> list[ListedJob]:
 def _row(job: _Job, *, qualified: bool) -> ListedJob:
     status, meta = job.status, job.metadata
     progress = status.get("progress") or {}
-    shares = status.get("allocation") or status.get("target") or []
     return ListedJob(
         name=job_id(meta.namespace, meta.name) if qualified else meta.name, namespace=meta.namespace,
         user=str(job.spec.get("user", "")), phase=status.get("phase", ""), replicas=status.get("replicas", 0),
-        nodes=[f"{share['role']}@{','.join(share['nodes'])}" for share in shares if share["nodes"]],
+        nodes=[str(one) for one in status.get("nodes") or []],
         progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
         eta=(progress.get("eta") or "")[:19], attempt=status.get("attempt", 0), reason=status.get("reason", ""),
         message=status.get("message", ""), since=status.get("since"), created=meta.creationTimestamp,

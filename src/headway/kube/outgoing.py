@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headway.core.job import JobId
 from headway.core.plan import Plan
-from headway.core.reason import Code, explain
+from headway.core.reason import Code, Reasons
 from headway.core.snapshot import Snapshot
-from headway.core.states import State
+from headway.core.states import OVER, TRAINING, State
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.intent import Intent
 from headway.kube.job.pod_marks import MARK
@@ -20,8 +21,12 @@ from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
 from headway.kube.work import ApiWork, PodRequest
 
+MAX_LOOKED_AT = 200
+"""Waiting jobs per cycle of which the reason is asked, each in its turn. A long queue must not slow decisions down."""
 MAX_EXPLAINED = 20
-"""Jobs per cycle whose status says why they wait. A long queue must not slow decisions down."""
+"""Of these, jobs whose status is written."""
+MANY = 500
+"""Where more jobs wait than this, their numbers are written less often."""
 
 
 def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float, began: float) -> dict[str, Any]:
@@ -31,10 +36,10 @@ def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float,
     """
     row = None if shown is None else shown.jobs.row_of.get(job.job.id)
     estimate = None
-    if shown is not None and row is not None and row < shown.jobs.count and job.reports.progress is not None:
+    if shown is not None and row is not None and row < shown.jobs.count and intent.state not in OVER:
         estimate = shown.estimates.of(row, now)
-    status = status_of(intent, job.columns(), job.savers, began)
-    return status | {"progress": progress_status(job.reports.progress, estimate, now, began)}
+    status, training = status_of(intent, job.columns(), job.savers, began), intent.state in TRAINING
+    return status | {"progress": progress_status(job.reports.progress, estimate, now, began, training=training)}
 
 
 def work_for(
@@ -62,19 +67,35 @@ def _requests(job: Tracked, step: NextStep, defaults: PodDefaults) -> Iterator[P
 
 
 def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Plan, now: float, every: float) -> None:
-    """Says in the status of waiting jobs why they wait, with numbers; of one job at most once per `every` seconds."""
-    left = MAX_EXPLAINED
-    for row in snapshot.jobs.waiting():
-        job = by_id.get(snapshot.jobs.job(int(row)).id)
-        if job is None or job.state is not State.WAITING or now - job.explained_at < every:
-            continue
-        try:
-            reason = explain(snapshot, plan, job.job.id)
-        except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
-            job.explain(FAULT, sentence("say why this job waits", error), now)
-            continue
-        if reason.code is not Code.STARTS_NOW:
-            job.explain("".join(part.capitalize() for part in reason.code.split("_")), reason.sentence, now)
-            left -= 1
+    """Says in the status of waiting jobs why they wait, with numbers.
+
+    Another reason is said at once. Other numbers are said of one job at most once per `every` seconds, and less often
+    where many wait.
+    """
+    rows = snapshot.jobs.waiting()
+    waiting = [job for row in rows if (job := by_id.get(snapshot.jobs.job(int(row)).id)) is not None]
+    waiting = [job for job in waiting if job.ended is None and job.state is State.WAITING]
+    every *= max(1.0, len(waiting) / MANY)
+    reasons, left = Reasons(snapshot, plan), MAX_EXPLAINED
+    for job in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=lambda job: job.looked_at):
+        job.looked_at = now
+        left -= _explained(job, reasons, now, every)
         if left == 0:
             return
+
+
+def _explained(job: Tracked, reasons: Reasons, now: float, every: float) -> bool:
+    """Says why this job waits, if that is news."""
+    try:
+        found = reasons.of(job.job.id)
+        reason, message = "".join(part.capitalize() for part in found.code.split("_")), found.sentence
+    except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
+        reason, message = FAULT, sentence("say why this job waits", error)
+    else:
+        if found.code is Code.STARTS_NOW:
+            return False
+    other = reason != job.memory.reason
+    if not other and (message == job.memory.message or now - job.explained_at < every):
+        return False
+    job.explain(reason, message, now)
+    return True

@@ -25,9 +25,13 @@ class JobReports:
     """The last report, until it is in a snapshot."""
 
     def due(self, now: float, every: float) -> bool:
-        """Whether there is progress to write to the status; at most once per `every` seconds."""
-        fresh = self.progress is not None and self.progress != self.written
-        return fresh and now - self.written_at >= every
+        """Whether there is progress to write to the status: the first report of an attempt at once, others at most
+        once per `every` seconds.
+        """
+        if self.progress is None or self.progress == self.written:
+            return False
+        is_first = self.written is None or self.written.attempt != self.progress.attempt
+        return is_first or now - self.written_at >= every
 
     def take(self, replica: ReplicaKey, attempt: int, sample: Sample, steps: int | None) -> bool:
         """Takes a report; returns whether it counts.
@@ -39,11 +43,12 @@ class JobReports:
             return False
         old = self.progress
         if old is None or self.attempt != attempt:
-            self.progress = TrainingProgress(sample.step, sample.total_steps or steps, sample.loss, sample.at)
+            total = sample.total_steps or steps
+            self.progress = TrainingProgress(sample.step, total, sample.loss, sample.at, attempt)
         elif sample.step < old.step:
             return False
         else:
             loss = old.loss if sample.loss is None else sample.loss
-            self.progress = TrainingProgress(sample.step, sample.total_steps or old.total, loss, sample.at)
+            self.progress = TrainingProgress(sample.step, sample.total_steps or old.total, loss, sample.at, attempt)
         self.attempt, self.sample = attempt, sample
         return True

@@ -64,6 +64,8 @@ class Tracked:
     """Steps in a row that raised."""
     explained_at: float = -math.inf
     """When its status last said why it waits."""
+    looked_at: float = -math.inf
+    """When that was last asked."""
     size_changed: bool = False
     """The size changed in this attempt: a replica that connects late must be told."""
     savers: set[ReplicaKey] = field(default_factory=set)

@@ -157,14 +157,16 @@ class Lab:
         *,
         python: str | Path | None = None,
         writable: Iterable[str | Path] = (),
+        shared_at: str = "",
     ) -> dict[str, Any]:
         """A pod template that runs a Python of this machine (default: this one) and sees `paths` read-only.
 
-        Pods can write to `lab.shared` and to `writable`. Add `command` and `resources` to its container.
+        Pods can write to `lab.shared`, at the same path or at `shared_at`, and to `writable`. Add `command` and
+        `resources` to its container.
         """
         return pods.pod_template(
             read_only=[Path(path) for path in paths],
-            writable=[self.shared, *(Path(path) for path in writable)],
+            writable={self.shared: shared_at or str(self.shared)} | {Path(one): str(one) for one in writable},
             python=Path(python) if python else pods.this_python(),
         )
 

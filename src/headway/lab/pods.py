@@ -15,7 +15,7 @@ import platform
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +35,26 @@ SYSTEM_PATHS = (
 
 
 def pod_template(
-    *, read_only: Iterable[Path], writable: Iterable[Path], python: Path, container: str = "main"
+    *, read_only: Iterable[Path], writable: Mapping[Path, str], python: Path, container: str = "main"
 ) -> dict[str, Any]:
-    """A pod template whose container sees the given host folders. Add a command and resources to it."""
+    """A pod template whose container sees the given host folders. Add a command and resources to it.
+
+    `writable`: a folder of the host, and where the container has it.
+    """
     prefixes = [_prefix(python), _prefix(python.resolve())]
     fixed = [Path(path) for path in SYSTEM_PATHS if Path(path).exists()]
     ours = Path(headway.__file__).resolve().parents[1]  # the source of an editable install
     mounts = _outermost([*fixed, *prefixes, ours, *(path.absolute() for path in read_only)])
-    places = [(path, True) for path in mounts] + [(path.absolute(), False) for path in writable]
+    places = [(path, str(path), True) for path in mounts]
+    places += [(path.absolute(), str(Path(at).absolute()), False) for path, at in writable.items()]
     volumes, volume_mounts = [], []
-    for number, (path, is_read_only) in enumerate(places):
+    for number, (path, at, is_read_only) in enumerate(places):
         name = f"host-{number}"
         volumes.append({"name": name, "hostPath": {"path": str(path)}})
-        volume_mounts.append({"name": name, "mountPath": str(path), "readOnly": is_read_only})
+        volume_mounts.append({"name": name, "mountPath": at, "readOnly": is_read_only})
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": "/root", "PYTHONDONTWRITEBYTECODE": "1"}
+    if os.environ.get("PYTHONPATH"):
+        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return {
         "spec": {
             "containers": [

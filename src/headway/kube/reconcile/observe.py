@@ -53,7 +53,7 @@ def _judged(view: View) -> Intent | None:
         case GangState.FAILED:
             return take_down(view, State.FAILED, "ProgramFailed", verdict.why)
         case GangState.LOST:
-            return _interrupted(view, verdict.why)
+            return interrupted(view, verdict.why)
         case GangState.WAIT if math.isfinite(verdict.until):
             return view.intent
     return _join_refused(view)
@@ -211,7 +211,7 @@ def _keep_running(view: View, reason: str, message: str) -> Intent:
     return replace(_running(view, view.intent.allocation, reason, message), declined=view.intent.declined + 1)
 
 
-def _interrupted(view: View, why: str) -> Intent:
+def interrupted(view: View, why: str) -> Intent:
     """The gang was lost, not by its own fault: it starts again from its checkpoint, unless that happens too often."""
     intent = view.intent
     if intent.state is State.STOPPING and intent.goal is State.CANCELLED:
