@@ -23,6 +23,8 @@ UNRANKED = ("ps", "evaluator")
 """Roles that serve or look on: they have no rank."""
 MASTER_PORT = 29500
 """Where rank 0 listens if each replica has an address of its own: the port that torch takes by default."""
+LONGEST = 120_000
+"""Characters of a variable: with more, the kernel would not start the program. About 3,000 replicas fit."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TENSORFLOW_ROLES = ("chief", "worker", "ps", "evaluator")
 
@@ -76,8 +78,9 @@ def variables(where: Rendezvous, role: str, index: int, *, gpus: int = 0, own: M
         )
         if host in _LOOPBACK:
             found["JAX_COORDINATOR_BIND_ADDRESS"] = endpoint  # else it listens to the whole network
-    if sum(map(len, where.addresses.values())) > 1:
-        found["TF_CONFIG"] = _tensorflow(where, role, index)
+    config = _tensorflow(where, role, index) if sum(map(len, where.addresses.values())) > 1 else ""
+    if 0 < len(config) <= LONGEST:
+        found["TF_CONFIG"] = config
     return {name: value for name, value in found.items() if name not in own}
 
 

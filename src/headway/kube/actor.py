@@ -44,11 +44,13 @@ class Actor:
         target = None if placement is None else allocation_of(placement, job.job, shape, self.board.nodes)
         old = job.intent
         new = begun(old, action, target, now, self.settings.timeouts)
+        anew = state is State.SCALING and job.job.saves_itself
+        new = replace(new, attempt=new.attempt + 1) if anew else new
         job.begin(new, placement)
         self.inventory.own.unsettled.add(job.meta.uid)
         log.info("job %s: %s", job.job.id, state.name.lower())
         self._announce(job, old, new)
-        if state is State.SCALING and target is not None:
+        if state is State.SCALING and target is not None and not anew:
             self.tell_size(job, target)
 
     def advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:

@@ -13,6 +13,7 @@ from headway.core.queue_rules import QueueRule
 from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.job.pod_marks import PodMarks
 from headway.kube.job.template_rules import TemplateRules
+from headway.rendezvous import MASTER_PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class PodDefaults:
     """The volume that holds this folder; None where the cluster's template mounts none there."""
     rules: TemplateRules = field(default_factory=TemplateRules)
     """What a job's own template may set."""
+    master_port: int = MASTER_PORT
+    """Where the replica of rank 0 listens for the others: every pod has an address of its own."""
     gpu: str = "nvidia.com/gpu"
     """The resource name of a GPU, where the node has none that we know."""
     gpus: Mapping[str, str] = field(default_factory=dict)

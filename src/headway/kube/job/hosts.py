@@ -36,6 +36,11 @@ def addresses(role: str, indexes: Iterable[int], subdomain: str) -> tuple[str, .
     return tuple(f"{hostname(role, index)}{tail}:{PORT}" for index in indexes)
 
 
+def indexed(listening: Iterable[str]) -> dict[int, str]:
+    """The same by index, from the addresses alone."""
+    return {int(one.partition(":")[0].partition(".")[0].rpartition("-")[2]): one for one in listening}
+
+
 def owner(meta: Meta) -> dict[str, Any]:
     """What belongs to the job is deleted with it."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name, "uid": meta.uid,

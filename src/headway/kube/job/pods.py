@@ -23,12 +23,13 @@ from headway.kube.api.objects import (
     Meta,
 )
 from headway.kube.job.checkpoints import checkpoint_folder, narrow
-from headway.kube.job.hosts import PORT, hostname, owner, service_of
+from headway.kube.job.hosts import PORT, hostname, indexed, owner, service_of
 from headway.kube.job.replica import MAIN
 from headway.kube.job.report_access import report_environment, with_token
 from headway.kube.job.template_rules import NAMED_LISTS
 from headway.kube.reconcile.model import Create, PodAction, Publish, ResizePod
 from headway.kube.settings import PodDefaults
+from headway.rendezvous import Rendezvous, variables
 
 
 def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], defaults: PodDefaults) -> dict[str, Any]:
@@ -96,7 +97,10 @@ def _metadata(create: Create, meta: Meta, template: Mapping[str, Any]) -> dict[s
 
 
 def _environment(create: Create, job: Job, meta: Meta, given: list[Any], defaults: PodDefaults) -> list[Any]:
-    """The template's variables, then the job's, then Headway's. The job may set its own checkpoint folder."""
+    """The template's variables, then the job's, then Headway's. The job may set its own checkpoint folder.
+
+    What frameworks read to find each other is set where neither template nor job sets it.
+    """
     headway = {
         "HEADWAY_JOB": job.id, "HEADWAY_ROLE": create.role, "HEADWAY_INDEX": str(create.index),
         "HEADWAY_ATTEMPT": str(create.attempt), "HEADWAY_PORT": str(PORT),
@@ -108,9 +112,18 @@ def _environment(create: Create, job: Job, meta: Meta, given: list[Any], default
     names = {entry.get("name") for entry in given} | set(own)
     if defaults.checkpoints and "HEADWAY_CHECKPOINT" not in names:
         headway["HEADWAY_CHECKPOINT"] = checkpoint_folder(defaults.checkpoints, meta)
-    settled = own | headway
+    written = {str(entry.get("name")): str(entry.get("value") or "") for entry in given}
+    settled = _rendezvous(create, job, written | own, defaults) | own | headway
     kept = [entry for entry in given if entry.get("name") not in settled]
     return [*kept, *({"name": name, "value": value} for name, value in settled.items())]
+
+
+def _rendezvous(create: Create, job: Job, own: Mapping[str, str], defaults: PodDefaults) -> dict[str, str]:
+    addresses = {role: indexed(hosts) for role, hosts in create.hosts}
+    if create.index not in addresses.get(create.role, {}):
+        return {}  # a dry run: nobody is anywhere yet
+    where = Rendezvous.of(job, create.attempt, addresses, defaults.master_port)
+    return variables(where, create.role, create.index, gpus=dict(create.amounts).get(GPU, 0), own=own)
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

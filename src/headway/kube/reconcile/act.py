@@ -55,7 +55,8 @@ def _keeps_its_log(view: View, replica: PodReplica) -> bool:
 def _grace(view: View) -> int | None:
     """A job that has saved, or is done, needs no grace time: its further work is not wanted."""
     intent = view.intent
-    return AT_ONCE_SECONDS if intent.saved or (intent.draining and intent.goal is State.FINISHED) else None
+    saved = intent.saved and not view.job.saves_itself
+    return AT_ONCE_SECONDS if saved or (intent.draining and intent.goal is State.FINISHED) else None
 
 
 def _delete(replica: PodReplica, grace: int | None = None) -> Delete:
@@ -153,5 +154,5 @@ def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:
 def _request_checkpoint(view: View) -> Iterator[PodAction]:
     intent = view.intent
     leaving = (intent.state is State.MOVING and not intent.saved) or intent.state is State.STOPPING
-    if leaving and not view.saves.asked:
+    if leaving and not view.saves.asked and not view.job.saves_itself:
         yield RequestCheckpoint()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from headway.core.gang import Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
+from headway.core.states import State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.settings import KubeTimeouts
@@ -41,6 +42,12 @@ class View:
     withdrawn: bool = False
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
+
+    @property
+    def starting(self) -> bool:
+        """Whether the gang starts and need not be whole yet; with a new size, too, if its script saves by itself."""
+        state, moved = self.intent.state, self.intent.state is State.MOVING and self.intent.saved
+        return state is State.STARTING or moved or (state is State.SCALING and self.job.saves_itself)
 
     def mine(self) -> list[PodReplica]:
         """Pods of the present attempt."""

@@ -39,8 +39,8 @@ def gang_verdict(view: View) -> GangVerdict:
     intent = view.intent
     present = [replica for replica in view.mine() if not replica.deleting]
     members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
-    wanted = {share.role: len(share.nodes) for share in _required(intent)}
-    return judge(view.job, wanted, members, view.now, starting=_is_starting(intent), grace=view.timeouts.grace)
+    wanted = {share.role: len(share.nodes) for share in _required(view)}
+    return judge(view.job, wanted, members, view.now, starting=view.starting, grace=view.timeouts.grace)
 
 
 def _judged(view: View) -> Intent | None:
@@ -65,19 +65,15 @@ def _join_refused(view: View) -> Intent | None:
     stray = next((r for r in view.mine() if not r.deleting and r.phase in away), None)
     if stray is None:
         return None
-    if _is_starting(view.intent):
+    if view.starting:
         return _refused(view, stray.why)
     return _keep_running(view, "ScaleRefused", stray.why) if view.intent.state is State.SCALING else None
 
 
-def _is_starting(intent: Intent) -> bool:
-    """Whether the gang starts and so need not be whole yet."""
-    return intent.state is State.STARTING or (intent.state is State.MOVING and intent.saved)
-
-
-def _required(intent: Intent) -> Iterator[RoleAllocation]:
+def _required(view: View) -> Iterator[RoleAllocation]:
     """The replicas that make the gang whole; while its size changes, those of the smaller size."""
-    if intent.allocation is None or (intent.state is State.MOVING and intent.saved):
+    intent = view.intent
+    if intent.allocation is None or view.starting:
         yield from intent.target or ()
         return
     other = intent.target if intent.state is State.SCALING else None
@@ -94,7 +90,7 @@ def _change_outcome(view: View) -> Intent:
         case State.STARTING:
             return _started(view)
         case State.SCALING:
-            return _scaled(view)
+            return _started(view) if view.starting else _scaled(view)
         case State.RESIZING:
             return _resized(view)
         case State.MOVING:
@@ -154,7 +150,7 @@ def has(replica: PodReplica, share: RoleAllocation) -> bool:
 
 def _saving(view: View) -> Intent:
     intent, saves = view.intent, view.saves
-    if saves.is_complete:
+    if saves.is_complete or view.job.saves_itself:
         if intent.state is State.STOPPING:
             return replace(intent, draining=True, saved=True, declined=0, until=math.inf)
         until = view.now + view.timeouts.start
