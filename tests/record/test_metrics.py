@@ -65,6 +65,17 @@ def simulated(
     return tally, cluster
 
 
+def test_a_job_that_starts_at_once_is_not_unfairly_late() -> None:
+    """Four short jobs on four GPUs, each up after a second; then the same four on two."""
+    jobs = [a_job(f"j{number}", seconds=10.0) for number in range(4)]
+    costs = Costs(start=1.0)
+    result = simulated(jobs, some_nodes(1, gpus=4), costs=costs)[0].result()
+    assert result["fairness"]["worst"] == pytest.approx(1.1)
+    assert result["fairness"]["unfair"] == 0.0
+    late = simulated(jobs, some_nodes(1, gpus=2), costs=costs)[0].result()
+    assert late["fairness"]["unfair"] == 0.5
+
+
 def test_two_jobs_one_after_the_other_by_hand() -> None:
     jobs = [a_job("a", seconds=10.0, user="ana"), a_job("b", seconds=5.0, user="ben", deadline=12.0)]
     result = simulated(jobs, some_nodes(1, gpus=1))[0].result()

@@ -28,6 +28,8 @@ class Course:
     state: State = State.WAITING
     started: float | None = None
     ended: float | None = None
+    begun: float | None = None
+    """When its first start was begun; it was up at `started`."""
     trained: float = 0.0
     up: float = 0.0
     """Seconds in which its gang ran. Unlike in `trained`, lost work counts."""
@@ -57,6 +59,11 @@ class Course:
     def waited(self) -> float | None:
         """Seconds of its life in which its gang did not run."""
         return None if self.ended is None else max(0.0, self.ended - self.job.submit - self.up)
+
+    @property
+    def coming_up(self) -> float:
+        """Seconds that its processes took to come up, the first time."""
+        return 0.0 if self.begun is None or self.started is None else max(0.0, self.started - self.begun)
 
     @property
     def solo(self) -> float:
@@ -143,7 +150,10 @@ class Tally:
         for packed in line.plan:
             kind = packed[0]
             self.decisions[kind] = self.decisions.get(kind, 0) + 1
-            holdings.decided(self._serial_of[packed[1]], packed, now)
+            serial = self._serial_of[packed[1]]
+            holdings.decided(serial, packed, now)
+            if kind == "start" and self.courses[serial].started is None:
+                self.courses[serial].begun = now
         if line.notes or line.refused or (self._keep and line.samples):
             self._remarks(line)
 
@@ -194,6 +204,7 @@ class Tally:
         old = self.courses.pop(before)
         self._replaced.add(before)
         course.present, course.spans, course.losses, course.note = old.present, old.spans, old.losses, old.note
+        course.begun = old.begun
         if before in self._open:
             self._open[change.serial] = self._open.pop(before)
         self.holdings.edit(before, change.serial, course.job)

@@ -17,6 +17,8 @@ from headway.record.timeline import Gantt, Series, gantt, series
 
 SHORTEST = 10.0
 """In slowdown, a shorter solo time counts as this many seconds: the usual guard against tiny jobs."""
+UNFAIR = 1.05
+"""A job counts as unfairly late above this: less is a matter of how often a cluster looks at its processes."""
 _UNIT = {CPU: 1000.0, MEMORY: 1024.0}
 """Amounts are reported in cores and GiB."""
 
@@ -133,8 +135,9 @@ def _fragmentation(tally: Tally) -> dict[str, float]:
 
 def _fairness(tally: Tally, courses: Sequence[Course]) -> dict[str, Any]:
     capacity = main_capacity(tally)
-    ratios = [finish_time_fairness(course, tally, capacity) for course in courses if course.state is State.FINISHED]
-    unfair = sum(ratio > 1.0 + 1e-9 for ratio in ratios)
+    done = [course for course in courses if course.state is State.FINISHED]
+    ratios = [finish_time_fairness(course, tally, capacity) for course in done]
+    unfair = sum(_without_start(ratio, course) > UNFAIR for ratio, course in zip(ratios, done, strict=True))
     return {
         **spread(ratios),
         "worst": max(ratios, default=None),
@@ -153,6 +156,12 @@ def finish_time_fairness(course: Course, tally: Tally, capacity: float) -> float
     asked = asked_amount(course.job, tally.holdings.main_kind)
     contention = max(1.0, asked * course.present / capacity) if capacity else 1.0
     return (course.completion or 0.0) / max(course.solo * contention, 1e-9)
+
+
+def _without_start(ratio: float, course: Course) -> float:
+    """The ratio as if its processes had been up at once: what they need to come up is nobody's share."""
+    completion = course.completion or 0.0
+    return ratio * max(0.0, completion - course.coming_up) / completion if completion > 0 else ratio
 
 
 def asked_amount(job: Job, kind: str) -> int:
