@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from headway import __version__
 from headway.cli.app import COMMANDS, app_for
 
 
@@ -29,4 +30,9 @@ def test_help_fits_and_is_plain(words):
     assert "…" not in shown.output.replace("volumes, …", "")
     options = [line for line in lines if re.match(r"│ (\*|  )? *--", line)]
     assert options
-    assert not [line for line in options if re.search(r"<(bool|str|path|int|float|list)", line)]
+    assert not [line for line in lines if re.search(r"<(bool|str|path|int|float|list)|Usage:.*[{}]", line)]
+
+
+def test_the_version_is_told():
+    shown = CliRunner().invoke(app_for(["--version"]), ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"headway {__version__}\n")

@@ -105,9 +105,10 @@ def start_build(machine: Path) -> subprocess.Popen[str]:
 def test_two_labs_that_start_together_build_once(machine):
     give_go(machine, during="sleep 0.5")
     both = [start_build(machine) for _ in range(2)]
-    assert [process.wait(30) for process in both] == [0, 0], [process.communicate()[1] for process in both]
-    for process in both:
-        process.stderr.close()
+    told = [process.communicate(timeout=30)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    waits = "another `headway lab` builds the lab's programs; this one goes on when that is done\n"
+    assert [waits in one for one in told].count(True) == 1, "the second says what it waits for"
     assert builds(machine) == 2, "two programs, each built once"
 
 

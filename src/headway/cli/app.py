@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from headway import __version__
 from headway.cli.plain_help import PlainCommand, PlainGroup
 from headway.core.errors import UserError
 
@@ -36,6 +37,12 @@ EXTRAS = {"schedule": "kube", "submit": "kube", "jobs": "kube", "lab": "lab"}
 HELP = "A scheduler for deep-learning training that knows how much headway each job is making."
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        print(f"headway {__version__}")
+        raise typer.Exit
+
+
 def app_for(words: list[str]) -> typer.Typer:
     """The command line: only the command that the first word names, or all of them."""
     app = typer.Typer(
@@ -46,11 +53,19 @@ def app_for(words: list[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         help=HELP,
     )
-    app.callback()(lambda: None)
+    app.callback()(_whole)
     wanted = [words[0]] if words and words[0] in COMMANDS else list(COMMANDS)
     for name in wanted:
         _add(app, name)
     return app
+
+
+def _whole(
+    version: Annotated[  # noqa: ARG001  `_tell_version` has done what it asks for
+        bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def _add(app: typer.Typer, name: str) -> None:

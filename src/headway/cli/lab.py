@@ -244,7 +244,11 @@ def down(
 
 
 @app.command()
-def build(names: Annotated[list[str] | None, typer.Argument(help="Build only these; default: all.")] = None) -> None:
+def build(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="PROGRAM", help="Build only these; default: all.")
+    ] = None,
+) -> None:
     """Build the lab's programs now instead of at the first `up`."""
     from headway.lab.build import ensure
     from headway.lab.programs import PROGRAMS, find

@@ -1,10 +1,13 @@
-"""Help in plain words: options say FILE, N or TEXT in place of Python's types, and a switch says nothing."""
+"""Help in plain words: options say FILE, N or TEXT in place of Python's types, and a switch says nothing.
+
+Arguments are their own word: `headway simulate [OPTIONS] TRACE`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 WORDS = {"int": "N", "float": "N", "str": "TEXT", "path": "FILE"}
 
@@ -19,8 +22,22 @@ class PlainGroup(TyperGroup):
         return [worded(param, ctx) for param in super().get_params(ctx)]
 
 
+class PlainArgument(TyperArgument):
+    """An argument whose word says enough: no type beside it, no braces around it."""
+
+    def display_type_rich(self, ctx: Any) -> None:  # noqa: ARG002  the name is typer's
+        return None
+
+    def _usage_display_name(self) -> str:
+        word = self.display_name_raw if self.required else f"[{self.display_name_raw}]"
+        return word if self.nargs == 1 else f"{word}..."
+
+
 def worded(param: Any, ctx: Any) -> Any:
     """The parameter with a plain word for its value, unless it has one of its own."""
+    if isinstance(param, TyperArgument):
+        param.metavar = param.metavar or str(param.name).upper().removesuffix("" if param.nargs == 1 else "S")
+        param.__class__ = PlainArgument
     if isinstance(param, TyperOption) and param.metavar is None:
         param.metavar = "" if param.is_flag else _word(param.display_type(ctx))
     return param

@@ -34,7 +34,8 @@ def ensure(names: Iterable[str]) -> None:
     wanted = list(names)
     if not missing(wanted):
         return
-    with paths.locked(paths.cache() / "build.lock"):
+    waiting = "another `headway lab` builds the lab's programs; this one goes on when that is done"
+    with paths.locked(paths.cache() / "build.lock", waiting):
         lacking = missing(wanted)  # again: another process may have built them while we waited
         if not lacking:
             return

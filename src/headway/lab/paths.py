@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,12 +29,21 @@ def labs() -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Holds a file lock and removes the file on release. The kernel frees the lock when the holder dies."""
+def locked(path: Path, waiting: str = "") -> Iterator[None]:
+    """Holds a file lock and removes the file on release. The kernel frees the lock when the holder dies.
+
+    `waiting` is said where another process holds it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if waiting:
+                    print(waiting, file=sys.stderr, flush=True)
+                    waiting = ""
+                fcntl.flock(handle, fcntl.LOCK_EX)
             if not _is_still(handle.fileno(), path):  # the previous holder has removed it
                 continue
             try:
