@@ -18,6 +18,7 @@ import pytest
 from headway.cli import queue_files
 from headway.cli.app import app_for
 from headway.core.errors import UserError
+from headway.local.added import card_of
 from headway.record.resume import left_behind
 
 pytestmark = pytest.mark.timeout(250)
@@ -226,3 +227,10 @@ def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):
     [aside] = (state / "aside").iterdir()
     assert int((aside / "checkpoints/b/count").read_text()) > 0, "it was saved before it was set aside"
     assert json.loads(_out(capsys, "replay", str(state / "run.log"), "--json"))["differences"] == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"files":' + b"[" * 3000, b'{"a":' * 3000, b"\xff\xfe"])
+def test_a_damaged_card_of_a_run_is_none(tmp_path, content):
+    """Jobs are checked without it, when the run takes them in."""
+    (tmp_path / "run.json").write_bytes(content)
+    assert card_of(tmp_path) is None

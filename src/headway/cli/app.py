@@ -61,7 +61,7 @@ def app_for(words: list[str]) -> typer.Typer:
 
 
 def _whole(
-    version: Annotated[  # noqa: ARG001  `_tell_version` has done what it asks for
+    version: Annotated[
         bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
     ] = False,
 ) -> None:

@@ -39,7 +39,7 @@ _TERMS = {
     "waiting": "The part of a job's life in which its gang did not run: queued, starting, saving, below its minimum.",
     "slowdown": "Completion time over the time alone at the asked-for size (at least 10 s); never below 1.",
     "unfairly late": "Finish-time fairness: completion time over what an equal share of the cluster among all jobs "
-    "present would have given. Above 1.05, without the time that its processes took to come up, a job is unfairly late.",
+    "present would have given. A job is unfairly late above 1.05, without the time that its processes took to come up.",
     "held": "Share of the main resource that jobs held, from the first submission to the end.",
     "stalled": "The part of held resources that belonged to gangs that did not run.",
     "split": "Of what was free, the part on nodes that were partly used: a measure of fragmentation.",

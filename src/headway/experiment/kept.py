@@ -50,7 +50,7 @@ class Kept:
             said = json.loads(self._file(key).read_bytes())
             completion, wait, slowdown = (_column(said[name]) for name in _COLUMNS)
             return Outcome(said["name"], said["seed"], said["result"], completion, wait, slowdown, {})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def put(self, key: str, found: Outcome) -> None:

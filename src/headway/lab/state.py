@@ -142,7 +142,7 @@ def read(path: Path) -> LabState | None:
         return msgspec.json.decode(path.read_bytes(), type=LabState)
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LabError(f"{path} cannot be read ({error}): remove {path.parent} after ending its processes") from error
 
 

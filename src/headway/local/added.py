@@ -137,7 +137,7 @@ def leave_card(folder: Path, files: Sequence[Path], nodes: Sequence[Node], setti
 def card_of(folder: Path) -> RunCard | None:
     try:
         return msgspec.json.decode((folder / "run.json").read_bytes(), type=RunCard)
-    except (OSError, msgspec.MsgspecError, ValueError):
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 

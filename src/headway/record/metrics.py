@@ -148,14 +148,16 @@ class Tally:
                 if serial in holdings.stays:
                     holdings.use(serial, cores)
         for packed in line.plan:
-            kind = packed[0]
-            self.decisions[kind] = self.decisions.get(kind, 0) + 1
-            serial = self._serial_of[packed[1]]
-            holdings.decided(serial, packed, now)
-            if kind == "start" and self.courses[serial].started is None:
-                self.courses[serial].begun = now
+            self._decided(packed, now)
         if line.notes or line.refused or (self._keep and line.samples):
             self._remarks(line)
+
+    def _decided(self, packed: list[Any], now: float) -> None:
+        kind, serial = packed[0], self._serial_of[packed[1]]
+        self.decisions[kind] = self.decisions.get(kind, 0) + 1
+        self.holdings.decided(serial, packed, now)
+        if kind == "start" and self.courses[serial].started is None:
+            self.courses[serial].begun = now
 
     def _take_nodes(self) -> None:
         """Nodes change at the time of the cycle that follows their line, not before."""
