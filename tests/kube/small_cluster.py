@@ -19,7 +19,7 @@ from headway.kube.cluster import KubeCluster
 from headway.kube.inbox import Inbox
 from headway.kube.job.pod_marks import PodMarks
 from headway.kube.pod.constraints import BoundClaim
-from headway.kube.reconcile.model import Bind, Create, Delete, Publish
+from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.settings import KubeSettings
 from headway.kube.work import ActionResult, ApiWork, Performed
@@ -40,6 +40,7 @@ class MemoryApi:
         self.pods: dict[str, dict[str, Any]] = {}
         """By namespace and name."""
         self.services: list[dict[str, Any]] = []
+        self.released: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
         self.claims: dict[str, BoundClaim] = {}
         self.rehearsed: list[str] = []
@@ -135,6 +136,8 @@ class MemoryApi:
         match action:
             case Publish():
                 self.services.append(request.body)
+            case Release():
+                self.released.append(request.body)
             case Create():
                 if f"{work.namespace}/{action.name}" in self.pods:
                     return ActionResult(action, error=Conflict(409, "it exists"))
@@ -161,6 +164,7 @@ class Reports:
 
     def __init__(self) -> None:
         self.services: list[dict[str, Any]] = []
+        self.released: list[dict[str, Any]] = []
         self.events: list[Event] = []
 
     def poll(self) -> list[Event]:

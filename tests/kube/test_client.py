@@ -8,7 +8,17 @@ import pytest
 from aiohttp import web
 from fake_api_server import serving, status
 
-from headway.kube.api.errors import Conflict, Denied, Expired, Forbidden, Invalid, NotFound, Unreachable, error_for
+from headway.kube.api.errors import (
+    Conflict,
+    Denied,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OverQuota,
+    Unreachable,
+    error_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +42,11 @@ def test_refusals_have_types_and_the_servers_own_words(code, kind):
 
 def test_what_we_may_not_is_told_from_what_the_cluster_does_not_admit():
     assert isinstance(error_for(403, 'User "headway" cannot create resource "pods"'), Forbidden)
-    assert isinstance(error_for(403, "exceeded quota: team"), Denied)
+    assert isinstance(error_for(403, 'pods "x" is forbidden: exceeded quota: team, requested: pods=1'), OverQuota)
+    policy = 'admission webhook "p" denied the request: images of other registries cannot be used'
+    assert isinstance(error_for(403, policy), Denied), "a policy's own words"
+    passing = 'pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found'
+    assert not isinstance(error_for(403, passing), Denied | OverQuota | Forbidden)
 
 
 def test_silence_and_lost_connections_are_unreachable():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,8 @@ from intents import (
 
 from headway.core.gang import Losses, Phase
 from headway.core.states import State
-from headway.kube.reconcile.model import ApiRefusal, Bind, Create
+from headway.kube.job.status import read_status, status_of
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Release
 from headway.kube.reconcile.reconcile import reconcile
 
 # ── starting ──
@@ -49,17 +51,27 @@ def test_it_runs_when_all_pods_run():
     assert step.actions == ()
 
 
-def test_a_later_role_waits_for_the_earlier_and_is_told_where_it_is():
+def test_all_pods_are_made_and_bound_at_once_and_a_later_role_waits_for_the_earlier():
     target = (on("n1", role="ps"), on("n1", "n2"))
     intent = replace(STARTING, target=target)
-    counts = (("ps", 1), ("worker", 2))
+    told = {"counts": (("ps", 1), ("worker", 2)), "subdomain": ""}
     first = reconcile(a_view(intent, job=PS_JOB))
-    assert first.actions == (create(0, "n1", "ps", counts=counts),)
-    pending = reconcile(a_view(intent, a_pod(role="ps", phase=Phase.PENDING), job=PS_JOB))
-    assert pending.actions == ()
-    up = reconcile(a_view(intent, a_pod(role="ps"), job=PS_JOB))
-    assert up.actions == (create(0, "n1", counts=counts), create(1, "n2", counts=counts))
-    assert up.actions[1].hosts == (("ps", ("ps-0:2222",)), ("worker", ("worker-0:2222", "worker-1:2222")))
+    assert first.actions == (
+        create(0, "n1", "ps", **told), create(0, "n1", hold="-0-worker", **told),
+        create(1, "n2", hold="-0-worker", **told),
+    )  # fmt: skip
+    made = (a_pod(0, "n1", Phase.PENDING), a_pod(1, "n2", Phase.PENDING))
+    unbound = [replace(pod, bound=False) for pod in (a_pod(role="ps", phase=Phase.PENDING), *made)]
+    assert {one.name for one in reconcile(a_view(intent, *unbound, job=PS_JOB)).actions} == {
+        "j-0-ps-0", "j-0-worker-0", "j-0-worker-1",
+    }, "all are bound, also those that wait"  # fmt: skip
+    assert reconcile(a_view(intent, a_pod(role="ps", phase=Phase.PENDING), *made, job=PS_JOB)).actions == ()
+    up = reconcile(a_view(intent, a_pod(role="ps"), *made, job=PS_JOB))
+    owners = tuple((f"j-0-{name}", f"uid-j-0-{name}") for name in ("ps-0", "worker-0", "worker-1"))
+    assert up.actions == (Release("-0-worker", owners),)
+    released = a_view(intent, a_pod(role="ps"), *made, job=PS_JOB, released=frozenset({"-0-worker"}))
+    assert reconcile(released).actions == ()
+    assert first.actions[1].hosts == (("ps", ("ps-0:2222",)), ("worker", ("worker-0:2222", "worker-1:2222")))
 
 
 def test_nothing_is_made_while_an_earlier_attempt_is_alive():
@@ -134,12 +146,50 @@ def test_an_error_after_the_work_is_done_does_not_spoil_it():
 
 
 def test_an_exit_code_fails_the_job_and_takes_the_gang_down():
-    step = reconcile(a_view(RUNNING, BOTH[0], a_pod(1, "n2", Phase.FAILED, why="exit code 3")))
+    failed = a_pod(1, "n2", Phase.FAILED, why="exit code 3", finished_at=NOW - 60)
+    step = reconcile(a_view(RUNNING, BOTH[0], failed))
     assert (step.intent.goal, step.intent.message) == (State.FAILED, "exit code 3")
     assert step.actions == (delete(BOTH[0]),)
     over = reconcile(a_view(step.intent, a_pod(1, "n2", Phase.FAILED)))
     assert (over.intent.state, over.intent.message) == (State.FAILED, "exit code 3")
     assert over.actions == (), "what it wrote can still be read"
+
+
+def test_a_peer_that_exits_while_a_node_is_being_lost_is_a_loss():
+    """The node of worker 0 is powered off; worker 1 exits with code 1 long before the API server notices."""
+    failed = a_pod(1, "n2", Phase.FAILED, why="exit code 1", finished_at=NOW)
+    waits = reconcile(a_view(RUNNING, BOTH[0], failed, now=NOW + 10))
+    assert (waits.intent, waits.actions, waits.wake) == (RUNNING, (), NOW + 55.0)
+    silent = reconcile(a_view(RUNNING, BOTH[0], failed, now=NOW + 56, doubtful=frozenset({"n1"})))
+    assert (silent.intent, silent.wake) == (RUNNING, NOW + 115.0), "the node is not ready: until it counts as gone"
+    lost = reconcile(a_view(RUNNING, BOTH[0], failed, now=NOW + 110, gone=frozenset({"n1"})))
+    assert (lost.intent.goal, lost.intent.reason) == (State.WAITING, "Interrupted")
+    ready = reconcile(a_view(RUNNING, BOTH[0], failed, now=NOW + 56))
+    assert ready.intent.goal is State.FAILED, "the node lives: it was the script"
+    beside = reconcile(a_view(replace(RUNNING, allocation=(on("n2", "n2"),)), a_pod(0, "n2"), failed, now=NOW + 3))
+    assert beside.intent.goal is State.FAILED, "on the same node there is nothing to wait for"
+    both = reconcile(a_view(RUNNING, a_pod(0, "n1", Phase.FAILED), failed, now=NOW))
+    assert both.intent.state is State.FAILED, "all have ended: their kubelets live"
+
+
+def test_a_full_quota_means_waiting_however_often_it_is_tried():
+    full = ApiRefusal("create of pod j-0-worker-1 was refused: exceeded quota: team", waits=True)
+    intent, made = replace(STARTING, refusals=10), replace(BOTH[0], phase=Phase.PENDING, bound=False)
+    step = reconcile(a_view(intent, made, refusal=full))
+    assert (step.intent.goal, step.intent.reason, step.intent.until) == (State.WAITING, "QuotaFull", NOW + 20)
+    assert step.actions == (delete(made),), "no half gang holds room meanwhile"
+    none = reconcile(a_view(intent, refusal=full)).intent
+    assert (none.state, none.goal, none.refusals) == (State.STOPPING, State.WAITING, 10)
+    again = reconcile(a_view(replace(none, since=NOW), now=NOW + 21)).intent
+    assert (again.state, again.reason, "exceeded quota" in again.message) == (State.WAITING, "QuotaFull", True)
+
+
+def test_users_see_such_a_job_wait_and_a_new_process_goes_on_with_it():
+    full = ApiRefusal("exceeded quota: team", waits=True)
+    pausing = reconcile(a_view(STARTING, refusal=full)).intent
+    status = status_of(pausing, {}, (), 0.0)
+    assert (status["phase"], status["reason"]) == ("Waiting", "QuotaFull")
+    assert read_status(json.dumps(status).encode(), 0.0).intent == pausing
 
 
 LOSSES = {

@@ -172,8 +172,8 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     assert not schedule.pods("claims")
     lab.api.delete(f"/api/v1/persistentvolumes/{namespace}")
     lab.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{namespace}")
-    schedule.submit("resize", {"worker": {}}, ["--steps", "90"])
-    schedule.submit("taken", {"worker": {"most": 2}}, ["--steps", "10"])
+    schedule.submit("resize", {"worker": {}, "late": {"after": ["worker"]}}, ["--steps", "90"])
+    schedule.submit("taken", {"worker": {}}, ["--steps", "10"])
     schedule.submit(
         "spy", {"worker": {"command": ["sh", "-c", LOOKS.format(lab.shared)]}}, [], template=_spying(schedule)
     )

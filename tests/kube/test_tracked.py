@@ -14,7 +14,7 @@ from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.answers import learn
-from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFound, OverQuota, Refused, Unreachable
 from headway.kube.api.objects import Meta
 from headway.kube.hearing import ask_to_save, hear
 from headway.kube.job.intent import Intent, RoleAllocation, allocation_of, begun
@@ -135,7 +135,9 @@ def test_one_that_is_no_replica_of_the_job_is_not_heard(who):
 def test_what_an_answer_means():
     create, delete = Create("p", "ps", 0, 1, "n", ()), Delete("p", "uid")
     cases = [
-        (create, Denied(403, "quota"), "refused"),
+        (create, OverQuota(403, "exceeded quota: team"), "waits"),
+        (create, Denied(403, "no such images"), "refused for good"),
+        (create, Refused(403, "the namespace is being terminated"), "refused"),
         (create, Invalid(422, "no image"), "refused for good"),
         (create, Unreachable(0, "time-out"), "tried again"),
         (create, Forbidden(403, "cannot"), "tried again"),
@@ -148,6 +150,7 @@ def test_what_an_answer_means():
         tracked.replicas["uid"] = PodReplica(name="p", role="ps", index=0)
         learn(tracked, ActionResult(action, error=error), now=100.0)
         refused = tracked.refusal is not None and ("refused for good" if tracked.refusal.permanent else "refused")
+        refused = "waits" if tracked.refusal is not None and tracked.refusal.waits else refused
         lost = "lost" if not tracked.replicas else ""
         again = "tried again" if tracked.attention.not_before > 100.0 else ""
         assert (refused or lost or again) == meaning, action

@@ -85,6 +85,8 @@ class ReplicaFact:
     """Why it ended, in a sentence."""
     is_cause: bool = False
     """It is the cause why others ended: it ran out of memory."""
+    settle: float = SETTLE_SECONDS
+    """How long its failure may still turn out to follow from the loss of another."""
 
     @property
     def is_sound(self) -> bool:
@@ -145,7 +147,7 @@ def _blamed(cause: ReplicaFact, members: list[ReplicaFact], now: float) -> GangV
     """A loss counts at once. A failure may follow from a loss that is not seen yet: it counts after a pause."""
     if cause.phase is Phase.LOST:
         return GangVerdict(GangState.LOST, cause.why)
-    until = cause.ended_at + SETTLE_SECONDS
+    until = cause.ended_at + cause.settle
     if cause.is_cause or now >= until or all(member.is_over for member in members):
         return GangVerdict(GangState.FAILED, cause.why)
     return GangVerdict(GangState.WAIT, until=until)

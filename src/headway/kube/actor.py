@@ -57,7 +57,7 @@ class Actor:
         """Takes the next step with a job."""
         intent = job.intent
         self.inventory.own.unsettled.add(job.meta.uid)
-        step = reconcile(job.view(intent, now, gone, self.settings))
+        step = reconcile(job.view(intent, now, gone, self.settings, frozenset(self.inventory.not_ready_since) - gone))
         if step.intent != intent:
             self._set_intent(job, intent, step.intent)
         job.attention.dirty, job.attention.wake = False, step.wake

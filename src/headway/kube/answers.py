@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.kube.api.errors import Faulty, Forbidden, Invalid, NotFound, Unreachable
+from headway.kube.api.errors import Denied, Faulty, Forbidden, Invalid, NotFound, OverQuota, Unreachable
 from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Intent
 from headway.kube.job.status import TrainingProgress
-from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, Publish, ResizePod
+from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, Publish, Release, ResizePod
 from headway.kube.tracked import Tracked
 from headway.kube.work import ActionResult, Performed
 
@@ -46,14 +46,19 @@ def learn(job: Tracked, result: ActionResult, now: float) -> None:
         job.replicas[action.uid] = replace(job.replicas[action.uid], bound=True)
     if isinstance(action, Publish) and error is None:
         job.published = job.memory.attempt
+    if isinstance(action, Release) and error is None:
+        job.released.add(action.name)
     if error is None:
         return
     if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
         job.lose(action.uid)  # it was deleted meanwhile: the gang lacks it
-    elif isinstance(error, Unreachable | Forbidden) or not isinstance(action, Publish | Create | Bind | ResizePod):
+    elif isinstance(error, Unreachable | Forbidden) or not isinstance(
+        action, Publish | Release | Create | Bind | ResizePod
+    ):
         job.trouble(error, now)
     else:
-        permanent = isinstance(error, Invalid) and isinstance(action, Create)
-        what = "service" if isinstance(action, Publish) else "pod"
+        permanent = isinstance(error, Invalid | Denied) and isinstance(action, Create)
+        what = "service" if isinstance(action, Publish) else "configmap" if isinstance(action, Release) else "pod"
         verb = type(action).__name__.removesuffix("Pod").lower()
-        job.refusal = ApiRefusal(f"{verb} of {what} {action.name} was refused: {error.message}"[:500], permanent)
+        why = f"{verb} of {what} {action.name} was refused: {error.message}"[:500]
+        job.refusal = ApiRefusal(why, permanent, waits=isinstance(error, OverQuota))

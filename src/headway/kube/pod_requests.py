@@ -14,7 +14,7 @@ from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreac
 from headway.kube.api.objects import Bare, Pod
 from headway.kube.job.pod_marks import MARK, owner_uid
 from headway.kube.job.replica import MAIN
-from headway.kube.reconcile.model import Bind, Create, Delete, Publish, ResizePod
+from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, ResizePod
 from headway.kube.turns import Turns
 from headway.kube.work import ActionResult, ApiWork, PodRequest
 
@@ -37,7 +37,9 @@ class PodRequests:
                     case Create():
                         return ActionResult(action, await self._create(pods, work.uid, action, request.body))
                     case Publish():
-                        await self._publish(work.namespace, request.body)
+                        await self._make(f"/api/v1/namespaces/{work.namespace}/services", request.body)
+                    case Release():
+                        await self._make(f"/api/v1/namespaces/{work.namespace}/configmaps", request.body)
                     case Bind():
                         return ActionResult(action, await self._bind(pods, action))
                     case Delete():
@@ -65,9 +67,9 @@ class PodRequests:
         await self._delete(pods, Delete(action.name, there.metadata.uid, grace=0))
         return _pods.decode(await self.client.post(pods, body))
 
-    async def _publish(self, namespace: str, body: dict[str, Any]) -> None:
+    async def _make(self, path: str, body: dict[str, Any]) -> None:
         with contextlib.suppress(Conflict):  # it is there: its name has the uid of the job
-            await self.client.post(f"/api/v1/namespaces/{namespace}/services", body)
+            await self.client.post(path, body)
 
     async def _bind(self, pods: str, action: Bind) -> Pod | None:
         target = {"apiVersion": "v1", "kind": "Node", "name": action.node}

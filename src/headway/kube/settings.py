@@ -30,6 +30,8 @@ class KubeTimeouts:
     """Until the other replicas are ended after the job has succeeded."""
     lost_node: float = 60.0
     """Until the pods of a silent node count as lost."""
+    silent_node: float = 55.0
+    """Until the API server notices that a node is silent; a failure may follow from it that long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,8 @@ class Tracked:
     marks: PodMarks = PodMarks()
     published: int = -1
     """The attempt whose host names are known."""
+    released: set[str] = field(default_factory=set)
+    """What its pods waited for, as far as it was made since the last decision."""
     unmarked: bool = False
     """Its pods were made by an earlier version, without marks."""
     faults: int = 0
@@ -140,7 +142,7 @@ class Tracked:
         """Begins the change of a decision."""
         self.board.begin(self.row, new.state, placement, new.since, new.until)
         self._remember(new)
-        self.saves = self.saves.next()
+        self.saves, self.released = self.saves.next(), set()
         self.attention.dirty = True
 
     def restore(self, intent: Intent, columns: Mapping[str, float]) -> None:
@@ -194,12 +196,17 @@ class Tracked:
 
     # ── its pods ────────────────────────────────────────────────────────────────────────────────────────
 
-    def view(self, intent: Intent, now: float, gone: frozenset[str], settings: KubeSettings) -> View:
+    def view(
+        self, intent: Intent, now: float, gone: frozenset[str], settings: KubeSettings,
+        doubtful: frozenset[str] = frozenset(),
+    ) -> View:  # fmt: skip
         return View(
             name=self.meta.name, job=self.job, intent=intent,
             replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
             subdomain=subdomain_of(self.meta, self.job), published=self.published == intent.attempt,
-            now=now, step=0 if self.reports.progress is None else self.reports.progress.step, gone=gone,
+            released=frozenset(self.released),
+            doubtful=doubtful, now=now, gone=gone,
+            step=0 if self.reports.progress is None else self.reports.progress.step,
             saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, timeouts=settings.timeouts,
             limits=settings.limits,
         )  # fmt: skip

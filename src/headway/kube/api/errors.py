@@ -7,12 +7,15 @@ ApiError
     ├── Conflict     409: it exists already, has another uid or is bound already; a GET tells which
     ├── Expired      410, or 504 for a version from the future: the server lacks that version, list again
     ├── Forbidden    401, 403: Headway lacks a right
-    ├── Denied       403: the cluster does not admit this object, for example because of a quota
+    ├── OverQuota    403: a ResourceQuota is full; there may be room later
+    ├── Denied       403: a rule of the cluster does not admit this object, and would not later
     ├── Invalid      400, 422
     └── Faulty       not sent, or its answer not understood: a fault of Headway, or of what it was to send
 """
 
 from __future__ import annotations
+
+import re
 
 from headway.core.errors import UserError
 
@@ -53,6 +56,10 @@ class Forbidden(Refused):
     pass
 
 
+class OverQuota(Refused):
+    pass
+
+
 class Denied(Refused):
     pass
 
@@ -70,9 +77,23 @@ _BY_STATUS: dict[int, type[Refused]] = {
 }  # fmt: skip
 
 
+_NO_RIGHT = re.compile(r'User ".*" cannot \w+ (resource|path) ', re.DOTALL)
+"""As in: pods is forbidden: User "x" cannot create resource "pods". A policy's own words may have a `cannot`, too."""
+_PASSING = ("error looking up service account", "is being terminated", "not yet ready to handle request")
+"""Words of the API server itself about what is not there yet, or not any more."""
+
+
 def error_for(status: int, message: str, retry_after_seconds: float = 0.0) -> ApiError:
     if status in (408, 429) or status >= 500:
         return Unreachable(status, message, retry_after_seconds)
-    if status == 403 and "cannot" not in message:  # as in: User "x" cannot create resource "pods"
-        return Denied(status, message)
-    return _BY_STATUS.get(status, Refused)(status, message)
+    kind = _forbidding(message) if status == 403 else _BY_STATUS.get(status, Refused)
+    return kind(status, message)
+
+
+def _forbidding(message: str) -> type[Refused]:
+    """What a 403 means: its status object says Forbidden in every case, only the sentence differs."""
+    if _NO_RIGHT.search(message):
+        return Forbidden
+    if "exceeded quota: " in message:
+        return OverQuota
+    return Refused if any(words in message for words in _PASSING) else Denied

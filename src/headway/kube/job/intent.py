@@ -20,6 +20,9 @@ from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import State
 from headway.kube.settings import KubeTimeouts
 
+QUOTA_FULL = "QuotaFull"
+"""The reason of a job that a full ResourceQuota keeps waiting."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoleAllocation:

@@ -18,7 +18,7 @@ from headway.core.quantity import LARGEST
 from headway.core.states import TRAINING, State
 from headway.jobspec import LONGEST, MOST_STEPS
 from headway.kube.api.nesting import MOST_LEVELS, depth
-from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent, RoleAllocation
 from headway.kube.job.savers import read_savers
 from headway.kube.job.status import MOMENTS, PHASES
 
@@ -109,8 +109,10 @@ def suits(kept: KeptStatus, job: Job) -> bool:
 
 
 def _intent(status: _Status, began: float) -> Intent:
+    pausing = status.draining and status.reason == QUOTA_FULL
     return Intent(
-        state=STATES[status.phase], attempt=status.attempt, allocation=_unpack(status.allocation),
+        state=State.STOPPING if pausing else STATES[status.phase], attempt=status.attempt,
+        allocation=_unpack(status.allocation),
         target=_unpack(status.target), since=status.since - began,
         until=math.inf if status.until is None else status.until - began,
         goal=STATES[status.goal] if status.goal else State.WAITING, draining=status.draining, saved=status.saved,

@@ -23,11 +23,12 @@ from headway.kube.api.objects import (
     Meta,
 )
 from headway.kube.job.checkpoints import checkpoint_folder, narrow
+from headway.kube.job.hold import release_of, with_hold
 from headway.kube.job.hosts import PORT, hostname, indexed, owner, service_of
 from headway.kube.job.replica import MAIN
 from headway.kube.job.report_access import report_environment, with_token
 from headway.kube.job.template_rules import NAMED_LISTS
-from headway.kube.reconcile.model import Create, PodAction, Publish, ResizePod
+from headway.kube.reconcile.model import Create, PodAction, Publish, Release, ResizePod
 from headway.kube.settings import PodDefaults
 from headway.rendezvous import Rendezvous, variables
 
@@ -45,6 +46,8 @@ def pod_of(create: Create, job: Job, meta: Meta, own: Mapping[str, Any], default
         main["workingDir"] = job.directory
     main["env"] = _environment(create, job, meta, main.get("env") or [], defaults)
     with_token(spec, main, defaults)
+    if create.hold:
+        with_hold(spec, main, create.hold)
     gpu = defaults.gpus.get(create.node) or defaults.gpu
     main["resources"] = merge(main.get("resources") or {}, resources(create.amounts, gpu))
     if defaults.volume is not None:
@@ -75,6 +78,8 @@ def body_of(
             return resources(action.amounts, defaults.gpu)
         case Publish():
             return service_of(meta, action.name)
+        case Release():
+            return release_of(meta, action.name, action.pods)
     return {} if hasattr(action, "name") else None
 
 

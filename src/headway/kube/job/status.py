@@ -18,7 +18,7 @@ from headway.core.gang import Losses, ReplicaKey
 from headway.core.states import OVER, TRAINING, State
 from headway.core.text import lasting
 from headway.kube.api.objects import API_VERSION, KIND, LAST_MOMENT, SCHEDULER, Meta, timestamp
-from headway.kube.job.intent import Allocation, Intent
+from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent
 from headway.kube.job.savers import written_savers
 
 PHASES = {
@@ -52,7 +52,7 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
     Every field is there, so that the patch clears old values.
     """
     return {
-        "phase": PHASES[intent.state], "attempt": intent.attempt, "allocation": _pack(intent.allocation),
+        "phase": _phase(intent), "attempt": intent.attempt, "allocation": _pack(intent.allocation),
         "target": _pack(intent.target), "since": intent.since + began,
         "until": intent.until + began if math.isfinite(intent.until) else None,
         "goal": PHASES[intent.goal] if intent.state is State.STOPPING else None,
@@ -65,6 +65,12 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
         "replicas": sum(len(one.nodes) for one in intent.allocation or ()),
         "conditions": conditions(intent, began), "marked": True,
     }  # fmt: skip
+
+
+def _phase(intent: Intent) -> str:
+    """A job that a full quota refused is Waiting for its users, also during the pause before it is tried again."""
+    pausing = intent.state is State.STOPPING and intent.draining and intent.reason == QUOTA_FULL
+    return PHASES[State.WAITING if pausing else intent.state]
 
 
 def progress_status(

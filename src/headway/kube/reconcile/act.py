@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from headway.core.gang import Phase
 from headway.core.job import Role
 from headway.core.states import OVER, State
+from headway.kube.job.hold import hold_name
 from headway.kube.job.hosts import addresses
 from headway.kube.job.intent import Allocation, RoleAllocation, wanted
 from headway.kube.job.pod_marks import pod_name
@@ -17,6 +18,7 @@ from headway.kube.reconcile.model import (
     Delete,
     PodAction,
     Publish,
+    Release,
     RequestCheckpoint,
     ResizePod,
     View,
@@ -25,6 +27,8 @@ from headway.kube.reconcile.model import (
     up,
 )
 
+OWNERS = 8
+"""How many pods a hold belongs to. It goes with the last of them."""
 AT_ONCE_SECONDS = 1
 """The shortest grace time after which a kubelet still stops the pod; 0 would only remove the object."""
 
@@ -42,6 +46,7 @@ def act(view: View) -> tuple[PodAction, ...]:
         *_clear(view, allocation),
         *_publish(view),
         *_create(view, allocation),
+        *_release(view, allocation),
         *_adjust(view, allocation),
         *_request_checkpoint(view),
     )
@@ -96,7 +101,7 @@ def _publish(view: View) -> Iterator[PodAction]:
 
 
 def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
-    """Creates and binds missing pods. A role is created when the roles before it are up."""
+    """Creates and binds missing pods of all roles at once: what is held back leaves no hole for others."""
     intent = view.intent
     if any(replica.attempt != intent.attempt for replica in view.alive()):
         return  # two attempts must never write one checkpoint
@@ -107,16 +112,32 @@ def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
     hosts = tuple((role, addresses(role, indexes, view.subdomain)) for role, (indexes, _) in numbers.items())
     for role in view.job.roles:
         share = shares.get(role.name)
-        before = _roles_before(view.job.roles, role)
-        if share is None or not all(up(shares[name], mine) for name in before):
+        if share is None:
             continue
+        hold = hold_name(view.subdomain, intent.attempt, role.name) if role.after else ""
         for index, node in numbers[role.name][1].items():
             name = pod_name(view.name, intent.attempt, role.name, index)
-            yield Create(name, role.name, index, intent.attempt, node, share.amounts, hosts, counts, view.subdomain)
+            yield Create(
+                name, role.name, index, intent.attempt, node, share.amounts, hosts, counts, view.subdomain, hold
+            )
     for share in allocation:
         for replica in matched(share, mine)[0]:  # no other: the node is in an annotation, which others can change
             if not replica.bound and replica.phase is Phase.PENDING:
                 yield Bind(replica.name, replica.uid, replica.node)
+
+
+def _release(view: View, allocation: Allocation) -> Iterator[PodAction]:
+    """Lets the pods of a role start, once the roles before it are up."""
+    mine, shares = view.mine(), {share.role: share for share in allocation}
+    for role in view.job.roles:
+        hold = hold_name(view.subdomain, view.intent.attempt, role.name)
+        waits = any(one.role == role.name and one.phase is Phase.PENDING for one in mine)
+        if not role.after or not waits or hold in view.released:
+            continue
+        before = _roles_before(view.job.roles, role)
+        if all(up(shares[name], mine) for name in before if name in shares):
+            first = [one for one in mine if not one.deleting and one.role in (role.name, *before)]
+            yield Release(hold, tuple((one.name, one.uid) for one in first[:OWNERS]))
 
 
 def _roles_before(roles: tuple[Role, ...], role: Role) -> list[str]:

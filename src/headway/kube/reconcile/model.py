@@ -19,6 +19,8 @@ class ApiRefusal:
 
     why: str
     permanent: bool = False
+    waits: bool = False
+    """A quota is full: there may be room later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +35,15 @@ class View:
     """The name of its Service; empty if it needs none."""
     published: bool = False
     """The Service exists."""
+    released: frozenset[str] = frozenset()
+    """Holds that were released."""
     step: int = 0
     """The last step that training reported."""
     gone: frozenset[str] = frozenset()
     """Nodes that were deleted, or are silent for too long."""
     saves: SaveRound = SaveRound()
+    doubtful: frozenset[str] = frozenset()
+    """Nodes that are not ready, and do not count as gone yet."""
     refusal: ApiRefusal | None = None
     withdrawn: bool = False
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
@@ -72,6 +78,8 @@ class Create:
     """Number of replicas of each role."""
     subdomain: str = ""
     """The Service under which its host name is known; empty if nobody asks for it."""
+    hold: str = ""
+    """What must be there before its container starts; empty if it starts at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,15 @@ class Publish:
     """Makes the host names of the replicas known, by a Service of this name."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The roles before this one are up: its pods may start."""
+
+    name: str
+    pods: tuple[tuple[str, str], ...]
+    """Some pods of this attempt, by name and uid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +125,7 @@ class RequestCheckpoint:
     """Asks training to save; goes through the progress server, not the API server."""
 
 
-PodAction = Publish | Create | Bind | Delete | ResizePod | RequestCheckpoint
+PodAction = Publish | Create | Release | Bind | Delete | ResizePod | RequestCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

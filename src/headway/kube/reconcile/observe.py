@@ -9,11 +9,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headway.core.gang import GangState, GangVerdict, Phase, back_off_seconds, judge
+from headway.core.gang import SETTLE_SECONDS, GangState, GangVerdict, Phase, back_off_seconds, judge
 from headway.core.states import OVER, State
-from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View, all_up, matched
+
+QUOTA_SECONDS = 20.0
+"""A start that a full quota refused is tried again after this."""
 
 
 def observe(view: View) -> Intent:
@@ -38,9 +41,25 @@ def gang_verdict(view: View) -> GangVerdict:
     """What the gang rule says of the job's pods."""
     intent = view.intent
     present = [replica for replica in view.mine() if not replica.deleting]
-    members = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
+    settle = _settle_seconds(view, present)
+    facts = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
+    members = [replace(fact, settle=settle) for fact in facts]
     wanted = {share.role: len(share.nodes) for share in _required(view)}
     return judge(view.job, wanted, members, view.now, starting=view.starting, grace=view.timeouts.grace)
+
+
+def _settle_seconds(view: View, present: list[PodReplica]) -> float:
+    """How long a failure may still turn out to be a loss.
+
+    Example: a node is powered off, and the peers of its replica exit with code 1. The API server shows that replica as
+    running until the node has been silent for a while. So a failure waits for the nodes of others that seem to run.
+    """
+    failed = {replica.node for replica in present if replica.phase is Phase.FAILED}
+    elsewhere = {replica.node for replica in present if not replica.over} - failed
+    if not elsewhere - view.gone:
+        return SETTLE_SECONDS
+    late = view.timeouts.lost_node if elsewhere & view.doubtful else 0.0
+    return max(SETTLE_SECONDS, view.timeouts.silent_node + late)
 
 
 def _judged(view: View) -> Intent | None:
@@ -107,7 +126,7 @@ def _started(view: View) -> Intent:
     if view.refusal is not None and view.refusal.permanent:
         return take_down(view, State.FAILED, "Refused", view.refusal.why)
     if view.refusal is not None:
-        return _refused(view, view.refusal.why)
+        return _refused(view, view.refusal.why, waits=view.refusal.waits)
     if view.now >= intent.until:
         return _refused(view, f"not every replica was up after {view.now - intent.since:.0f} seconds")
     return intent
@@ -219,16 +238,18 @@ def interrupted(view: View, why: str) -> Intent:
     return take_down(counted, State.WAITING, "Interrupted", why)
 
 
-def _refused(view: View, why: str) -> Intent:
-    """A refused start is tried again after a pause that grows."""
+def _refused(view: View, why: str, *, waits: bool = False) -> Intent:
+    """A refused start is tried again after a pause that grows; where a quota is full, as often as it takes."""
     count = view.intent.refusals + 1
     counted = replace(view, intent=replace(view.intent, refusals=count))
-    if count > view.limits.refusals:
+    if count > view.limits.refusals and not waits:
         return take_down(counted, State.FAILED, "Refused", f"refused {count} times in a row, last: {why}")
-    going = take_down(counted, State.WAITING, "Refused", why)
+    reason = QUOTA_FULL if waits else "Refused"
+    counted = replace(view, intent=replace(view.intent, refusals=view.intent.refusals if waits else count))
+    going = take_down(counted, State.WAITING, reason, why)
     if going.state is State.WAITING:  # no pod was created yet: it backs off as a stopping job
         going = replace(
             counted.intent, state=State.STOPPING, draining=True, goal=State.WAITING, target=None,
-            since=view.now, saved=False, reason="Refused", message=why,
+            since=view.now, saved=False, reason=reason, message=why,
         )  # fmt: skip
-    return replace(going, until=view.now + back_off_seconds(count))
+    return replace(going, until=view.now + (QUOTA_SECONDS if waits else back_off_seconds(count)))
