@@ -16,6 +16,7 @@ from headway.kube.api.preflight import ClusterFacts, look_at
 from headway.kube.api.user_policy import users_since, version_served
 
 ROOT = "/apis/admissionregistration.k8s.io"
+RIGHT = 'User "x" cannot get resource "validatingadmissionpolicies" in API group "admissionregistration.k8s.io"'
 MUTATING, VALIDATING = "mutatingadmissionpolicies", "validatingadmissionpolicies"
 BINDINGS = "validatingadmissionpolicybindings"
 CREATED = {"metadata": {"name": "headway-user", "creationTimestamp": "1970-01-01T00:01:40Z"}}
@@ -69,7 +70,7 @@ def checked(binding: dict = BINDING) -> dict:
         (checked(BINDING | {"spec": {"policyName": "other"}}), None),
         (checked({"spec": {"policyName": "headway-user", "matchResources": {
             "namespaceSelector": {"matchLabels": {"a": "b"}}}}}), None),
-        ({f"{ROOT}/v1/{VALIDATING}/headway-user": lambda: status(403, "User x cannot get")}, None),
+        ({f"{ROOT}/v1/{VALIDATING}/headway-user": lambda: status(403, RIGHT)}, None),
         ({f"{ROOT}/v1/{MUTATING}/headway-user": CREATED}, None),
     ],
 )  # fmt: skip
