@@ -23,7 +23,8 @@ from intents import (
 
 from headway.core.gang import Losses, Phase
 from headway.core.states import State
-from headway.kube.job.status import read_status, status_of
+from headway.kube.job.kept_status import read_status
+from headway.kube.job.status import status_of
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Release
 from headway.kube.reconcile.reconcile import reconcile
 
