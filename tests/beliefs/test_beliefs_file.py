@@ -24,7 +24,7 @@ from make import a_job
 
 positive = some.floats(0, 1e6, allow_subnormal=False)
 numbers = (
-    some.just((1.0, 2.0, 0.1, 0.0, 0.3)), positive,
+    some.just((1.0, 2.0, 0.1, 0.0, 0.3, 0.02)), positive,
     some.dictionaries(some.integers(1, 512), some.builds(Seconds, positive, some.floats(-9, 9), positive), max_size=3),
 )  # fmt: skip
 kinds = some.builds(Kind, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2))
@@ -58,6 +58,12 @@ KIND = {"model": "m", "form": "gang"}
 TARGET = {"model": "m", "metric": "loss", "value": 1, "higher": False, "lengths": [], "shapes": []}
 
 
+def test_a_file_from_before_gangs_could_decline_is_read(tmp_path):
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps({**GOOD, "kinds": [{**KIND, "coefficients": [1, 2, 3, 4, 5], "weight": 1}]}))
+    assert read_beliefs(path).history.kinds["m", Form.GANG].coefficients == (1, 2, 3, 4, 5, 0)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -66,7 +72,7 @@ TARGET = {"model": "m", "metric": "loss", "value": 1, "higher": False, "lengths"
         ("{}", "missing required field `format`"),
         ({**GOOD, "version": 7}, "field version: is 'headway beliefs' version 7; this headway reads"),
         ({**GOOD, "colour": 1}, "unknown field `colour`"),
-        ({**GOOD, "kinds": [{**KIND, "coefficients": [1, 2]}]}, "kinds[0].coefficients: must be 5"),
+        ({**GOOD, "kinds": [{**KIND, "coefficients": [1, 2]}]}, "kinds[0].coefficients: must be 6"),
         ({**GOOD, "kinds": [{**KIND, "coefficients": [0] * 5}]}, "not all 0"),
         ({**GOOD, "kinds": [{**KIND, "coefficients": [-1] * 5}]}, ">= 0"),
         ({**GOOD, "kinds": [{**KIND, "weight": 2}]}, "kinds[0].weight: must be 0"),

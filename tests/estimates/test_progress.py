@@ -94,6 +94,17 @@ def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
     assert _estimate(book, large)[0] == pytest.approx(expected - 5.0, rel=0.005)
 
 
+def test_speeds_are_for_the_best_place_even_at_the_present_size():
+    """What a worse place costs is taken off by the policy: it would be taken off twice."""
+    roles = [a_role("ps", 1, cpu=1), a_role("worker", 2, least=1, most=4, cpu=1)]
+    job, nodes = a_job("a", roles=roles), some_nodes(3, gpus=0, cpu=8)
+    found = []
+    for where in (((0,), (0, 0)), ((0,), (1, 2))):
+        snapshot = a_snapshot(running(job, *where), nodes=nodes, now=20.0)
+        found.append(_fed(_steady(), snapshot).annotate(snapshot).estimates.speed(0, (1, 2)))
+    assert found == [pytest.approx(1.0)] * 2
+
+
 def test_a_job_that_was_down_has_not_trained_meanwhile():
     job = a_job("a", seconds=5000.0)
     book = _fed(_steady(), a_snapshot(running(job, (0,)), now=20.0))

@@ -35,7 +35,7 @@ GRID = {
     Form.SYNC: [_setting(w, p, 2, cpu) for w in (1, 2, 4, 8) for p in (1, 2, 4) for cpu in (0.5, 1.0)],
 }
 TRUE = {
-    Form.GANG: (0.2, 0.5, 0.06, 0.05, 0.3),
+    Form.GANG: (0.2, 0.5, 0.06, 0.05, 0.3, 0.01),
     Form.SYNC: (0.1, 0.4, 0.3, 0.4, 0.02, 0.01),
 }
 
@@ -87,6 +87,22 @@ def test_more_workers_on_one_server_may_slow_a_job_down_and_the_fit_says_so():
     seen = [Observation(_setting(w, 1, 2), 0.3 / w + 0.05 + 0.4 * w, 0.02) for w in (1, 2, 4)]
     found = fit(Form.SYNC, seen, plain_prior(Form.SYNC, _setting(2, 1, 2)))
     assert found.seconds(_setting(8, 1, 2)) > found.seconds(_setting(4, 1, 2)) > found.seconds(_setting(1, 1, 2))
+
+
+def test_a_gang_that_gains_little_is_not_taken_to_become_slower():
+    """From two to four workers it gains a tenth, as if nearly all of a step were fixed. That is no decline yet."""
+    seen = [Observation(_setting(2), 0.55, 0.02), Observation(_setting(4), 0.5, 0.02)]
+    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(2)))
+    assert found.seconds(_setting(16)) < 1.01 * found.seconds(_setting(4))
+
+
+def test_a_gang_that_becomes_slower_beyond_some_size_is_learned():
+    """ElasticFlow's resnet50 on CIFAR-10: one batch divided, and an exchange that grows with the workers."""
+    sizes = ((1, 1), (8, 2), (16, 4), (32, 8))
+    seen = [Observation(_setting(w, 0, nodes), 0.019 / w + 0.031 + 0.0008 * w, 0.02) for w, nodes in sizes]
+    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(4)))
+    assert found.seconds(_setting(64, 0, 16)) > 1.2 * found.seconds(_setting(32, 0, 8))
+    assert found.seconds(_setting(32, 0, 8)) > 1.1 * found.seconds(_setting(8, 0, 2))
 
 
 @settings(max_examples=60, deadline=None)

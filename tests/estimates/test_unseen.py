@@ -72,7 +72,7 @@ def test_the_book_uses_it_where_a_model_has_no_history_and_only_there():
     expected = SpeedFit(Form.GANG, unseen[Form.GANG].coefficients)
     assert speeds[1] == pytest.approx(expected.relative(Setting.sized(job, (4,), 4), Setting.sized(job, (2,), 4)))
     assert speeds[0] != pytest.approx(speeds[1])
-    seen = Kind((1.0, 0.0, 0.0, 0.0, 0.0), 3.0, users={"ann": Shown((1.0, 0.0, 0.0, 0.0, 0.0), 3.0)})
+    seen = Kind((1.0, 0.0, 0.0, 0.0, 0.0, 0.0), 3.0, users={"ann": Shown((1.0, 0.0, 0.0, 0.0, 0.0, 0.0), 3.0)})
     known = History({("new", Form.GANG): seen}, unseen=unseen)
     assert known.prior(job, asked).coefficients == seen.coefficients
     learned = told.learn(job, None, asked, 60.0)

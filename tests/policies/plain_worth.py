@@ -35,8 +35,7 @@ class PlainWorth:
         elif placement is None:
             found = seconds
         else:
-            alone = self._span(row) is not None
-            found = seconds * (self.speed(row, placement) if alone else self.best_speed(row, placement.counts))
+            found = seconds * self.speed(row, placement)
         return found if math.isfinite(found) and found > 0 else 0.0
 
     def speed(self, row: int, placement: Placement) -> float:

@@ -109,7 +109,7 @@ def test_a_whole_workload_is_decided_as_by_plain_code(policy, plain):
 
 
 @given(
-    coefficients=st.tuples(*[st.sampled_from([0.0, 0.03, 0.4, 1.7])] * 5).filter(lambda found: sum(found[:3]) > 0),
+    coefficients=st.tuples(*[st.sampled_from([0.0, 0.03, 0.4, 1.7])] * 6).filter(lambda found: sum(found[:3]) > 0),
     asked=st.integers(1, 8), least=st.integers(1, 3), most=st.integers(3, 20), per_node=st.integers(0, 9),
 )  # fmt: skip
 def test_speeds_of_all_sizes_at_once_are_those_of_single_sizes(coefficients, asked, least, most, per_node):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +30,9 @@ from headway.estimates.fit.unseen import Unseen
 FORMAT = "headway beliefs"
 VERSION = 1
 MOST_BYTES = 64 << 20
-COEFFICIENTS = {Form.GANG: 5, Form.SYNC: 6}
+COEFFICIENTS = {Form.GANG: 6, Form.SYNC: 6}
+BEFORE = {Form.GANG: 5, Form.SYNC: 6}
+"""In files from before gangs had a term that grows with their workers: it is 0 then."""
 
 Positive = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Steps = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
@@ -206,24 +209,26 @@ def _kind(where: str, fields: KindFields) -> Kind:
 def _numbers(
     where: str, form: Form, fields: KindFields | ShownFields
 ) -> tuple[tuple[float, ...], float, dict[int, Seconds]]:
-    wanted = COEFFICIENTS[form]
-    _check(
-        not fields.coefficients or (len(fields.coefficients) == wanted and sum(fields.coefficients) > 0),
-        f"{where}.coefficients", f"must be {wanted} numbers of 0 or more that are not all 0",
-    )  # fmt: skip
+    found = _coefficients(where, form, fields.coefficients) if fields.coefficients else ()
     _check(bool(fields.coefficients) or not fields.weight, f"{where}.weight", "must be 0 without coefficients")
     _check(all(workers > 0 for workers in fields.seconds), f"{where}.seconds", "must be by one worker or more")
     seconds = {workers: Seconds(*numbers) for workers, numbers in fields.seconds.items()}
-    return tuple(fields.coefficients), fields.weight, seconds
+    return found, fields.weight, seconds
 
 
 def _unseen(where: str, fields: UnseenFields) -> Unseen:
-    wanted = COEFFICIENTS[fields.form]
+    return Unseen(_coefficients(where, fields.form, fields.coefficients), fields.spread, fields.models)
+
+
+def _coefficients(where: str, form: Form, told: Sequence[float]) -> tuple[float, ...]:
+    wanted, found = COEFFICIENTS[form], tuple(told)
+    if len(found) == BEFORE[form]:
+        found = (*found, *[0.0] * (wanted - len(found)))
     _check(
-        len(fields.coefficients) == wanted and sum(fields.coefficients) > 0,
+        len(found) == wanted and sum(found) > 0,
         f"{where}.coefficients", f"must be {wanted} numbers of 0 or more that are not all 0",
     )  # fmt: skip
-    return Unseen(tuple(fields.coefficients), fields.spread, fields.models)
+    return found
 
 
 def _reached(where: str, fields: ReachedFields) -> Reached:

@@ -242,8 +242,6 @@ class ProgressBook:
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
             return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
-        if counts == track.placement.counts:
-            setting = track.setting
         return track.fitted(prior).relative(setting, asked)
 
     def _scaling(self, snapshot: Snapshot, row: int, span: SizeSpan) -> Scaling:

@@ -21,7 +21,7 @@ from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edg
 from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
-from headway.estimates.fit.speed import PRIOR_SPREAD, Form, Setting, plain_prior, workers_per_node
+from headway.estimates.fit.speed import PRIOR_SPREAD, Form, Setting, SpeedFit, plain_prior, workers_per_node
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Prior, Track
 from headway.estimates.fit.unseen import Unseen
@@ -80,9 +80,20 @@ class History:
         return Form.of(job) in self.unseen or (kind is not None and kind.weight > 0)
 
     def step(self, job: Job, asked: Setting) -> Guess | None:
-        """Seconds per step at the requested size, by like jobs: the user's own before others'."""
-        kind = self.kind(job)
-        return None if kind is None else kind.step(job.user, asked.layout.workers)
+        """Seconds per step at the requested size, by like jobs: the user's own before others'. Where no like job asked
+        for this size, by those of the nearest one.
+        """
+        kind, workers = self.kind(job), asked.layout.workers
+        if kind is None:
+            return None
+        guess = kind.step(job.user, workers)
+        if guess is not None:
+            return guess
+        for size in sorted(kind.sizes(job.user), key=lambda size: (abs(math.log(size / workers)), size)):
+            guess = kind.step(job.user, size)
+            if guess is not None:
+                return _carried(guess, size, asked, self.prior(job, asked))
+        return None
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
@@ -113,6 +124,16 @@ class History:
         return (
             self.users if stretch is None else newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
         )
+
+
+def _carried(guess: Guess, size: int, asked: Setting, prior: Prior) -> Guess | None:
+    """The pace of jobs that asked for `size` workers, carried to the requested size; less sure the farther it is."""
+    workers, layout = asked.layout.workers, asked.layout
+    there = replace(asked, layout=replace(layout, workers=size, nodes=-(-size * layout.nodes // workers)))
+    slower = SpeedFit(prior.form, prior.coefficients).relative(there, asked)
+    if slower <= 0:
+        return None
+    return Guess(guess.seconds * slower, guess.spread).vaguer(prior.spread * abs(math.log2(size / workers)))
 
 
 @dataclass(frozen=True, slots=True)

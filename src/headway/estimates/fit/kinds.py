@@ -116,6 +116,11 @@ class Kind:
         told = agreed_seconds([one.seconds[workers] for one in users.values() if workers in one.seconds])
         return replace(self, seconds=newest(self.seconds, {workers: told}, MOST_SIZES), users=users)
 
+    def sizes(self, user: str) -> set[int]:
+        """Sizes for which jobs asked, whose pace may be known to this user."""
+        own = self.users.get(user) if user else None
+        return {*self.seconds, *(own.seconds if own is not None else ())}
+
     def step(self, user: str, workers: int) -> Guess | None:
         """Seconds per step at this size: of the user's own jobs, else as users agree."""
         own = self.users.get(user) if user else None

@@ -4,12 +4,13 @@ Every form is a sum of terms with coefficients that may not be negative. So a fi
 problem on relative errors. It starts from a prior (the history of the model, or Amdahl's law), scaled to the
 measurements, and leaves the prior as measurements at other sizes come in. With w workers and p parameter servers:
 
-    gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w        all-reduce
+    gang    c0/w + c1/(w·cpu) + c2 + [one node, w > 1]·c3/w + [several nodes]·c4/w + c5·(w - 1)   all-reduce
     sync    c0/w + c1/(w·cpu) + c2 + c3·w/p + c4·w + c5·p                       after Optimus
 
 c0 is compute on the requested accelerator; it shrinks on a faster one. c1 is the part that more cpu speeds up, as in
 Amdahl's law, with cpu relative to the request. c2 is what no replica divides, such as the exchange that grows with each
-further replica of a gang. Exchange inside a node costs half of exchange across nodes.
+further replica of a gang. c5 is exchange that outgrows what replicas save: with it a gang becomes slower beyond some
+size. Exchange inside a node costs half of exchange across nodes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ PARALLEL_CPU = 0.97
 INSIDE = 0.5
 PRIOR_SPREAD = 0.3
 """How far a term's share of a step may be from the prior's, as a share of the step (standard deviation)."""
+DECLINE_SPREAD = PRIOR_SPREAD / 8.0
+"""The same for the term that makes a gang slower beyond some size: a decline must be shown. Two sizes alone could be
+explained by it as well as by what no replica divides, and then far sizes would seem to be slow that are not.
+"""
 MEASURED_SPREAD = 0.02
 """Min spread of a measurement: a form is never exact."""
 
@@ -109,7 +114,7 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
     compute = (1.0 / (w * setting.accelerator), 1.0 / (w * max(1e-3, setting.cpu)), 1.0)
     if form is Form.GANG:
         crosses = layout.nodes > 1
-        return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w)
+        return (*compute, float(w > 1 and not crosses) / w, float(crosses) / w, w - 1.0)
     far = 1.0 - (1.0 - INSIDE) * layout.local
     return (*compute, layout.distance(INSIDE) * w / p, far * w, float(p))
 
@@ -124,7 +129,7 @@ def plain_prior(form: Form, asked: Setting) -> Coefficients:
         at_asked = sum(c * x for c, x in zip(SERVED, terms(form, asked), strict=True))
         return tuple(c / at_asked for c in SERVED)
     parallel = PARALLEL * max(1, asked.layout.workers)
-    return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, 0.0, 0.0)
+    return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,7 @@ def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Sca
     seconds = seconds + coefficients[2] * 1.0
     seconds = seconds + coefficients[3] * (((count > 1) & ~crosses) / workers)
     seconds = seconds + coefficients[4] * (crosses / workers)
+    seconds = seconds + coefficients[5] * (workers - 1.0)
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), _gang(asked, per_node)
     speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
     step = [fitted.relative(_gang(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
@@ -210,6 +216,8 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     # shows stays near the prior, with the weight of a quarter of the compute term.
     most = (x / y[:, None]).max(axis=0)
     share = np.maximum(most, 0.25 * most[0]) / prior_spread
+    if form is Form.GANG:
+        share[-1] *= PRIOR_SPREAD / DECLINE_SPREAD
     left = np.concatenate([rows, np.diag(share)])
     right = np.concatenate([sure, share * np.array(start)])
     return SpeedFit(form, tuple(non_negative(left, right).tolist()), prior_spread)

@@ -78,16 +78,13 @@ class Worth:
         """Seconds left at the asked-for size; a guess where unknown."""
         known = self._work.get(row)
         if known is None:
-            seconds = self._seconds(row)
-            counts = held(self.snapshot, row)
+            seconds, placement = self._seconds(row), self.snapshot.placements.get(row)
             if math.isnan(seconds):
                 known = UNKNOWN_SECONDS
-            elif counts is None:
+            elif placement is None:
                 known = seconds
-            elif self.table(row) is not None:
-                known = seconds * self.speed(row, self.snapshot.placements[row])
             else:
-                known = seconds * self.best_speed(row, counts)
+                known = seconds * self.speed(row, placement)
             self._work[row] = known = known if math.isfinite(known) and known > 0 else 0.0
         return known
 
