@@ -18,12 +18,12 @@ from hashlib import sha256
 
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
-from headway.learn.knobs.table import KNOBS
 from headway.learn.suites import blind, fixed_world
 from headway.learn.tuning.runs import RunFigures, Runs, Setting, figures_of, make_executor, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, search
 from headway.learn.tuning.verdict import judge
 from headway.policies.headway import Headway
+from headway.policies.knobs import KNOBS
 from headway.sim.faults import Faults
 from headway.sim.world import World
 from headway.workload.cluster import open_cluster

@@ -9,8 +9,8 @@ import pytest
 import headway.learn  # noqa: F401  registers the environments
 from headway.compare.perform import Task, simulate
 from headway.learn.experts import CannotSay, Expert, experts, run_expert
-from headway.learn.knobs.table import KNOBS, headway_at, settings_at
 from headway.policies.headway import Headway
+from headway.policies.knobs import KNOBS, headway_at, settings_at
 from headway.policies.registry import POLICIES, settings_of
 from learn_tasks import elastic, fixed, small
 

@@ -18,13 +18,13 @@ from headway.cli import main
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.learn.knobs.table import BY_NAME, KNOBS
 from headway.learn.tuning.own_log import trace_of_log
 from headway.learn.tuning.runs import RunFigures, Runs, digest, make_executor, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, search
 from headway.learn.tuning.verdict import judge
 from headway.learn.tuning.windows import WindowSettings, read_windows
 from headway.policies.headway import Headway
+from headway.policies.knobs import BY_NAME, KNOBS
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate

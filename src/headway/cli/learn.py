@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json as json_
 import math
 import os
@@ -18,9 +17,10 @@ from headway import __version__
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
 from headway.cli.live import Bars
-from headway.cli.options import Cluster, Format, Json, Processes
+from headway.cli.options import Cluster, Format, Json, Processes, need_learn
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
+from headway.cli.train import train
 from headway.cli.wiring import writable
 from headway.core.errors import UserError
 from headway.core.job import Job
@@ -36,6 +36,7 @@ UNSEEN = False
 """Whether a file has the prior of models that nobody has seen, unless the user says so: it was no gain."""
 
 app = typer.Typer(no_args_is_help=True, help="Learn from finished jobs, for the runs to come.")
+app.command()(train)
 
 
 @app.callback()
@@ -200,10 +201,3 @@ def _show_scores(found: dict[str, Any], out: Path) -> None:
     ]  # fmt: skip
     console.print(fitted(f"{found['suite']}, {found['part']}: {found['tasks']} tasks", columns, rows, console.width))
     console.print(plain(f"{out}: tasks {found['digest']}"), highlight=False)
-
-
-def need_learn() -> None:
-    """Raises a UserError if the extra `learn` is not installed."""
-    for package in ("gymnasium", "cmaes"):
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"{package} is not installed: pip install 'headway[learn]'")

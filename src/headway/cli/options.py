@@ -65,3 +65,10 @@ def access_for(kubeconfig: Path | None, context: str) -> Access:
     from headway.kube.api.access import load_access
 
     return load_access(kubeconfig, context)
+
+
+def need_learn() -> None:
+    """Raises a UserError if the extra `learn` is not installed."""
+    for package in ("gymnasium", "cmaes"):
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"{package} is not installed: pip install 'headway[learn]'")

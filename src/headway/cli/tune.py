@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from headway.cli.learn import need_learn
 from headway.cli.live import Bars
-from headway.cli.options import BeliefsFile, Cluster, Format, Json, Processes, World
+from headway.cli.options import BeliefsFile, Cluster, Format, Json, Processes, World, need_learn
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.cli.wiring import beliefs_for, writable
 from headway.core.errors import UserError
 
 if TYPE_CHECKING:
-    from headway.learn.knobs.table import Knob
     from headway.learn.tuning.runs import Setting
     from headway.learn.tuning.search import SearchSettings
     from headway.learn.tuning.verdict import Judged
     from headway.learn.tuning.windows import Windows
+    from headway.policies.knobs import Knob
 
 
 def tune(
@@ -90,14 +89,14 @@ def tune(
 
 
 def _knobs(found: Windows, only: str) -> tuple[Knob, ...]:
-    from headway.learn.knobs.table import knob_named
+    from headway.policies.knobs import knob_named
 
     names = [name.strip() for name in only.split(",") if name.strip()]
     return tuple(map(knob_named, names)) if names else found.knobs()
 
 
 def _present(settings: list[str]) -> dict[str, float]:
-    from headway.learn.knobs.table import knob_named
+    from headway.policies.knobs import knob_named
 
     chosen = {}
     for item in settings:
@@ -146,7 +145,7 @@ def _effect(judged: Judged, given: SearchSettings) -> str:
 
 
 def _diff(present: Mapping[str, float], settings: Setting) -> list[tuple[str, float, float]]:
-    from headway.learn.knobs.table import BY_NAME
+    from headway.policies.knobs import BY_NAME
 
     before: dict[str, Any] = {name: present.get(name, knob.default) for name, knob in BY_NAME.items()}
     after = {**{name: knob.default for name, knob in BY_NAME.items()}, **dict(settings)}

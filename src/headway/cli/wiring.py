@@ -27,6 +27,7 @@ from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
+from headway.trained.file import SHIPPED, read_trained
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
@@ -54,6 +55,7 @@ __all__ = [
 
 QUEUES = "queues="
 ROUND = "round="
+TRAINED, FILE = "learned", "file="
 MOST_LOG_BYTES = 64 << 20
 """A longer log is not read for what its jobs have shown: reading this much takes about twenty seconds."""
 
@@ -95,6 +97,8 @@ def warn_of_claims(settings: Sequence[str], jobs: Iterable[Job]) -> None:
 
 
 def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
+    if name == TRAINED:
+        return _trained(settings)
     if ".py:" in name:
         return load_own(name, lambda known: _settings(name, settings, known))
     if name not in POLICIES:
@@ -102,6 +106,13 @@ def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
             f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
         )
     return POLICIES[name](**_settings(name, settings, settings_of(name)))
+
+
+def _trained(settings: Sequence[str]) -> Policy:
+    """The policy `learned`: the file that comes with Headway, or another, as `file=`."""
+    files = [item for item in settings if item.startswith(FILE)]
+    _settings(TRAINED, [item for item in settings if item not in files], {"file": "FILE"})
+    return read_trained(Path(files[-1].removeprefix(FILE)) if files else SHIPPED).policy()
 
 
 def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,22 @@ class Sample:
     """The metric of the job's target, where the job has a target and reported it."""
 
 
+class Standing(NamedTuple):
+    """Whether a trained policy may decide, as whoever watches it says. An input, so that a replay decides the same."""
+
+    mode: str = ""
+    """`shadow`, `on` or `off`; empty where nobody watches, as in virtual time: then it decides."""
+    why: str = ""
+    """For people: since when, and why."""
+
+    @property
+    def decides(self) -> bool:
+        return self.mode in ("", "on")
+
+
+UNWATCHED = Standing()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """One per cycle. It has no slots, because filling a frozen class with slots takes three times as long."""
@@ -58,6 +74,8 @@ class Snapshot:
     """Rows that changed since the snapshot before."""
     notes: tuple[tuple[JobId, str], ...] = ()
     """Since the snapshot before: a sentence about a job that no column shows, such as why it failed."""
+    standing: Standing = UNWATCHED
+    """Of a trained policy."""
     estimates: Estimates = field(default_factory=Estimates)
 
     @classmethod
@@ -65,6 +83,13 @@ class Snapshot:
         """The same as calling the class with all fields, but faster."""
         snapshot = object.__new__(cls)
         snapshot.__dict__.update(fields)
+        return snapshot
+
+    def standing_as(self, standing: Standing) -> Snapshot:
+        """A copy in which the trained policy stands so."""
+        snapshot = object.__new__(Snapshot)
+        snapshot.__dict__.update(self.__dict__)
+        snapshot.__dict__["standing"] = standing
         return snapshot
 
     def with_estimates(self, estimates: Estimates) -> Snapshot:

@@ -28,6 +28,7 @@ from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
 from headway.policies.elastic import Elastic
 from headway.policies.headway import Headway
+from headway.policies.learned import Learned
 from headway.policies.migration import Migration
 
 POLICIES: Mapping[str, Callable[..., Policy]] = {
@@ -55,6 +56,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "migration": Migration,
     "headway": Headway,
     "elastic": Elastic,
+    "learned": lambda: Learned(),  # noqa: PLW0108  its network is no setting: it comes from a file
 }
 """Name to a function that makes the policy from its settings."""
 

@@ -16,10 +16,10 @@ from headway.core.node import BoolArray
 from headway.core.policy import Policy
 from headway.learn.actions import IllegalAction, MaskArray
 from headway.learn.fitting import Fitting
-from headway.learn.knobs.table import KNOBS, acting, headway_at
 from headway.learn.order.shown import shown_of
 from headway.learn.play import Play, Rules
 from headway.learn.sight import Float32, Observation, look, nothing_to_see, observation_space, survey
+from headway.policies.knobs import KNOBS, acting, headway_at
 
 Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
 

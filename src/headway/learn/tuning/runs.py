@@ -12,14 +12,14 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -59,7 +59,8 @@ FAIRNESS = {"finish-time": "finish_time", "worst-user": "worst_user"}
 """Figures of fairness by the name that users give."""
 Setting = tuple[tuple[str, float], ...]
 """Settings that differ from the default ones, sorted by name."""
-RunWindow = Callable[[Scenario, Setting], RunFigures]
+Tried = TypeVar("Tried", bound=Hashable)
+"""What is tried on windows: settings, or a network."""
 
 
 def run_window(scenario: Scenario, settings: Setting) -> RunFigures:
@@ -168,7 +169,7 @@ class Runs:
 
     executor: Executor
     file: Path | None = None
-    run: RunWindow = run_window
+    run: Callable[[Scenario, Any], RunFigures] = run_window
     tell: Callable[[int], None] = lambda _: None
     made: int = 0
     """Runs that were needed so far, kept ones included."""
@@ -184,7 +185,7 @@ class Runs:
             if text and not text.endswith("\n"):  # a kill has cut the last line
                 self._append("\n")
 
-    def all(self, windows: Sequence[Scenario], candidates: Sequence[Setting]) -> dict[Setting, list[RunFigures]]:
+    def all(self, windows: Sequence[Scenario], candidates: Sequence[Tried]) -> dict[Tried, list[RunFigures]]:
         """Every candidate on every window."""
         wanted = {
             (settings, number): self._key(case, settings)
@@ -205,7 +206,7 @@ class Runs:
             for settings in dict.fromkeys(candidates)
         }
 
-    def _key(self, case: Scenario, settings: Setting) -> str:
+    def _key(self, case: Scenario, settings: Hashable) -> str:
         if id(case) not in self._digests:
             self._digests[id(case)] = digest(case)
         return sha256(repr((self._digests[id(case)], settings, code())).encode()).hexdigest()[:24]

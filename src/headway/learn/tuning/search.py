@@ -16,8 +16,8 @@ from cmaes import CMA
 
 from headway.compare.scenario import Scenario
 from headway.core.node import FloatArray
-from headway.learn.knobs.table import BY_NAME, Knob
 from headway.learn.tuning.runs import FAIRNESS, RunFigures, Runs, Setting
+from headway.policies.knobs import BY_NAME, Knob
 
 WINDOWS_AT_ONCE = 3
 """Windows on which one generation runs."""

@@ -16,10 +16,10 @@ from headway.compare.scenario import MakeWorld, Scenario, WorldFields, described
 from headway.core.errors import UserError
 from headway.core.node import Node
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.learn.knobs.table import BY_NAME, KNOBS, Knob
 from headway.learn.suites import STEPS, blind, elastic_world
 from headway.learn.trace_suites import fitting
 from headway.learn.tuning.own_log import trace_of_log
+from headway.policies.knobs import BY_NAME, KNOBS, Knob
 from headway.record.lines import Head
 from headway.record.log import read
 from headway.record.logfile import LogError

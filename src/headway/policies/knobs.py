@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.snapshot import Snapshot
 from headway.policies.headway import Headway
-from headway.policies.registry import settings_of
 
-DEFAULTS: Mapping[str, Any] = settings_of("headway")
+DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Headway)}
 
 
 @dataclass(frozen=True, slots=True)

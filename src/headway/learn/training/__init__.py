@@ -1,0 +1,1 @@
+"""Training of `learned`: evolution strategies on tasks of Knobs-v0, deterministic by seed."""
