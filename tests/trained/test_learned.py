@@ -13,7 +13,7 @@ from headway.core.snapshot import Standing
 from headway.policies.headway import Headway
 from headway.policies.knobs import BY_NAME, KNOBS
 from headway.policies.learned import PLAIN, Learned
-from headway.policies.network import Network
+from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import FEATURES, outlook
 from learn_tasks import elastic, fixed
 from make import a_job, a_snapshot, running, some_nodes
@@ -25,7 +25,7 @@ def _log(case, policy, path):
 
 
 @pytest.mark.parametrize("case", [fixed(4, 15), elastic(4, 7)], ids=["fixed", "elastic"])
-@pytest.mark.parametrize("network", [Network(), a_network(0.0)], ids=["empty", "no outer weights"])
+@pytest.mark.parametrize("network", [SettingsNetwork(), a_network(0.0)], ids=["empty", "no outer weights"])
 def test_without_weights_the_log_is_byte_for_byte_that_of_headway(case, network, tmp_path):
     plain = _log(case, Headway(), tmp_path / "a.log")
     assert _log(case, Learned(network=network), tmp_path / "b.log") == plain

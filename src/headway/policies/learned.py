@@ -20,7 +20,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.headway import Headway
 from headway.policies.knobs import BY_NAME
-from headway.policies.network import Network
+from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import outlook
 
 PLAIN = Headway()
@@ -28,7 +28,7 @@ PLAIN = Headway()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    network: Network = field(default_factory=Network)
+    network: SettingsNetwork = field(default_factory=SettingsNetwork)
     name: str = ""
     """The file's name and the begin of its hash; empty where there is no file."""
 

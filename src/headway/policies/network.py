@@ -20,7 +20,7 @@ def _zeros(*shape: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class SettingsNetwork:
     """tanh(outer · tanh(inner · x + inner_bias) + outer_bias), with x the features relative to the training's.
 
     Without weights the offsets are zero: exactly the default settings.

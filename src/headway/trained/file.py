@@ -20,7 +20,7 @@ import numpy as np
 from headway.core.errors import UserError
 from headway.policies.knobs import BY_NAME
 from headway.policies.learned import Learned
-from headway.policies.network import Network
+from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import FEATURES
 
 FORMAT = "headway trained policy"
@@ -44,7 +44,7 @@ class TrainedFields(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class TrainedPolicy:
-    network: Network
+    network: SettingsNetwork
     trained_on: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, float | int | None] = field(default_factory=dict)
     name: str = ""
@@ -111,7 +111,7 @@ def _arrays(path: Path, raw: bytes) -> dict[str, Any]:
     return arrays
 
 
-def _network(about: TrainedFields, arrays: dict[str, Any]) -> Network:
+def _network(about: TrainedFields, arrays: dict[str, Any]) -> SettingsNetwork:
     _check(
         (about.format, about.version) == (FORMAT, VERSION),
         f"field version: is {about.format!r} version {about.version}; this headway reads {FORMAT!r} version {VERSION}",
@@ -135,7 +135,7 @@ def _network(about: TrainedFields, arrays: dict[str, Any]) -> Network:
         _check(bool(np.isfinite(arrays[name]).all()), f"field {name}: has a number that is not finite")
     _check(bool((arrays["scale"] > 0).all()), "field scale: must be above 0")
     _check(bool((arrays["low"] <= arrays["high"]).all()), "field low: must not be above high")
-    return Network(tuple(about.knobs), **{name: arrays[name] for name in ARRAYS})
+    return SettingsNetwork(tuple(about.knobs), **{name: arrays[name] for name in ARRAYS})
 
 
 def _check(good: bool, why: str) -> None:

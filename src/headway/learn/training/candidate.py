@@ -20,7 +20,7 @@ from headway.core.snapshot import Snapshot
 from headway.learn.tuning.runs import RunFigures, figures_of
 from headway.policies.headway import Headway
 from headway.policies.learned import Learned
-from headway.policies.network import HIDDEN, Network
+from headway.policies.network import HIDDEN, SettingsNetwork
 from headway.policies.value.outlook import FEATURES, outlook
 
 LEAST_SCALE = 0.05
@@ -47,10 +47,10 @@ class Candidate:
     outer: Numbers
     """Row by row: the weights of one setting, then its bias."""
 
-    def network(self) -> Network:
+    def network(self) -> SettingsNetwork:
         rows, known = np.array(self.outer).reshape(len(self.knobs), HIDDEN + 1), self.ranges
         inner, bias = inner_layer(self.seed)
-        return Network(
+        return SettingsNetwork(
             self.knobs, np.array(known.middle), np.array(known.scale), np.array(known.low), np.array(known.high), inner,
             bias, rows[:, :HIDDEN].copy(), rows[:, HIDDEN].copy(),
         )  # fmt: skip
