@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from headway.cli import main
+from headway.compare.own_log import trace_of_log
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.learn.tuning.own_log import trace_of_log
 from headway.learn.tuning.runs import RunFigures, Runs, digest, make_executor, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, search
 from headway.learn.tuning.verdict import judge

@@ -21,6 +21,7 @@ from headway.cli.signals import Signals
 from headway.cli.wiring import (
     beliefs_for,
     check_claims,
+    guard_for,
     keep_beliefs,
     make_policy,
     named_beliefs,
@@ -49,6 +50,7 @@ from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on
+from headway.trained.guard import TrainedGuard
 from headway.workload.deadlines import impossible_deadlines
 from headway.workload.jobsfile import JobsFile
 
@@ -112,17 +114,21 @@ def run(
             here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup, wishes), going)
             loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
             writer = LogWriter(folder / "run.log", head, durable=True, key=key)
-            _train(here, loop, writer, live)
+            _train(here, loop, writer, live, guard_for(policy, settings, folder / "run.log"))
     _report(folder, {job.id for job in queue.workload.jobs}, as_json=json)
 
 
-def _train(here: LocalCluster, loop: Callable[..., None], writer: LogWriter, live: Live) -> None:
+def _train(
+    here: LocalCluster, loop: Callable[..., None], writer: LogWriter, live: Live, guard: TrainedGuard | None
+) -> None:
     """Runs the loop to its end. The first signal lets every job save and stop, the second ends all at once."""
     at_once = False
     signals = Signals(here.leave)
     try:
         with live:
-            loop(LogGate(here, writer, live.say), observe=observing(writer, live, signals))
+            gate = LogGate(here, writer, live.say)
+            watched = gate if guard is None else guard.watched(gate)
+            loop(watched, observe=observing(writer, live, signals, guard))
         if here.leaving and here.is_unfinished:
             writer.close()
             say(_goodbye(here), error=True)
@@ -136,6 +142,8 @@ def _train(here: LocalCluster, loop: Callable[..., None], writer: LogWriter, liv
     finally:
         here.close(at_once=at_once)
         signals.restore()
+        if guard is not None:
+            guard.close()
 
 
 def _goodbye(here: LocalCluster) -> str:
@@ -201,12 +209,14 @@ def _restore(change: Change, board: Board, row: int) -> None:
     restore(board, row, change)
 
 
-def observing(writer: LogWriter, live: Live, signals: Signals) -> Observer:
+def observing(writer: LogWriter, live: Live, signals: Signals, guard: TrainedGuard | None = None) -> Observer:
     """Writes the log first: it must be on disk before the plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         live.show(decided)
+        if guard is not None:
+            guard.observe(decided)
         if signals.leaving and not signals.said:
             signals.said = True
             live.say("stopping: every job that can save is asked to; Ctrl-C again ends all at once")

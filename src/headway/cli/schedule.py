@@ -33,6 +33,7 @@ from headway.cli.show import show_result
 from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
+    guard_for,
     keep_beliefs,
     make_policy,
     named_beliefs,
@@ -50,6 +51,7 @@ from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.reading import keep_good
 from headway.record.rotation import MIB, Rotation, before
+from headway.trained.guard import TrainedGuard
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
@@ -126,6 +128,7 @@ def schedule(
 
     settings = [*settings, *queue_setting(queues)]
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
+    guard = guard_for(policy, settings, log)
     access = access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     began, serials = _earlier(log)
@@ -147,7 +150,7 @@ def schedule(
     writer = LogWriter(log, head, *readers, durable=True)
     if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
         writer.rotation = Rotation(log_megabytes * MIB)
-    _serve(cluster, chosen, book, writer)
+    _serve(cluster, chosen, book, writer, guard)
     if until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
@@ -194,12 +197,14 @@ def _open(
         raise
 
 
-def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) -> None:
+def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None) -> None:
     """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         cluster.show(decided.snapshot)
+        if guard is not None:
+            guard.observe(decided)
         for job, sentence in decided.snapshot.notes:
             if job == ABOUT_THE_POLICY:
                 warn("%s", sentence)
@@ -209,9 +214,11 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter) 
         signal.signal(number, lambda *_: cluster.stop())
     try:
         gate = LogGate(cluster, writer, warn, waits=False)
-        run(gate, policy, book, observe, safe_policy)
+        run(gate if guard is None else guard.watched(gate), policy, book, observe, safe_policy)
     finally:
         cluster.close()
+        if guard is not None:
+            guard.close()
 
 
 def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool) -> None:

@@ -28,6 +28,7 @@ from headway.policies.wrappers.queues import with_queues
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.trained.file import SHIPPED, read_trained
+from headway.trained.guard import TrainedGuard
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
@@ -38,6 +39,7 @@ __all__ = [
     "check_claims",
     "check_estimates",
     "command_line",
+    "guard_for",
     "keep_beliefs",
     "make_book",
     "make_policy",
@@ -112,7 +114,21 @@ def _trained(settings: Sequence[str]) -> Policy:
     """The policy `learned`: the file that comes with Headway, or another, as `file=`."""
     files = [item for item in settings if item.startswith(FILE)]
     _settings(TRAINED, [item for item in settings if item not in files], {"file": "FILE"})
-    return read_trained(Path(files[-1].removeprefix(FILE)) if files else SHIPPED).policy()
+    return read_trained(_trained_file(settings)).policy()
+
+
+def _trained_file(settings: Sequence[str]) -> Path:
+    return next((Path(item.removeprefix(FILE)) for item in reversed(settings) if item.startswith(FILE)), SHIPPED)
+
+
+def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGuard | None:
+    """Who watches a trained policy in a live run; None for other policies."""
+    if name != TRAINED:
+        return None
+    if log is None:
+        raise UserError("--policy learned: a live run is watched by its log; add --log FILE")
+    file = _trained_file(settings)
+    return TrainedGuard(read_trained(file).policy(), log, file)
 
 
 def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:

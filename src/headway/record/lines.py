@@ -108,6 +108,8 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     samples: list[list[Any]] = []
     used_cpu: list[tuple[int, float]] = []
     notes: list[tuple[str, str]] = []
+    standing: tuple[str, str] | None = None
+    """How a trained policy stands, where that has changed: mode and why."""
     plan: list[list[Any]] = []
     until: float | None = None
     refused: list[list[Any]] = []

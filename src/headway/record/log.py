@@ -13,7 +13,7 @@ from headway.core.check import Refusal
 from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling
-from headway.core.snapshot import Flight, Snapshot
+from headway.core.snapshot import UNWATCHED, Flight, Snapshot
 from headway.core.states import OVER
 from headway.core.text import writable
 from headway.record.beliefs import WrittenBeliefs
@@ -87,6 +87,7 @@ class LogWriter:
         """The same for speeds at all sizes."""
         self._written_beliefs = WrittenBeliefs()
         self._skipped.count = 0
+        self._standing = UNWATCHED
         self._write(self._head)
 
     def _rotated(self, cycle: int) -> bool:
@@ -152,6 +153,9 @@ class LogWriter:
             line.used_cpu = self._usage(snapshot)
         if snapshot.notes:
             line.notes = list(snapshot.notes)
+        if snapshot.standing != self._standing:
+            self._standing = snapshot.standing
+            line.standing = (self._standing.mode, self._standing.why)
         if plan.decisions:
             line.plan = [pack_decision(decision) for decision in plan.decisions]
         if plan.until != math.inf:

@@ -16,7 +16,7 @@ from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling, SizeSpan
-from headway.core.snapshot import Flight, Snapshot
+from headway.core.snapshot import UNWATCHED, Flight, Snapshot, Standing
 from headway.core.states import State
 from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
@@ -64,6 +64,7 @@ class ReplayCluster:
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _scalings: dict[int, Scaling] = field(default_factory=dict)
     """By arrival number."""
+    _standing: Standing = UNWATCHED
     _recorded: Plan = field(default_factory=Plan)
     _at: tuple[int, float] = (0, 0.0)
 
@@ -88,6 +89,7 @@ class ReplayCluster:
             case Head():
                 self.heads.append(line)
                 self._board, self._rows, self._speeds, self._scalings = None, {}, {}, {}
+                self._standing = UNWATCHED
             case NodesLine():
                 before = () if self._board is None else self._board.nodes.nodes
                 nodes = Nodes.of(line.table(before), line.kinds)
@@ -155,7 +157,10 @@ class ReplayCluster:
             known = [math.nan if speed is None else speed for speed in speeds]
             self._scalings[serial] = Scaling([0.0] * least + known, math.nan if apart is None else apart)
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
-        return board.snapshot(line.now).with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
+        if line.standing is not None:
+            self._standing = Standing(*line.standing)
+        bare = board.snapshot(line.now).standing_as(self._standing)
+        return bare.with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
         """The speed that the policy was given in the recorded run."""

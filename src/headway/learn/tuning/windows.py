@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
+from headway.compare.own_log import trace_of_log
 from headway.compare.scenario import MakeWorld, Scenario, WorldFields, described_world
 from headway.core.errors import UserError
 from headway.core.node import Node
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.learn.suites import STEPS, blind, elastic_world
 from headway.learn.trace_suites import fitting
-from headway.learn.tuning.own_log import trace_of_log
 from headway.policies.knobs import BY_NAME, KNOBS, Knob
 from headway.record.lines import Head
 from headway.record.log import read
