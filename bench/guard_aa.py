@@ -2,8 +2,8 @@
 
     python bench/guard_aa.py [--replays 20] [--jobs 150]
 
-A/A: both sides are `headway`; what differs is chance alone (which nodes fail, and when). At most one of twenty may trip. Then
-the same with a policy that is really worse (`patience=1800, restart=300, cool_down=600, width_weight=0`), in the same world.
+A/A: both sides are `headway`; what differs is chance alone (which nodes fail, and when). At most one of twenty may
+trip. Then the same with a policy that is really worse (`WORSE` below), in the same world.
 """
 
 from __future__ import annotations
