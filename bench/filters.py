@@ -4,8 +4,8 @@
 
 Each pod is placed by Headway's own accounting and constraints. Then the scheduler's own PreFilter and Filter plugins
 are asked about it, on the same state. Prints how many of our bindings they accept, and how much of what they would have
-placed we placed. Ends with 1 if a binding is not accepted, or if less than 98 % were placed. No node is cordoned: to
-Headway a cordon is one, also for a pod that tolerates everything. Needs `headway lab build filter-check`.
+placed we placed. Ends with 1 if a binding is not accepted, or if less than 98 % were placed. One node of twenty is
+cordoned. Needs `headway lab build filter-check`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ TAINTS = (
     {"key": "spot", "value": "", "effect": "NoExecute"},
     {"key": "old", "value": "yes", "effect": "PreferNoSchedule"},
 )
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 TOLERATIONS = (
+    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
     {"key": "dedicated", "operator": "Equal", "value": "ml", "effect": "NoSchedule"},
     {"key": "dedicated", "operator": "Equal", "value": "ml"},
     {"key": "dedicated", "operator": "Exists", "effect": "NoExecute"},
@@ -28,6 +30,7 @@ TOLERATIONS = (
     {"operator": "Exists", "effect": "NoSchedule"},
     {"operator": "Exists"},
 )
+CORDONED = 0.05
 CPUS = ("100m", "250m", "0.5", "1", "1500m", "2", "1e0", "3.0001")
 MEMORIES = ("64Mi", "100M", "1Gi", "2147483648", "3221225472000m", "0.5Gi", "1e9", "777777k")
 SPECIAL = {"nvidia.com/gpu": ("1", "2", "4"), "amd.com/gpu": ("1", "2"), "example.com/nic": ("1", "2")}
@@ -88,9 +91,12 @@ def _node(dice: random.Random, number: int) -> Object:
     if dice.random() < 0.3:
         amounts["example.com/nic"] = "4"
     taints = [dict(taint) for taint in TAINTS if dice.random() < 0.12]
+    cordoned = dice.random() < CORDONED
+    if cordoned and dice.random() < 0.9:  # the controller adds it a moment later
+        taints.append(dict(CORDON))
     return {
         "metadata": {"name": f"n{number}", "labels": labels},
-        "spec": {"taints": taints},
+        "spec": {"taints": taints, **({"unschedulable": True} if cordoned else {})},
         "status": {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
     }
 

@@ -160,7 +160,12 @@ def test_a_nominated_pod_holds_its_node_and_one_that_is_over_holds_nothing():
     [
         (a_node(), True, ()),
         (a_node(ready="Unknown"), False, ()),
-        (a_node(spec={"unschedulable": True}), False, ()),
+        (a_node(spec={"unschedulable": True}), True, ("node.kubernetes.io/unschedulable:NoSchedule",)),
+        (
+            a_node(spec={"unschedulable": True}, taints=[("node.kubernetes.io/unschedulable", "NoSchedule")]),
+            True,
+            ("node.kubernetes.io/unschedulable:NoSchedule",),
+        ),
         (a_node(taints=[("node.kubernetes.io/disk-pressure", "NoSchedule")]), False, ()),
         (a_node(taints=[("team", "NoSchedule"), ("soft", "PreferNoSchedule")]), True, ("team:NoSchedule",)),
     ],

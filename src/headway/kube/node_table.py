@@ -20,6 +20,8 @@ ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.g
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 _CONDITION_TAINTS = "node.kubernetes.io/"
 """Prefix of Kubernetes' own taints: not ready, unreachable, under pressure. Such a node takes no new pods."""
+_CORDONED = write_mark(f"{_CONDITION_TAINTS}unschedulable", None, "NoSchedule")
+"""A cordon is a taint like any other: a pod that tolerates it may come, as the native scheduler has it."""
 
 
 def is_ready(found: NodeObject) -> bool:
@@ -94,18 +96,23 @@ class NodeTable:
         taints = [
             write_mark(taint.key, taint.value or None, taint.effect)
             for taint in found.spec.taints
-            if taint.effect in _BARRING and not taint.key.startswith(_CONDITION_TAINTS)
+            if taint.effect in _BARRING and not _is_condition(taint.key)
         ]
+        taints += [_CORDONED] if found.spec.unschedulable else []
         return Node(
             name=name, capacity=tuple(sorted(capacity.items())), labels=tuple(sorted(labels.items())),
             taints=tuple(sorted(set(taints))), domain=_first(labels, DOMAIN_LABELS),
             accelerator=_first(labels, ACCELERATOR_LABELS),
-            ready=is_ready(found) and not found.spec.unschedulable and not _in_trouble(found),
+            ready=is_ready(found) and not _in_trouble(found),
         )  # fmt: skip
 
 
 def _in_trouble(found: NodeObject) -> bool:
-    return any(t.effect in _BARRING and t.key.startswith(_CONDITION_TAINTS) for t in found.spec.taints)
+    return any(taint.effect in _BARRING and _is_condition(taint.key) for taint in found.spec.taints)
+
+
+def _is_condition(key: str) -> bool:
+    return key.startswith(_CONDITION_TAINTS) and not _CORDONED.startswith(f"{key}:")
 
 
 def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
