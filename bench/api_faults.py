@@ -126,16 +126,9 @@ def restore(lab: Lab, copy: Path) -> None:
         lab.kill(part)
     shutil.rmtree(lab.folder / "etcd")
     shutil.copytree(copy, lab.folder / "etcd")
-    for part in ("etcd-alone", "kube-apiserver", "kube-controller-manager", "kwok"):
-        lab.restart(part) if part != "etcd-alone" else start_etcd(lab)
-
-
-def start_etcd(lab: Lab) -> None:
-    """Without waiting for an API server that is down, too."""
-    from headway.lab import lifecycle
-
-    lab._reread()
-    lifecycle.start(lab._state, lab._state.part("etcd"))
+    lab.start("etcd")
+    for part in ("kube-apiserver", "kube-controller-manager", "kwok"):
+        lab.restart(part)
 
 
 def faults(lab: Lab, scheduler: Scheduler, load: Load, folder: Path) -> list[str]:

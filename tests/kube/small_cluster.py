@@ -19,10 +19,10 @@ from headway.kube.cluster import KubeCluster
 from headway.kube.inbox import Inbox
 from headway.kube.job.pod_marks import PodMarks
 from headway.kube.pod.constraints import BoundClaim
-from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release
+from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, SetCondition
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.settings import KubeSettings
-from headway.kube.work import ActionResult, ApiWork, Performed
+from headway.kube.work import ActionResult, ApiWork, ClaimsRead, Performed
 from headway.policies.baselines.fifo import first_fit
 from headway.progress_server import Event
 
@@ -45,6 +45,7 @@ class MemoryApi:
         self.claims: dict[str, BoundClaim] = {}
         self.rehearsed: list[str] = []
         """The namespace of each dry run."""
+        self.unread: list[Pod] = []
         self.paused: list[tuple[str, str, dict[str, Any]]] = []
         self.nodes = [a_node(f"n{number}") for number in range(nodes)]
         self._numbers = itertools.count(1)
@@ -113,7 +114,10 @@ class MemoryApi:
             self.inbox.put(Rehearsed(key, None, why=str(error)))
 
     def pass_time(self) -> None:
-        """The pauses before dry runs are over."""
+        """The pauses before dry runs and before claims are read are over."""
+        unread, self.unread = self.unread, []
+        for pod in unread:
+            self.read_claims(pod)
         paused, self.paused = self.paused, []
         for key, namespace, body in paused:
             self.rehearse(key, namespace, body)
@@ -121,6 +125,13 @@ class MemoryApi:
     def webhook(self, pod: dict[str, Any]) -> dict[str, Any]:
         """What a webhook of the cluster makes of a new pod."""
         return pod
+
+    def read_claims(self, pod: Pod, after: float = 0.0) -> None:
+        """Answers at once; after a pause only when time passes."""
+        if after:
+            self.unread.append(pod)
+            return
+        self.inbox.put(ClaimsRead(pod.metadata.uid, dict(self.claims)))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))
@@ -146,7 +157,13 @@ class MemoryApi:
                 return ActionResult(action, msgspec.convert(pod, Pod))
             case Bind():
                 pod = self.pods[f"{work.namespace}/{action.name}"]
+                if pod["metadata"].get("labels", {}).get("fault") == "bind":
+                    return ActionResult(action, error=Conflict(409, "not now"))
                 pod["spec"]["nodeName"], pod["status"] = action.node, {"phase": "Running", "podIP": "10.0.0.1"}
+                self.tell(pod)
+            case SetCondition():
+                pod = self.pods[f"{work.namespace}/{action.name}"]
+                pod["status"] = {**pod["status"], **request.body["status"]}
                 self.tell(pod)
             case Delete():
                 pod = self.pods.get(f"{work.namespace}/{action.name}")

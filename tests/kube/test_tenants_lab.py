@@ -164,6 +164,10 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     foreign = {"metadata": {"name": "taken-0-worker-0"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
     lab.api.post(f"/api/v1/namespaces/{namespace}/pods", foreign | {"spec": foreign["spec"] | {"schedulerName": "no"}})
 
+    alone = {"name": "x", "image": "x", "resources": {"requests": {"cpu": "64"}}}
+    alone = {"metadata": {"name": "alone"}, "spec": {"schedulerName": "headway", "containers": [alone]}}
+    lab.api.post(f"/api/v1/namespaces/{namespace}/pods", alone)  # it is told why it waits
+
     template = _claiming(schedule)
     schedule.start("--pod-security", "baseline")
     schedule.submit("claims", {"worker": {}}, [], template=template)

@@ -137,7 +137,8 @@ def schedule(
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
     facts = _look(access, inside)
     how = KubeSettings(
-        began=began, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle, pods=pods,
+        began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
+        pods=pods,
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import ChainMap
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,13 +30,16 @@ from headway.kube.fence import Fence
 from headway.kube.hearing import hear
 from headway.kube.initial_state import read_initial_state, read_rehearsals
 from headway.kube.inventory import Inventory
+from headway.kube.lone.lone_pod import LonePod
+from headway.kube.lone.lone_pods import LonePods
 from headway.kube.outgoing import explain_waiting
+from headway.kube.pod.neighbours import Neighbours
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.roster import PodRoster
 from headway.kube.seats import seated
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.work import Performed, Wake, WorkerEnded
+from headway.kube.work import ClaimsRead, Performed, Wake, WorkerEnded
 from headway.kube.worker import ApiWorker
 from headway.progress_server import Connected, ProgressServer
 
@@ -54,7 +58,8 @@ class KubeCluster:
         self.board = Board(Nodes.of(()))
         self._worker, self._server = worker, server
         self._offset = time.time() - settings.began - time.monotonic()
-        self._inventory = Inventory(settings.began)
+        self._lone = LonePods(self.board, worker, settings, self.now, neighbours := Neighbours())
+        self._inventory = Inventory(settings.began, neighbours=neighbours, lone=self._lone)
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
         self._actor = Actor(self.board, worker, server, settings, self._inventory)
         self._fence = Fence(worker, self.now, self._drop)
@@ -87,11 +92,16 @@ class KubeCluster:
         self.board.compact()
         self._wake = plan.until
         for number, decision in enumerate(plan.decisions):
-            if not isinstance(decision, Reserve):
+            if isinstance(decision, Reserve):
+                continue
+            if (lone := self._lone.by_id.get(decision.job)) is not None:
+                self._bind(lone, decision, plan.decisions[number + 1 :])
+            else:
                 with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
                     self._try(decision, plan.decisions[number + 1 :])
         if self._actor.shown is not None:
-            explain_waiting(self._by_id, self._actor.shown, plan, self.now(), self.settings.progress_seconds)
+            by_id: ChainMap[JobId, Any] = ChainMap(self._by_id, self._lone.by_id)
+            explain_waiting(by_id, self._actor.shown, plan, self.now(), self.settings.progress_seconds)
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
@@ -136,10 +146,17 @@ class KubeCluster:
                     self._worker.wake_taken()
                 case Performed(work=work) if (job := self._admission.jobs.get(work.uid)) is not None:
                     take_answer(job, message, self._inventory, self._fence)
+                case Performed():
+                    self._lone.answered(message, self.now())
+                case ClaimsRead():
+                    self._lone.read(message)
                 case WorkerEnded(why=why):
                     raise KubeError(f"the thread that talks to the API server has ended: {why}")
                 case Listed() | Changed() | Deleted() | Rehearsed():
                     self._news(message)
+        self._hear()
+
+    def _hear(self) -> None:
         for event in self._server.poll():
             job = self._by_id.get(event.job)
             if job is None:
@@ -169,7 +186,8 @@ class KubeCluster:
 
     def _check_nodes(self) -> None:
         if self._inventory.absent:
-            self._inventory.forget_unnamed({name for job in self._jobs() for name in job.nodes()})
+            named = {name for job in self._jobs() for name in job.nodes()}
+            self._inventory.forget_unnamed(named | self._lone.nodes())
         self._set_nodes(())
         gone = self._gone()
         for job in self._jobs() if gone else ():
@@ -196,7 +214,17 @@ class KubeCluster:
         if found is not None:
             self._actor.begin(job, found, now)
 
+    def _bind(self, lone: LonePod, action: Action, later: Iterable[Decision]) -> None:
+        """Begins to bind a pod that somebody else made."""
+        now = self.now()
+        found, then = seated(lone, action, later, self._inventory.neighbours, now)
+        if found is None:
+            self._wake = min(self._wake, then)
+        else:
+            self._lone.begin(lone, found, now)
+
     def _reconcile(self) -> None:
+        self._lone.advance(self.now())
         now, gone = self.now(), self._gone()
         for job in list(self._jobs()):
             if job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now)):
@@ -204,8 +232,8 @@ class KubeCluster:
                     self._actor.advance(job, now, gone)
                     if job.ended is not None and job.settled():
                         self._forget(job)
-        self._happened |= self._actor.changed
-        self._actor.changed = False
+        self._happened |= self._actor.changed or self._lone.changed
+        self._actor.changed = self._lone.changed = False
 
     def _drop(self, job: Tracked) -> None:
         self._admission.give_up(job.meta.uid)
@@ -232,11 +260,11 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._admission.jobs or self._admission.rehearsing or not self._seen_any
+        busy = self._admission.jobs or self._lone.pods or self._admission.rehearsing or not self._seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
-        moments = [self._wake, self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
+        moments = [self._wake, self._lone.next(), self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
         moments += [job.attention.next() for job in self._jobs()]
         self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))

@@ -69,12 +69,12 @@ async def rehearsed(client: Client, key: str, namespace: str, body: Mapping[str,
     try:
         raw = await client.post(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
         pod = msgspec.json.decode(raw, type=Pod)
-        return Rehearsed(key, pod, await _claims(client, namespace, pod))
+        return Rehearsed(key, pod, await claims_of(client, namespace, pod))
     except Exception as error:  # noqa: BLE001  the job waits for an answer, whatever it is
         return Rehearsed(key, None, why=str(error)[:300] or type(error).__name__)
 
 
-async def _claims(client: Client, namespace: str, pod: Pod) -> dict[str, BoundClaim]:
+async def claims_of(client: Client, namespace: str, pod: Pod) -> dict[str, BoundClaim]:
     """The pod's claims by name, without those that do not exist."""
     found: dict[str, BoundClaim] = {}
     for volume in pod.spec.volumes:

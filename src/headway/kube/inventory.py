@@ -10,6 +10,7 @@ from headway.core.node import Nodes
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed, number_of
 from headway.kube.job.pod_marks import owner_uid
+from headway.kube.lone.lone_pods import LonePods
 from headway.kube.node_table import NodeTable, is_ready
 from headway.kube.pod.neighbours import Neighbours, guest_of
 from headway.kube.pod.resources import OVER_PHASES
@@ -34,6 +35,7 @@ class Inventory:
     changed: bool = True
     """Something changed that matters to a plan."""
     orphans: Orphans = field(default_factory=Orphans)
+    lone: LonePods | None = None
     _versions: Versions = field(default_factory=Versions)
 
     def take_table(self, named: Iterable[str] = (), jobs: Mapping[str, Tracked] | None = None) -> Nodes | None:
@@ -138,6 +140,8 @@ class Inventory:
             if pod.status.phase in OVER_PHASES:
                 self.changed |= self.foreign.drop(uid)
             job.see(pod, self.began)
+        elif self.lone is not None and self.lone.take(pod):
+            self.changed |= self.foreign.put_amounts(uid, *self.lone.beyond(pod))
         else:
             self.changed |= self.foreign.put(pod)
 
@@ -155,6 +159,8 @@ class Inventory:
         self.changed |= self.foreign.drop(uid)
         self.neighbours.drop(uid)
         self.own.drop(uid)
+        if self.lone is not None:
+            self.lone.gone(uid)
         for job in jobs.values():
             if uid in job.replicas:
                 job.lose(uid)

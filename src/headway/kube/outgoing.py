@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from headway.core.job import JobId
+from headway.core.job import Job, JobId
 from headway.core.plan import Plan
 from headway.core.reason import Code, Reasons
 from headway.core.snapshot import Snapshot
-from headway.core.states import OVER, TRAINING, State
+from headway.core.states import OVER, TRAINING
 from headway.kube.fence import FAULT, sentence
 from headway.kube.job.intent import Intent
 from headway.kube.job.pod_marks import MARK
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
+from headway.kube.pod.conditions import camel
 from headway.kube.reconcile.model import ApiRefusal, Create, NextStep
 from headway.kube.settings import PodDefaults
 from headway.kube.tracked import Tracked
@@ -66,7 +67,25 @@ def _requests(job: Tracked, step: NextStep, defaults: PodDefaults) -> Iterator[P
             yield PodRequest(action, body)
 
 
-def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Plan, now: float, every: float) -> None:
+class Explainable(Protocol):
+    """A job that can be told why it waits."""
+
+    job: Job
+    explained_at: float
+    looked_at: float
+
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def said(self) -> tuple[str, str]:
+        """The reason and the sentence that it was told last."""
+
+    def explain(self, reason: str, message: str, now: float) -> None: ...
+
+
+def explain_waiting(
+    by_id: Mapping[JobId, Explainable], snapshot: Snapshot, plan: Plan, now: float, every: float
+) -> None:
     """Says in the status of waiting jobs why they wait, with numbers.
 
     Another reason is said at once. Other numbers are said of one job at most once per `every` seconds, and less often
@@ -74,7 +93,7 @@ def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Pl
     """
     rows = snapshot.jobs.waiting()
     waiting = [job for row in rows if (job := by_id.get(snapshot.jobs.job(int(row)).id)) is not None]
-    waiting = [job for job in waiting if job.ended is None and job.state is State.WAITING]
+    waiting = [job for job in waiting if job.waits]
     every *= max(1.0, len(waiting) / MANY)
     reasons, left = Reasons(snapshot, plan), MAX_EXPLAINED
     for job in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=lambda job: job.looked_at):
@@ -84,18 +103,18 @@ def explain_waiting(by_id: Mapping[JobId, Tracked], snapshot: Snapshot, plan: Pl
             return
 
 
-def _explained(job: Tracked, reasons: Reasons, now: float, every: float) -> bool:
+def _explained(job: Explainable, reasons: Reasons, now: float, every: float) -> bool:
     """Says why this job waits, if that is news."""
     try:
         found = reasons.of(job.job.id)
-        reason, message = "".join(part.capitalize() for part in found.code.split("_")), found.sentence
+        reason, message = camel(found.code), found.sentence
     except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
         reason, message = FAULT, sentence("say why this job waits", error)
     else:
         if found.code is Code.STARTS_NOW:
             return False
-    other = reason != job.memory.reason
-    if not other and (message == job.memory.message or now - job.explained_at < every):
+    old_reason, old_message = job.said
+    if reason == old_reason and (message == old_message or now - job.explained_at < every):
         return False
     job.explain(reason, message, now)
     return True

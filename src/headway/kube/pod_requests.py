@@ -14,7 +14,7 @@ from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreac
 from headway.kube.api.objects import Bare, Pod
 from headway.kube.job.pod_marks import MARK, owner_uid
 from headway.kube.job.replica import MAIN
-from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, ResizePod
+from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition
 from headway.kube.turns import Turns
 from headway.kube.work import ActionResult, ApiWork, PodRequest
 
@@ -40,6 +40,8 @@ class PodRequests:
                         await self._make(f"/api/v1/namespaces/{work.namespace}/services", request.body)
                     case Release():
                         await self._make(f"/api/v1/namespaces/{work.namespace}/configmaps", request.body)
+                    case SetCondition():
+                        await self.client.patch(f"{pods}/{action.name}/status", request.body, STRATEGIC_PATCH)
                     case Bind():
                         return ActionResult(action, await self._bind(pods, action))
                     case Delete():

@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from headway.core.board import Board
 from headway.core.node import IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Action, Decision, Move, Scale, Start
 from headway.core.states import State
+from headway.kube.pod.conditions import NEIGHBOURS_REFUSE
 from headway.kube.pod.neighbours import Neighbours
-from headway.kube.pod.seating import Seating, Unseated
-from headway.kube.tracked import Tracked
+from headway.kube.pod.seating import Seat, Seating, Unseated
 
 AGAIN_SECONDS = 5.0
 """A job for which no node is left beside its neighbours is tried again after this."""
 
 
+class Seatable(Protocol):
+    """A job whose replicas may mind their neighbours."""
+
+    board: Board
+    seat_again: float
+
+    @property
+    def seats(self) -> Mapping[str, Seat]: ...
+    @property
+    def row(self) -> int: ...
+    @property
+    def state(self) -> State: ...
+    def explain(self, reason: str, message: str, now: float) -> None: ...
+
+
 def seated(
-    job: Tracked, action: Action, later: Iterable[Decision], neighbours: Neighbours, now: float
+    job: Seatable, action: Action, later: Iterable[Decision], neighbours: Neighbours, now: float
 ) -> tuple[Action | None, float]:
     """The same decision, on other nodes where it must be; or None and when to try again. Its status then says why.
 
     `later` are the decisions of the plan that are not begun yet. What they take stays free for them.
     """
-    minds = any(seat.guest.minds for seat in job.seats.values())
-    if not job.seats or not (minds or neighbours.avoid) or not isinstance(action, Start | Move | Scale):
+    if not isinstance(action, Start | Move | Scale):
         return action, now
     if job.seat_again > now:
         return None, job.seat_again
+    minds = any(seat.guest.minds for seat in job.seats.values())
+    if not job.seats or not (minds or neighbours.avoid):
+        return action, now
     try:
         return _elsewhere(job, action, Seating(job.board.nodes, _spare(job.board, later), neighbours)), now
     except Unseated as why:
         job.seat_again = now + AGAIN_SECONDS
         if job.state is State.WAITING:
-            job.explain("NeighboursRefuse", str(why), now)
+            job.explain(NEIGHBOURS_REFUSE, str(why), now)
         return None, job.seat_again
 
 
-def _elsewhere(job: Tracked, action: Start | Move | Scale, seating: Seating) -> Action:
+def _elsewhere(job: Seatable, action: Start | Move | Scale, seating: Seating) -> Action:
     board = job.board
     shape = board.table.shape_at(job.row)
     if not isinstance(action, Scale):

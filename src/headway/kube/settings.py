@@ -71,6 +71,8 @@ class ClaimSettings:
 class KubeSettings:
     began: float
     """The Unix time at which the cluster's clock was zero."""
+    namespace: str = ""
+    """Whose pods that name Headway as their scheduler are bound; empty: those of all."""
     pods: PodDefaults = field(default_factory=PodDefaults)
     marks: PodMarks = field(default_factory=lambda: PodMarks(secrets.token_bytes(32)))
     """How it knows its own pods again; the same at the next start only if the key is kept."""

@@ -175,6 +175,15 @@ class Tracked:
                 kept[name] = moment
         return kept
 
+    @property
+    def waits(self) -> bool:
+        return self.ended is None and self.state is State.WAITING
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """Why it waits, as its status says."""
+        return self.memory.reason, self.memory.message
+
     def explain(self, reason: str, message: str, now: float) -> None:
         """Sets why the job waits. The next reconciliation writes it to the status."""
         self.memory = replace(self.memory, reason=reason, message=message)

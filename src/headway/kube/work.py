@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Pod
 from headway.kube.api.watch import News
+from headway.kube.pod.constraints import BoundClaim
 from headway.kube.reconcile.model import PodAction
 from headway.kube.rehearsal import Rehearsed
 
@@ -51,6 +53,14 @@ class Performed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimsRead:
+    """The claims for volumes of a pod that somebody else made."""
+
+    uid: str
+    claims: Mapping[str, BoundClaim]
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """The reader is to wake up: the progress server has messages, or the program ends."""
 
@@ -62,4 +72,4 @@ class WorkerEnded:
     why: str
 
 
-Message = News[Any] | Performed | Rehearsed | Wake | WorkerEnded
+Message = News[Any] | Performed | Rehearsed | ClaimsRead | Wake | WorkerEnded

@@ -18,11 +18,12 @@ from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Unreachable
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Follower
-from headway.kube.dry_run import following_rules, rehearsed
+from headway.kube.dry_run import claims_of, following_rules, rehearsed
 from headway.kube.inbox import Inbox
+from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
 from headway.kube.turns import Turns
-from headway.kube.work import ApiWork, Message, Performed, Wake, WorkerEnded
+from headway.kube.work import ApiWork, ClaimsRead, Message, Performed, Wake, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 IN_HAND = 32
@@ -59,6 +60,10 @@ class ApiWorker:
     def rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
         """Asks how this pod would be. The inbox gets a `Rehearsed`, whatever the answer is."""
         self._soon(self._rehearse(key, namespace, body, after))
+
+    def read_claims(self, pod: Pod, after: float = 0.0) -> None:
+        """Reads the claims for volumes of a pod. The inbox gets a `ClaimsRead`, whatever the answers are."""
+        self._soon(self._read_claims(pod, after))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         """Records an event for users. It is tried once, because nothing depends on it."""
@@ -170,6 +175,16 @@ class ApiWorker:
         await asyncio.sleep(after)
         async with self._rehearsals.of(namespace):
             self.inbox.put(await rehearsed(self._client, key, namespace, body))
+
+    async def _read_claims(self, pod: Pod, after: float) -> None:
+        await asyncio.sleep(after)
+        claims: dict[str, BoundClaim] = {}
+        try:
+            async with self._rehearsals.of(pod.metadata.namespace):
+                claims = await claims_of(self._client, pod.metadata.namespace, pod)
+        except Exception as error:  # noqa: BLE001  the pod waits for an answer, whatever it is
+            log.debug("the claims of pod %s cannot be read: %s", pod.metadata.name, error)
+        self.inbox.put(ClaimsRead(pod.metadata.uid, claims))
 
     async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
         try:

@@ -216,6 +216,12 @@ class Lab:
         if part in self.node_names:
             machine.kill_node(self._state, int(part.removeprefix("node-")))
 
+    def start(self, part: str) -> None:
+        """Starts a part that was killed, and does not wait until it works."""
+        self._reread()
+        for name in self._members(part):
+            lifecycle.start(self._state, self._state.part(name))
+
     def restart(self, part: str) -> None:
         """Ends a part in order, which takes seconds for the API server; starts it again and waits until it works."""
         self._reread()

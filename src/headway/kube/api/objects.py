@@ -68,6 +68,9 @@ class Container(msgspec.Struct, frozen=True):
 
 class PodSpec(msgspec.Struct, frozen=True):
     nodeName: str = ""  # noqa: N815
+    schedulerName: object = ""  # noqa: N815
+    priorityClassName: object = ""  # noqa: N815
+    """Of any type: in a job's template it may be nonsense, of which a job is told elsewhere."""
     containers: list[Container] = []
     initContainers: list[Container] = []  # noqa: N815
     overhead: Quantities = {}

@@ -125,7 +125,15 @@ class RequestCheckpoint:
     """Asks training to save; goes through the progress server, not the API server."""
 
 
-PodAction = Publish | Create | Release | Bind | Delete | ResizePod | RequestCheckpoint
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Says in a pod's status why it has no node."""
+
+    name: str
+    uid: str
+
+
+PodAction = Publish | Create | Release | Bind | Delete | ResizePod | RequestCheckpoint | SetCondition
 
 
 @dataclass(frozen=True, slots=True)

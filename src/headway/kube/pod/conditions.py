@@ -1,0 +1,52 @@
+"""Why a pod is not scheduled, in the words that Kubernetes and its autoscalers read.
+
+Example: `PodScheduled=False`, reason `Unschedulable`: no node could hold the pod, so more nodes would help. A pod that
+only waits for its turn or for its queue's quota has the reason `Waiting`: more nodes would not help.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headway.core.reason import Code
+from headway.kube.api.objects import SCHEDULER, Meta, timestamp
+
+UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
+NEIGHBOURS_REFUSE = "NeighboursRefuse"
+
+
+def camel(code: Code) -> str:
+    """A reason as Kubernetes writes it: `NotEnoughFree`."""
+    return "".join(part.capitalize() for part in code.split("_"))
+
+
+NO_ROOM = frozenset(camel(code) for code in (
+    Code.NO_SUCH_RESOURCE, Code.NO_SUITABLE_NODE, Code.LARGER_THAN_ANY_NODE, Code.LARGER_THAN_CLUSTER,
+    Code.NOT_ENOUGH_FREE, Code.FRAGMENTED,
+)) | {NEIGHBOURS_REFUSE}  # fmt: skip
+"""Reasons for which more nodes would help."""
+
+
+def condition_reason(reason: str) -> str:
+    return UNSCHEDULABLE if reason in NO_ROOM else WAITING
+
+
+def unscheduled(uid: str, reason: str, why: str) -> dict[str, Any]:
+    """A patch of a pod's status."""
+    now = timestamp(time.time())[:19] + "Z"
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why, "lastTransitionTime": now}
+    return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+
+
+def pod_event(meta: Meta, reason: str, why: str) -> dict[str, Any]:
+    now = timestamp(time.time())[:19] + "Z"
+    return {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"generateName": f"{meta.name[:40]}.", "namespace": meta.namespace},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "namespace": meta.namespace,
+                           "uid": meta.uid},
+        "reason": reason, "message": why[:1000], "type": "Warning",
+        "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+    }  # fmt: skip
