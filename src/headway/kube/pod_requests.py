@@ -28,32 +28,36 @@ class PodRequests:
     client: Client
     turns: Turns
 
-    async def take(self, work: ApiWork, request: PodRequest) -> ActionResult:  # noqa: PLR0911  one for each kind of action
-        action = request.action
-        pods = f"/api/v1/namespaces/{work.namespace}/pods"
+    async def take(self, work: ApiWork, request: PodRequest) -> ActionResult:
         try:
             async with self.turns.of(work.namespace):
-                match action:
-                    case Create():
-                        return ActionResult(action, await self._create(pods, work.uid, action, request.body))
-                    case Publish():
-                        await self._make(f"/api/v1/namespaces/{work.namespace}/services", request.body)
-                    case Release():
-                        await self._make(f"/api/v1/namespaces/{work.namespace}/configmaps", request.body)
-                    case SetCondition():
-                        await self.client.patch(f"{pods}/{action.name}/status", request.body, STRATEGIC_PATCH)
-                    case Bind():
-                        return ActionResult(action, await self._bind(pods, action))
-                    case Delete():
-                        return await self._delete(pods, action)
-                    case ResizePod():
-                        return ActionResult(action, await self._resize(pods, action, request.body))
+                return await self._sent(work, request)
         except ApiError as error:
-            return ActionResult(action, error=error)
+            return ActionResult(request.action, error=error)
         except msgspec.DecodeError as error:
-            return ActionResult(action, error=Unreachable(0, f"the server did not answer with a pod: {error}"))
+            why = f"the server did not answer with a pod: {error}"
+            return ActionResult(request.action, error=Unreachable(0, why))
         except Exception as error:  # noqa: BLE001  the other actions of the job must not be lost with it
-            return ActionResult(action, error=fault(error))
+            return ActionResult(request.action, error=fault(error))
+
+    async def _sent(self, work: ApiWork, request: PodRequest) -> ActionResult:
+        action, inside = request.action, f"/api/v1/namespaces/{work.namespace}"
+        pods = f"{inside}/pods"
+        match action:
+            case Create():
+                return ActionResult(action, await self._create(pods, work.uid, action, request.body))
+            case Publish():
+                await self._make(f"{inside}/services", request.body)
+            case Release():
+                await self._make(f"{inside}/configmaps", request.body)
+            case SetCondition():
+                await self.client.patch(f"{pods}/{action.name}/status", request.body, STRATEGIC_PATCH)
+            case Bind():
+                return ActionResult(action, await self._bind(pods, action))
+            case Delete():
+                return await self._delete(pods, action)
+            case ResizePod():
+                return ActionResult(action, await self._resize(pods, action, request.body))
         return ActionResult(action)
 
     async def _create(self, pods: str, uid: str, action: Create, body: dict[str, Any]) -> Pod:

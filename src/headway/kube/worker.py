@@ -152,14 +152,15 @@ class ApiWorker:
         self.inbox.put(done)
 
     async def _done(self, work: ApiWork) -> Performed:
+        turns = self._in_hand if work.in_hand else self._notices
         if work.status is not None:
             path = f"/apis/{API_VERSION}/namespaces/{work.namespace}/trainingjobs/{work.name}/status"
             try:
-                async with (self._in_hand if work.in_hand else self._notices).of(work.namespace):
+                async with turns.of(work.namespace):
                     await self._client.patch(path, {"metadata": {"uid": work.uid}, "status": work.status})
             except ApiError as error:
                 return Performed(work, error)
-        requests = PodRequests(self._client, self._in_hand)
+        requests = PodRequests(self._client, turns)
         results = await asyncio.gather(*(requests.take(work, request) for request in work.requests))
         return Performed(work, None, tuple(results))
 

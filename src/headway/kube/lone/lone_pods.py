@@ -223,4 +223,4 @@ class LonePods:
 
     def _tell(self, namespace: str, name: str, uid: str, reason: str, why: str) -> None:
         request = PodRequest(SetCondition(name, uid), unscheduled(uid, reason, why))
-        self.worker.perform(ApiWork(uid, namespace, name, None, (request,)))
+        self.worker.perform(ApiWork(uid, namespace, name, None, (request,), in_hand=False))
