@@ -10,6 +10,7 @@ from headway.core.plan import Action
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
+from headway.kube.elsewhere import find_elsewhere, rebook
 from headway.kube.hearing import ask_to_save
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
@@ -55,9 +56,12 @@ class Actor:
 
     def advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
         """Takes the next step with a job."""
-        intent = job.intent
+        doubtful = frozenset(self.inventory.not_ready_since) - gone
         self.inventory.own.unsettled.add(job.meta.uid)
-        step = reconcile(job.view(intent, now, gone, self.settings, frozenset(self.inventory.not_ready_since) - gone))
+        rebook(job, self.inventory.own, now)
+        find_elsewhere(job, job.view(job.intent, now, gone, self.settings), self.inventory.neighbours)
+        intent = job.intent
+        step = reconcile(job.view(intent, now, gone, self.settings, doubtful))
         if step.intent != intent:
             self._set_intent(job, intent, step.intent)
         job.attention.dirty, job.attention.wake = False, step.wake

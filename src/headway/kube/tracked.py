@@ -60,6 +60,10 @@ class Tracked:
     """The attempt whose host names are known."""
     released: set[str] = field(default_factory=set)
     """What its pods waited for, as far as it was made since the last decision."""
+    excused: set[str] = field(default_factory=set)
+    """Pods of this start, by uid, that were turned away and are made elsewhere."""
+    avoided: set[str] = field(default_factory=set)
+    """Nodes that turned a pod of this start away."""
     unmarked: bool = False
     """Its pods were made by an earlier version, without marks."""
     faults: int = 0
@@ -143,6 +147,7 @@ class Tracked:
         self.board.begin(self.row, new.state, placement, new.since, new.until)
         self._remember(new)
         self.saves, self.released = self.saves.next(), set()
+        self.excused, self.avoided = set(), set()
         self.attention.dirty = True
 
     def restore(self, intent: Intent, columns: Mapping[str, float]) -> None:
@@ -213,7 +218,7 @@ class Tracked:
             name=self.meta.name, job=self.job, intent=intent,
             replicas=tuple(sorted(self.replicas.values(), key=lambda r: (r.role, r.index, r.attempt))),
             subdomain=subdomain_of(self.meta, self.job), published=self.published == intent.attempt,
-            released=frozenset(self.released),
+            released=frozenset(self.released), excused=frozenset(self.excused),
             doubtful=doubtful, now=now, gone=gone,
             step=0 if self.reports.progress is None else self.reports.progress.step,
             saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, timeouts=settings.timeouts,

@@ -37,6 +37,8 @@ class PodReplica:
     given: Amounts | None = None
     """cpu and memory that the kubelet gives; None if it does not say."""
     cannot_resize: str = ""
+    turned_away: bool = False
+    """Its kubelet did not take it: no room, or a rule of the node. No container was started."""
 
     def member(self, *, gone: bool, since: float) -> ReplicaFact:
         """The replica for the gang rule. `gone`: its node is lost. `since`: its end if the kubelet does not say."""
@@ -67,7 +69,7 @@ def replica_of(pod: Pod, job: str, began: float) -> PodReplica | None:
         finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
         given=None if seen is None or seen.resources is None else _amounts(seen.resources),
-        cannot_resize=_infeasible(pod),
+        cannot_resize=_infeasible(pod), turned_away=phase is Phase.REFUSED and status.phase == "Failed",
     )  # fmt: skip
 
 

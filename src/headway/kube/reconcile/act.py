@@ -112,8 +112,8 @@ def _create(view: View, allocation: Allocation) -> Iterator[PodAction]:
     hosts = tuple((role, addresses(role, indexes, view.subdomain)) for role, (indexes, _) in numbers.items())
     for role in view.job.roles:
         share = shares.get(role.name)
-        if share is None:
-            continue
+        if share is None or any(one.role == role.name and one.uid in view.excused for one in mine):
+            continue  # a pod that was turned away has its name still
         hold = hold_name(view.subdomain, intent.attempt, role.name) if role.after else ""
         for index, node in numbers[role.name][1].items():
             name = pod_name(view.name, intent.attempt, role.name, index)

@@ -37,6 +37,8 @@ class View:
     """The Service exists."""
     released: frozenset[str] = frozenset()
     """Holds that were released."""
+    excused: frozenset[str] = frozenset()
+    """Pods, by uid, in whose place another is made on another node."""
     step: int = 0
     """The last step that training reported."""
     gone: frozenset[str] = frozenset()

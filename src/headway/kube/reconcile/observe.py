@@ -40,7 +40,7 @@ def observe(view: View) -> Intent:
 def gang_verdict(view: View) -> GangVerdict:
     """What the gang rule says of the job's pods."""
     intent = view.intent
-    present = [replica for replica in view.mine() if not replica.deleting]
+    present = [one for one in view.mine() if not one.deleting and one.uid not in view.excused]
     settle = _settle_seconds(view, present)
     facts = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
     members = [replace(fact, settle=settle) for fact in facts]
@@ -81,7 +81,7 @@ def _judged(view: View) -> Intent | None:
 def _join_refused(view: View) -> Intent | None:
     """A pod did not join the gang: a start is refused, a job that scales goes on at its old size."""
     away = (Phase.REFUSED, Phase.LOST, Phase.FAILED)
-    stray = next((r for r in view.mine() if not r.deleting and r.phase in away), None)
+    stray = next((r for r in view.mine() if not r.deleting and r.phase in away and r.uid not in view.excused), None)
     if stray is None:
         return None
     if view.starting:
