@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check browser terminal clock lab-ready clean help
+.PHONY: run test torch-test check browser terminal clock lab-ready clean help
 
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
 	@echo "make test   install everything, then run every check and test"
+	@echo "make torch-test   train a stock torch script; installs 5 GB into .venv-torch"
 	@echo "make check  format, lint, types and import rules only"
 
 $(VENV)/.made:
@@ -74,5 +75,16 @@ lab-ready: $(VENV)/.test
 test: check browser terminal clock lab-ready
 	$(BIN)/pytest -n 2 --dist loadgroup --durations=30
 
+# A stock torch script on two processes and on two real kubelets. Torch is 5 GB, so it has an environment of its own.
+TORCH := .venv-torch
+$(TORCH)/.made: pyproject.toml
+	@echo "installing torch (about two minutes, 5 GB)"
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/pip install --quiet torch -e '.[kube,lab,dev]'
+	@touch $@
+
+torch-test: $(TORCH)/.made
+	$(TORCH)/bin/pytest -m torch tests/local/test_torch.py tests/kube/test_torch_lab.py
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(TORCH)

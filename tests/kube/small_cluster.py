@@ -14,6 +14,7 @@ from headway.estimates.progress import ProgressBook
 from headway.kube.api.client import _encoded
 from headway.kube.api.errors import ApiError, Conflict
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Listed
 from headway.kube.cluster import KubeCluster
 from headway.kube.inbox import Inbox
@@ -46,6 +47,9 @@ class MemoryApi:
         self.rehearsed: list[str] = []
         """The namespace of each dry run."""
         self.unread: list[Pod] = []
+        self.asked_nodes: list[list[str]] = []
+        """Of each measurement."""
+        self.measured = Measured({})
         self.paused: list[tuple[str, str, dict[str, Any]]] = []
         self.nodes = [a_node(f"n{number}") for number in range(nodes)]
         self._numbers = itertools.count(1)
@@ -132,6 +136,10 @@ class MemoryApi:
             self.unread.append(pod)
             return
         self.inbox.put(ClaimsRead(pod.metadata.uid, dict(self.claims)))
+
+    def measure(self, how: str, nodes: list[str]) -> None:
+        self.asked_nodes.append(list(nodes))
+        self.inbox.put(self.measured)
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))

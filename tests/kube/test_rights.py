@@ -45,3 +45,11 @@ def test_it_reads_its_own_secrets_and_writes_no_node_role_or_namespace():
         assert "*" not in (resource, verb)
         assert verb in ("get", "list", "watch") or resource not in ("nodes", "namespaces", "roles", "clusterroles")
         assert resource != "secrets" or verb == "create" or set(named) == {"headway-progress", "headway-pods"}
+
+
+def test_the_right_to_ask_kubelets_is_granted_only_where_it_is_wanted():
+    assert "nodes/proxy" not in manifests() + manifests("team-a")
+    assert "nodes/proxy" in manifests(kubelets=True)
+    bindings = [one for one in yaml.safe_load_all(manifests("team-a", kubelets=True)) if "roleRef" in one]
+    (bound,) = [one for one in bindings if one["roleRef"]["name"] == "headway-kubelet-reader"]
+    assert bound["subjects"][0]["namespace"] == "team-a"

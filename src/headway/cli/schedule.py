@@ -45,6 +45,7 @@ from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
+from headway.kube.settings import Measure
 from headway.record.lines import Head, JobLine
 from headway.record.log import LogError, LogWriter, read
 from headway.record.log_gate import LogGate
@@ -106,6 +107,12 @@ def schedule(
     progress_seconds: Annotated[
         float, typer.Option(help="Write progress to a job's status at most once in this time.")
     ] = 60.0,
+    measure: Annotated[
+        Measure, typer.Option(help="By what to measure the cpu and memory that jobs use; kubelet needs more rights.")
+    ] = Measure.METRICS,
+    master_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Tell training scripts to meet at this port of rank 0.")
+    ] = 29500,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all jobs are over.")] = False,
     install: Annotated[
         bool, typer.Option("--install", help="Apply the CRD and roles to the cluster, then end.")
@@ -122,7 +129,7 @@ def schedule(
     need_extra()
     inside = "" if namespace == "all" else namespace
     if print_manifests or install:
-        _install(kubeconfig, context, inside, only_print=print_manifests)
+        _install(kubeconfig, context, inside, only_print=print_manifests, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
@@ -135,10 +142,10 @@ def schedule(
     book = keep_beliefs(estimates, known, log)
     address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
-    facts = _look(access, inside)
+    pods, facts = replace(pods, master_port=master_port), _look(access, inside)
     how = KubeSettings(
         began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=pods,
+        pods=pods, measure=measure,
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip
@@ -222,13 +229,13 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter, 
             guard.close()
 
 
-def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool) -> None:
+def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool, kubelets: bool) -> None:
     from headway.kube.api.install import install, manifests
 
     if only_print:
-        print(manifests(namespace))
+        print(manifests(namespace, kubelets=kubelets))
         return
-    for sentence in asyncio.run(install(access_for(kubeconfig, context), namespace)):
+    for sentence in asyncio.run(install(access_for(kubeconfig, context), namespace, kubelets=kubelets)):
         print(sentence)
 
 

@@ -91,7 +91,7 @@ class Actor:
         intent, status = job.intent, None
         if not job.withdrawn and (job.written != intent or self.progress_due(job, now)):
             status = status_for(job, intent, self.shown, now, self.settings.began)
-            job.reports.written_at = now
+            job.reports.written_at, job.usage_written = now, job.usage
         defaults = replace(self.settings.pods, gpus=self.inventory.table.gpus)
         work = work_for(job, intent, status, step, defaults)
         if work is not None:
@@ -99,4 +99,7 @@ class Actor:
             self.worker.perform(work)
 
     def progress_due(self, job: Tracked, now: float) -> bool:
-        return job.reports.due(now, self.settings.progress_seconds)
+        """Whether its status lacks what it reported, or what it uses; at most once in a while."""
+        every = self.settings.progress_seconds
+        measured = job.usage != job.usage_written and now - job.reports.written_at >= every
+        return measured or job.reports.due(now, every)

@@ -25,6 +25,7 @@ from headway.kube.admission import Admission, Admitted
 from headway.kube.answers import take_answer
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
+from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import Fence
 from headway.kube.hearing import hear
@@ -32,6 +33,7 @@ from headway.kube.initial_state import read_initial_state, read_rehearsals
 from headway.kube.inventory import Inventory
 from headway.kube.lone.lone_pod import LonePod
 from headway.kube.lone.lone_pods import LonePods
+from headway.kube.metering import Meter
 from headway.kube.outgoing import explain_waiting
 from headway.kube.pod.neighbours import Neighbours
 from headway.kube.rehearsal import Rehearsed
@@ -63,6 +65,7 @@ class KubeCluster:
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
         self._actor = Actor(self.board, worker, server, settings, self._inventory)
         self._fence = Fence(worker, self.now, self._drop)
+        self._meter = Meter(worker, settings.measure)
         self._by_id: dict[JobId, Tracked] = {}
         self._wake = self._idle_since = math.inf
         self._sampled = -math.inf
@@ -152,6 +155,8 @@ class KubeCluster:
                     self._lone.read(message)
                 case WorkerEnded(why=why):
                     raise KubeError(f"the thread that talks to the API server has ended: {why}")
+                case Measured():
+                    self._heard |= self._meter.take(message, list(self._jobs()), self._fence, self.now())
                 case Listed() | Changed() | Deleted() | Rehearsed():
                     self._news(message)
         self._hear()
@@ -225,6 +230,7 @@ class KubeCluster:
 
     def _reconcile(self) -> None:
         self._lone.advance(self.now())
+        self._meter.ask(self._jobs(), self.now())
         now, gone = self.now(), self._gone()
         for job in list(self._jobs()):
             if job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now)):

@@ -40,7 +40,15 @@ def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float,
     if shown is not None and row is not None and row < shown.jobs.count and intent.state not in OVER:
         estimate = shown.estimates.of(row, now)
     status, training = status_of(intent, job.columns(), job.savers, began), intent.state in TRAINING
+    status["usage"] = _usage(job) if training else None
     return status | {"progress": progress_status(job.reports.progress, estimate, now, began, training=training)}
+
+
+def _usage(job: Tracked) -> dict[str, str] | None:
+    """As Kubernetes writes amounts; of all replicas together."""
+    if job.usage is None:
+        return None
+    return {"cpu": f"{round(1000 * job.usage.cores)}m", "memory": f"{job.usage.memory}Mi"}
 
 
 def work_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,16 @@ from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.job.pod_marks import PodMarks
 from headway.kube.job.template_rules import TemplateRules
 from headway.rendezvous import MASTER_PORT
+
+
+class Measure(enum.StrEnum):
+    """By what it is measured how much cpu and memory jobs really use."""
+
+    METRICS = "metrics"
+    """The metrics API, where the cluster has one: one request for all pods."""
+    KUBELET = "kubelet"
+    """The summary of each kubelet: one request for each node, through the API server."""
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,5 +94,6 @@ class KubeSettings:
     """Min seconds between two writes of progress to a job's status."""
     serials: Mapping[JobId, int] = field(default_factory=dict)
     """The arrival numbers that jobs already have in the log; they keep them."""
+    measure: Measure = Measure.OFF
     until_idle: bool = False
     """End when there was a job, all jobs are over, and no new one has come for a while."""

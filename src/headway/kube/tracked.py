@@ -20,6 +20,7 @@ from headway.core.snapshot import Flight
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Meta, Pod
+from headway.kube.api.usage import PodUsage
 from headway.kube.attention import Attention
 from headway.kube.job.hosts import subdomain_of
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
@@ -51,6 +52,10 @@ class Tracked:
     """The intent in the API server."""
     replicas: dict[str, PodReplica] = field(default_factory=dict)
     """By the pod's uid."""
+    usage: PodUsage | None = None
+    """What all its replicas together really use, as last measured."""
+    usage_written: PodUsage | None = None
+    """What its status says of that."""
     withdrawn: bool = False
     attention: Attention = field(default_factory=Attention)
     reports: JobReports = field(default_factory=JobReports)

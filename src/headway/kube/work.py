@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Pod
+from headway.kube.api.usage import Measured
 from headway.kube.api.watch import News
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.reconcile.model import PodAction
@@ -72,4 +73,4 @@ class WorkerEnded:
     why: str
 
 
-Message = News[Any] | Performed | Rehearsed | ClaimsRead | Wake | WorkerEnded
+Message = News[Any] | Performed | Rehearsed | ClaimsRead | Measured | Wake | WorkerEnded

@@ -10,18 +10,20 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Unreachable
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.watch import Follower
 from headway.kube.dry_run import claims_of, following_rules, rehearsed
 from headway.kube.inbox import Inbox
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
+from headway.kube.settings import Measure
 from headway.kube.turns import Turns
 from headway.kube.work import ApiWork, ClaimsRead, Message, Performed, Wake, WorkerEnded
 
@@ -64,6 +66,10 @@ class ApiWorker:
     def read_claims(self, pod: Pod, after: float = 0.0) -> None:
         """Reads the claims for volumes of a pod. The inbox gets a `ClaimsRead`, whatever the answers are."""
         self._soon(self._read_claims(pod, after))
+
+    def measure(self, how: Measure, nodes: Sequence[str]) -> None:
+        """Asks what the pods on these nodes use. The inbox gets a `Measured`, whatever the answer is."""
+        self._soon(self._measure(how, nodes))
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         """Records an event for users. It is tried once, because nothing depends on it."""
@@ -186,6 +192,15 @@ class ApiWorker:
         except Exception as error:  # noqa: BLE001  the pod waits for an answer, whatever it is
             log.debug("the claims of pod %s cannot be read: %s", pod.metadata.name, error)
         self.inbox.put(ClaimsRead(pod.metadata.uid, claims))
+
+    async def _measure(self, how: Measure, nodes: Sequence[str]) -> None:
+        inside = f"namespaces/{self._namespace}/" if self._namespace else ""
+        asking = by_metrics(self._client, inside) if how is Measure.METRICS else by_kubelets(self._client, nodes)
+        try:
+            answer = await asking
+        except Exception as error:  # noqa: BLE001  whatever it is: who asked must not wait for ever
+            answer = Measured({}, f"{type(error).__name__}: {error}")
+        self.inbox.put(answer)
 
     async def _announce(self, namespace: str, event: dict[str, Any]) -> None:
         try:

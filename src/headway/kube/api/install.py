@@ -30,9 +30,10 @@ ESTABLISHED_SECONDS = 30.0
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def manifests(namespace: str = "", checked: str = "v1", recorded: str = "v1") -> str:
+def manifests(namespace: str = "", checked: str = "v1", recorded: str = "v1", *, kubelets: bool = False) -> str:
     """All manifests as one YAML stream. With a namespace, its scheduler has rights there, and elsewhere reads nodes.
 
+    With `kubelets` it may also ask kubelets what pods use.
     `checked` and `recorded` are the versions of the two policies on users; empty: the cluster does not have them.
     """
     parts = [_text("crd.yaml"), _text("rbac.yaml"), _text("rbac-users.yaml")]
@@ -40,18 +41,20 @@ def manifests(namespace: str = "", checked: str = "v1", recorded: str = "v1") ->
         if not _NAMESPACE.fullmatch(namespace):
             raise KubeError(f"--namespace {namespace}: is not the name of a namespace")
         parts[1] = _text("rbac-namespaced.yaml").replace("NAMESPACE", namespace)
+    if kubelets:
+        parts.append(_text("rbac-kubelet.yaml").replace("NAMESPACE", namespace or "headway-system"))
     for version, file in ((checked, "user-checked.yaml"), (recorded, "user-recorded.yaml")):
         if version:
             parts.append(_text(file).replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n"))
     return "---\n".join(parts)
 
 
-async def install(access: Access, namespace: str = "") -> list[str]:
+async def install(access: Access, namespace: str = "", *, kubelets: bool = False) -> list[str]:
     """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was done, in sentences."""
     done = []
     async with Client(access) as client:
         checked, recorded = await version_served(client, CHECKED[0]), await version_served(client, RECORDED)
-        for manifest in yaml.safe_load_all(manifests(namespace, checked, recorded)):
+        for manifest in yaml.safe_load_all(manifests(namespace, checked, recorded, kubelets=kubelets)):
             path, what = _path(manifest), f"{manifest['kind']} {manifest['metadata']['name']}"
             try:
                 await client.patch(f"{path}?fieldManager=headway&force=true", manifest, APPLY_PATCH)
