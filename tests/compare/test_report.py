@@ -192,11 +192,14 @@ const pages = %s, measure = async () => {
     const style = inside.defaultView.getComputedStyle(inside.documentElement);
     const used = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => style.getPropertyValue(`--s${number}`).trim());
     const axes = all("#held svg > text, #gantt svg > text").map((text) => text.textContent);
+    const unit = (text) => (/^[\\d.,]+ (s|min|h|d)$/.exec(text) || [])[1];
+    const curves = all("[data-kind=completion], [data-kind=wait]").map((place) =>
+      [...new Set([...place.querySelectorAll("svg > text")].map((text) => unit(text.textContent)).filter(Boolean))]);
     const said = inside.querySelector("header.top + main > dl.assumptions");
     document.body.dataset[`${name}${width}`] = JSON.stringify({
       table: Math.max(0, ...wide), page: inside.documentElement.scrollWidth - inside.documentElement.clientWidth,
       bars: bars.length, policies: bars.filter((fill) => used.includes(fill)).length,
-      units: [...new Set(axes.filter((text) => /^[\\d.,]+ (s|min|h|d)$/.test(text)).map((text) => text.split(" ")[1]))],
+      units: [...new Set(axes.map(unit).filter(Boolean))], curves,
       said: said ? said.textContent : "" });
   }
 };
@@ -230,6 +233,10 @@ def test_jobs_have_no_colour_of_a_policy_and_an_axis_has_one_unit(measured: dict
     assert found["bars"] > 20
     assert found["policies"] == 0
     assert all(len(measured[page]["units"]) == 1 for page in ("bars 1440", "long 1440", "one 390"))
+    curves = [units for found in measured.values() for units in found["curves"]]
+    assert len(curves) >= 9
+    assert all(len(units) <= 1 for units in curves), "a logarithmic axis over time has one unit, too"
+    assert sum(len(units) for units in curves) > len(curves) / 2
 
 
 @needs_browser

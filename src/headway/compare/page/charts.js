@@ -17,13 +17,13 @@ function drawCdf(place, width) {
   let low = Math.max(Math.min(...values), kind === "slowdown" ? 1 : kind === "ratio" ? 1e-3 : 1), high = Math.max(...values, low * 1.5);
   if (kind === "ratio") { low = Math.min(low, 0.5); high = Math.min(1000, Math.max(2, high)); }
   const x = scale([low, high], [left, right], true), y = scale([0, 1], [bottom, top]);
-  const ticks = kind === "completion" || kind === "wait" ? logTimeTicks(low, high, width < 520 ? 4 : 9) : logTicks(low, high);
+  const [ticks, mark] = form === duration ? logTimeAxis(low, high, width < 520 ? 4 : 9) : [logTicks(low, high), form];
   if (kind === "ratio") {
     svg("rect", { x: x(1), y: top, width: right - x(1), height: bottom - top, fill: css("--bad"), opacity: 0.07 }, root);
     svg("rect", { x: left, y: top, width: x(1) - left, height: bottom - top, fill: css("--good"), opacity: 0.07 }, root);
   }
   axisY(root, y, [0, 0.25, 0.5, 0.75, 1], percent, left, right);
-  axisX(root, x, ticks, form === duration ? mark : form, top, bottom, place.dataset.x, right);
+  axisX(root, x, ticks, mark, top, bottom, place.dataset.x, right);
   if (kind === "ratio") {
     svg("line", { x1: x(1), x2: x(1), y1: top, y2: bottom, stroke: css("--soft"), "stroke-width": 1.5 }, root);
     svg("text", { x: x(1) - 8, y: bottom - 8, "text-anchor": "end", fill: css("--good") }, root, "← sooner");

@@ -42,11 +42,6 @@ function inOneUnit(ticks) {
   const [unit, size] = most < 300 ? ["s", 1] : most < 10800 ? ["min", 60] : most < 345600 ? ["h", 3600] : ["d", 86400];
   return (seconds) => `${(+(seconds / size).toPrecision(4)).toLocaleString("en")} ${unit}`;
 }
-// A mark of a logarithmic axis, which spans units: 60 is 1 min, 3600 is 1 h.
-function mark(seconds) {
-  const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]].find(([, size]) => seconds >= size) || ["s", 1];
-  return `${+(seconds / size).toPrecision(3)} ${unit}`;
-}
 // As much of a text as has room.
 const fit = (text, room) => (text.length * 7 <= room ? text : `${text.slice(0, Math.max(3, Math.floor(room / 7) - 1))}…`);
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
@@ -84,10 +79,14 @@ function timeTicks(low, high, wanted) {
   return ticks;
 }
 
-function logTimeTicks(low, high, wanted) {
-  const inside = [0.01, 0.1, ...CLOCK].filter((t) => t >= low && t <= high);
-  const stride = Math.max(1, Math.ceil(inside.length / wanted));
-  return inside.filter((_, i) => i % stride === 0);
+// Ticks of a logarithmic axis over time, and their texts: one unit for all, the one in the middle of the axis.
+function logTimeAxis(low, high, wanted) {
+  const middle = Math.sqrt(low * high);
+  const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]].find(([, size]) => middle >= size) || ["s", 1];
+  const all = logTicks(low / size, high / size).map((v) => v * size);
+  const stride = Math.max(1, Math.ceil(all.length / wanted));
+  const ticks = all.filter((_, i) => i % stride === 0);
+  return [ticks, (seconds) => `${(+(seconds / size).toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 })} ${unit}`];
 }
 
 function logTicks(low, high) {
