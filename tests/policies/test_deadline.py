@@ -111,10 +111,7 @@ def test_without_estimates_of_a_job_it_is_served_like_one_without_a_deadline():
     assert started(FREE(snapshot)) == ["a"]
 
 
-BROKEN = pytest.mark.xfail(strict=True, reason="a known fault: changed twice within the cool-down, or seven starts")
-
-
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=BROKEN) for seed in (19, 21, 38, 404))])
+@pytest.mark.parametrize("seed", [*range(12), 19, 21, 38, 404])
 def test_no_flapping_whatever_comes(seed):
     """A whole run with costs: nobody is changed twice within the cool-down, and all jobs end."""
     chance = np.random.default_rng(seed)
@@ -135,7 +132,7 @@ def test_no_flapping_whatever_comes(seed):
             if isinstance(decision, Scale | Stop):
                 changes.setdefault(decision.job, []).append(cycle.snapshot.now)
     for times in changes.values():
-        assert all(b - a >= policy.cool_down for a, b in itertools.pairwise(times))
+        assert all(b >= a + policy.cool_down for a, b in itertools.pairwise(times)), "as touched + cool-down is rounded"
     assert len(ends_of(cycles)) == len(jobs)
     starts = Counter(d.job for cycle in cycles for d in cycle.plan.decisions if isinstance(d, Start))
     assert max(starts.values()) <= 6

@@ -24,6 +24,7 @@ from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.jobs.shapes import dominant_share
+from headway.core.node import IntArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
@@ -121,7 +122,9 @@ class Deadline:
                 if placement is not None:
                     draft.start(row, placement)
                     continue
-            elif not self._must_grow(draft, row, outlook) or scale_towards(draft, row, wanted, up=True):
+            elif not self._must_grow(draft, row, outlook):
+                continue
+            elif not _comes_soon(draft, row, wanted) and scale_towards(draft, row, wanted, up=True):
                 continue
             short = row if short is None else short
         return short
@@ -239,11 +242,23 @@ def _fill(draft: Draft, outlook: Outlook) -> bool:
 
 
 def _fits_soon(draft: Draft, row: int, counts: Counts) -> bool:
+    return _fits(draft, draft.soon(), row, counts)
+
+
+def _comes_soon(draft: Draft, row: int, counts: Counts) -> bool:
+    """Whether there is no room for this size now, but there is when what is in flight has ended. A job that takes a part
+    of it before is left alone for the cool-down, and what was stopped for it was stopped for nothing.
+    """
+    return not _fits(draft, draft.free, row, counts) and _fits_soon(draft, row, counts)
+
+
+def _fits(draft: Draft, free: IntArray, row: int, counts: Counts) -> bool:
+    """Whether there is room for what the job has not yet of this size."""
     snapshot, shape = draft.snapshot, draft.snapshot.jobs.shape_at(row)
     placement = snapshot.placements.get(row)
     if placement is not None:
         counts = tuple(wanted - now for wanted, now in zip(counts, placement.counts, strict=True))
-    return place_evenly(snapshot, draft.soon(), shape, tuple(max(0, count) for count in counts)) is not None
+    return place_evenly(snapshot, free, shape, tuple(max(0, count) for count in counts)) is not None
 
 
 def _step(snapshot: Snapshot, need: DeadlineNeed, restart: float) -> tuple[float, Counts] | None:
