@@ -8,10 +8,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from headway.core.placement import Placement
 from headway.core.plan import Scale, Start, Stop
+from headway.core.states import State
 from headway.policies.deadline import Deadline
 from headway.sim.cluster import Costs, SimCluster, World
-from make import a_job, a_snapshot, decided, running, some_nodes, started
+from make import a_job, a_snapshot, decided, flying, running, some_nodes, started
 from simulated import ends_of, simulate
 
 FREE = Deadline(restart=0.0, margin=0.0, cool_down=0.0)
@@ -94,6 +96,21 @@ def test_a_job_about_to_be_late_grows_and_one_that_is_not_does_not():
 
     assert decided(plan(left=130.0)) == {"a": "scale"}
     assert decided(plan(left=50.0)) == {}
+
+
+def test_a_job_waits_for_the_whole_room_that_is_made_for_it():
+    """It needs three GPUs; one is free, two are as soon as another job has stopped. It does not take the one first."""
+
+    def plan(other):
+        late = running(a_job("late", 1, least=1, most=4, deadline=100.0), [0])
+        left = {"late": 250.0, "other": 50.0}
+        return Deadline(restart=0.0)(
+            a_snapshot(late, other, nodes=some_nodes(1, gpus=4), now=0.0, left=left, speed=linear)
+        )
+
+    place = Placement(((0, 0),))
+    assert decided(plan(flying(a_job("other", 2), State.STOPPING, at=place))) == {}
+    assert decided(plan(running(a_job("other", 2, deadline=60.0), [0, 0]))) == {"late": "scale"}
 
 
 def test_the_cool_down_leaves_a_job_alone_and_asks_to_be_woken():

@@ -122,12 +122,17 @@ class Deadline:
                 if placement is not None:
                     draft.start(row, placement)
                     continue
-            elif not self._must_grow(draft, row, outlook):
-                continue
-            elif not _comes_soon(draft, row, wanted) and scale_towards(draft, row, wanted, up=True):
+            elif self._stays_in_time(draft, row, outlook):
                 continue
             short = row if short is None else short
         return short
+
+    def _stays_in_time(self, draft: Draft, row: int, outlook: Outlook) -> bool:
+        """Whether a running job is in time as it is, or grows now."""
+        wanted = outlook.sizes[row]
+        if not self._must_grow(draft, row, outlook):
+            return True
+        return not _comes_soon(draft, row, wanted) and scale_towards(draft, row, wanted, up=True)
 
     def _must_grow(self, draft: Draft, row: int, outlook: Outlook) -> bool:
         """Whether a running job is about to be late at its present size."""
@@ -246,8 +251,9 @@ def _fits_soon(draft: Draft, row: int, counts: Counts) -> bool:
 
 
 def _comes_soon(draft: Draft, row: int, counts: Counts) -> bool:
-    """Whether there is no room for this size now, but there is when what is in flight has ended. A job that takes a part
-    of it before is left alone for the cool-down, and what was stopped for it was stopped for nothing.
+    """Whether there is no room for this size now, but there is when what is in flight has ended.
+
+    A job that takes a part of it before is left alone for the cool-down: what was stopped for it, was for nothing.
     """
     return not _fits(draft, draft.free, row, counts) and _fits_soon(draft, row, counts)
 
