@@ -89,8 +89,9 @@ def test_an_invalid_spec_is_reported_once_in_the_jobs_own_status():
 
 def test_at_the_start_jobs_keep_their_numbers_and_new_ones_follow_by_age():
     admission = an_admission(serials={"team/old": 7})
-    objects = [an_object("new", "1", created=1200), an_object("newer", "2", created=1300), an_object("old", "3")]
-    admitted = admission.first(objects, ())
+    new, newer = an_object("new", "1", created=1200), an_object("newer", "2", created=1300)
+    old = an_object("old", "3", created=1400)
+    admitted = admission.in_order(admission.first([newer, old, new]))
     assert names(admitted) == ["team/old", "team/new", "team/newer"]
     assert [admission.enrol(entry, 0.0) for entry in admitted] == [True] * 3
     table = admission.board.table

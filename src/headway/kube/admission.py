@@ -15,9 +15,10 @@ from headway.core.gang import SaveRound
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
 from headway.kube.adoption import by_owner, take_over
-from headway.kube.api.objects import Meta, Pod, PodRule, TrainingJob
+from headway.kube.api.objects import Pod, PodRule, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.fence import FAULT, sentence
+from headway.kube.held_back import HeldBack
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent, adopted
 from headway.kube.job.kept_status import KeptStatus, read_status, suits
@@ -56,19 +57,19 @@ class Admission:
     """Which replica each pod of these jobs is."""
     jobs: dict[str, Tracked] = field(default_factory=dict)
     """By the TrainingJob's uid: all jobs that this process follows."""
+    ids: set[JobId] = field(default_factory=set)
+    """Of all these jobs."""
     ready: bool = False
-    """The jobs of the start are taken in. From now on jobs may come in when their pods are rehearsed."""
+    """Whether jobs wait until their pods are rehearsed."""
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """Of jobs that are taken over at the start, by their uid."""
-    rehearsing: dict[str, TrainingJob] = field(default_factory=dict)
-    """By uid: jobs that wait until it is known how their pods will be."""
-    _waiting_for: dict[str, set[str]] = field(default_factory=dict)
-    """By the key of a rehearsal: the uids of such jobs."""
     rehearsals: Rehearsals = field(init=False)
+    held_back: HeldBack = field(init=False)
     refusals: Refusals = field(init=False)
 
     def __post_init__(self) -> None:
         self.rehearsals = Rehearsals(self.settings.pods)
+        self.held_back = HeldBack(self.worker, self.rehearsals)
         self.refusals = Refusals(self.worker, self.settings.began)
 
     _versions: Versions = field(default_factory=Versions)
@@ -76,43 +77,56 @@ class Admission:
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Sequence[TrainingJob], pods: Iterable[Pod] = ()) -> list[Admitted]:
-        """Takes in all jobs at the start, in arrival order. Jobs that are over, too: some of their pods may be left."""
+        """Takes in all jobs at the start, also those that are over: some of their pods may be left.
+
+        Dry runs are asked for where a job has no pods yet. Such jobs come in with the answers.
+        """
         for found in objects:
             self._versions.take(found.metadata)
         self._pods = by_owner(pods, {found.metadata.uid for found in objects})
         admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
-        self.ready, self._pods = True, {}
-        return sorted(admitted, key=lambda entry: self.settings.serials.get(entry.tracked.job.id, math.inf))
+        self._pods = {}
+        return admitted
+
+    def in_order(self, admitted: Iterable[Admitted]) -> list[Admitted]:
+        """Jobs of the start in the order of an earlier run with the same log, then by age."""
+        serials = self.settings.serials
+        jobs = [(entry, entry.tracked.job) for entry in admitted]
+        jobs.sort(key=lambda one: (serials.get(one[1].id, math.inf), one[1].submit, one[1].id))
+        return [entry for entry, _ in jobs]
 
     def rehearse(self, objects: Iterable[TrainingJob]) -> Rehearsals:
-        """Asks how the pods of these jobs will be; the answers come into the inbox."""
+        """Asks how pods of the jobs that have some would be, if they were made now; the answers come into the inbox."""
         for found in objects:
             with contextlib.suppress(Exception):  # what is wrong with it is said when it is taken in
-                if not self._is_over(found):
+                kept = self._kept(found)
+                if kept is not None and kept.intent.state not in {*OVER, State.WAITING}:
                     spec = read_spec(found.spec)
-                    job = job_of(found, spec, self.settings.began)
-                    self._ask(found.metadata, self.rehearsals.missing(job, found.metadata, spec.template))
+                    job, meta = job_of(found, spec, self.settings.began), found.metadata
+                    self.held_back.ask(meta, self.rehearsals.missing(self.rehearsals.parts(job, meta, spec.template)))
+        self.ready = True
         return self.rehearsals
 
     def news(self, message: Any) -> list[Admitted]:
         """Takes in a message of the watch or a rehearsal; returns the jobs that are new."""
         match message:
             case Rehearsed():
-                self.rehearsals.take(message)
-                uids = [uid for uid in self._waiting_for.pop(message.key, ()) if uid in self.rehearsing]
-                waiting = [self.rehearsing.pop(uid) for uid in uids]
-                return [a for found in _in_order(waiting) if (a := self._changed(found)) is not None]
+                return [
+                    a
+                    for found in _in_order(self.held_back.answered(message))
+                    if (a := self._changed(found)) is not None
+                ]
             case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind is PodRule:
                 self.rehearsals.forget()
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
                 self._went_back(self._versions.compare(message).went_back)
                 self.refusals.refused &= there
-                self.rehearsing = {uid: found for uid, found in self.rehearsing.items() if uid in there}
+                self.held_back.keep(there)
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         _withdraw(tracked)
-                return [a for found in _in_order(objects) if (a := self._changed(found)) is not None]
+                return self._new(objects)
             case Changed(object=found):
                 self._versions.take(found.metadata)
                 admitted = self._changed(found)
@@ -121,7 +135,7 @@ class Admission:
                 uid = found.metadata.uid
                 self._versions.known.pop(uid, None)
                 self.refusals.forget(uid)
-                self.rehearsing.pop(uid, None)
+                self.held_back.jobs.pop(uid, None)
                 if uid in self.jobs:
                     _withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
@@ -158,7 +172,7 @@ class Admission:
         row = self.board.row(tracked.job.id)
         if row is not None:
             self.board.restore(row, State.FAILED, None, None)
-        del self.jobs[tracked.meta.uid]
+        self._drop(tracked)
         self.refusals.reject(tracked.meta, FAULT, why)
 
     def _enrolled(self, admitted: Admitted, now: float) -> bool:
@@ -178,12 +192,19 @@ class Admission:
 
     def forget(self, tracked: Tracked) -> list[Admitted]:
         """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
-        del self.jobs[tracked.meta.uid]
+        self._drop(tracked)
         for uid in tracked.replicas:
             self.roster.pop(uid, None)
         late = self._later.pop(tracked.job.id, None)
         admitted = None if late is None else self._admit(late)
         return [] if admitted is None else [admitted]
+
+    def _drop(self, tracked: Tracked) -> None:
+        del self.jobs[tracked.meta.uid]
+        self.ids.discard(tracked.job.id)
+
+    def _new(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
+        return [entry for found in _in_order(objects) if (entry := self._changed(found)) is not None]
 
     def _changed(self, found: TrainingJob) -> Admitted | None:
         meta = found.metadata
@@ -195,7 +216,7 @@ class Admission:
         if meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or self._is_over(found):
             return None
         key = job_id(meta.namespace, meta.name)
-        if any(other.job.id == key for other in self.jobs.values()):
+        if key in self.ids:
             self._later[key] = found
             return None
         return self._admit(found)
@@ -233,6 +254,7 @@ class Admission:
         if kept is not None:
             kept = take_over(tracked, kept, self._pods.get(found.metadata.uid, ()), self.settings)
         self.jobs[found.metadata.uid] = tracked
+        self.ids.add(job.id)
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
 
     def _read(self, found: TrainingJob, kept: KeptStatus | None) -> tuple[JobSpec, Job, Cast | None]:
@@ -246,33 +268,23 @@ class Admission:
     def _cast(self, found: TrainingJob, job: Job, template: Mapping[str, Any], kept: KeptStatus | None) -> Cast | None:
         """The job as its pods will really be; None until that is known. A job that has pods goes on as it is."""
         meta, rehearsals = found.metadata, self.rehearsals
+        parts = rehearsals.parts(job, meta, template)
         if kept is not None and kept.intent.state is not State.WAITING:
             with contextlib.suppress(Unplaceable):
-                return rehearsals.cast(job, meta, template)
+                return rehearsals.cast(job, parts)
             return Cast(job, {})
-        if self.ready and (missing := rehearsals.missing(job, meta, template)):
-            self._rehearse(found, missing)
+        if self.ready and (missing := rehearsals.missing(parts)):
+            self.held_back.hold(found, missing)
             return None
         try:
-            return rehearsals.cast(job, meta, template)
+            return rehearsals.cast(job, parts)
         except Unplaceable as error:
             if not error.passing:
                 raise
-            rehearsals.forget_job(job, meta, template)
-            self._rehearse(found, rehearsals.missing(job, meta, template), PASSING_SECONDS)
+            rehearsals.forget_parts(parts)
+            self.held_back.hold(found, rehearsals.missing(parts), PASSING_SECONDS)
             self.refusals.tell(meta, f"spec.template.{error}")
             return None
-
-    def _rehearse(self, found: TrainingJob, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
-        self.rehearsing[found.metadata.uid] = found
-        for key in bodies:
-            self._waiting_for.setdefault(key, set()).add(found.metadata.uid)
-        self._ask(found.metadata, bodies, after)
-
-    def _ask(self, meta: Meta, bodies: Mapping[str, dict[str, Any]], after: float = 0.0) -> None:
-        for key in bodies.keys() - self.rehearsals.asked:
-            self.rehearsals.asked.add(key)
-            self.worker.rehearse(key, meta.namespace, bodies[key], after)
 
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
         try:

@@ -26,6 +26,9 @@ class Attention:
     troubled: bool = False
     """The failure was logged; it is not logged again until a request succeeds."""
 
+    taken: float = -math.inf
+    """When it was reconciled last."""
+
     def due(self, now: float) -> bool:
         return (self.dirty or now >= self.wake) and self.free(now)
 

@@ -27,6 +27,7 @@ from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.fair import in_turn
 from headway.kube.fence import Fence
 from headway.kube.hearing import hear
 from headway.kube.initial_state import read_initial_state, read_rehearsals
@@ -134,8 +135,12 @@ class KubeCluster:
         look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
-        read_rehearsals(self._worker.inbox, self._admission.rehearse(look.jobs.objects))
-        admitted = self._admission.first(look.jobs.objects, look.pods.objects)
+        inbox, admission, objects = self._worker.inbox, self._admission, look.jobs.objects
+        rehearsals, seconds = admission.rehearse(objects), self.settings.timeouts.rehearsals
+        read_rehearsals(inbox, rehearsals, rehearsals.take, seconds)
+        admitted = admission.first(objects, look.pods.objects)
+        read_rehearsals(inbox, rehearsals, lambda answer: admitted.extend(admission.news(answer)), seconds)
+        admitted = admission.in_order(admitted)
         self._set_nodes([name for entry in admitted for name in entry.nodes()])
         for entry in admitted:
             self._enrol(entry)
@@ -232,14 +237,17 @@ class KubeCluster:
         self._lone.advance(self.now())
         self._meter.ask(self._jobs(), self.now())
         now, gone = self.now(), self._gone()
-        for job in list(self._jobs()):
-            if job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now)):
-                with self._fence.of(job, "go on with this job"):
-                    self._actor.advance(job, now, gone)
-                    if job.ended is not None and job.settled():
-                        self._forget(job)
+        for job in in_turn([job for job in self._jobs() if self._due(job, now)]):
+            job.attention.taken = now
+            with self._fence.of(job, "go on with this job"):
+                self._actor.advance(job, now, gone)
+                if job.ended is not None and job.settled():
+                    self._forget(job)
         self._happened |= self._actor.changed or self._lone.changed
         self._actor.changed = self._lone.changed = False
+
+    def _due(self, job: Tracked, now: float) -> bool:
+        return job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now))
 
     def _drop(self, job: Tracked) -> None:
         self._admission.give_up(job.meta.uid)
@@ -266,7 +274,7 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._admission.jobs or self._lone.pods or self._admission.rehearsing or not self._seen_any
+        busy = self._admission.jobs or self._lone.pods or self._admission.held_back.jobs or not self._seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headway.kube.api.errors import KubeError, NotFound
@@ -15,8 +16,6 @@ from headway.kube.work import Message, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0
-REHEARSAL_SECONDS = 5.0
-"""For all pods of the start. Those without an answer by then count as they are sent."""
 
 
 @dataclass(slots=True)
@@ -68,16 +67,18 @@ def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SEC
     return look
 
 
-def read_rehearsals(inbox: Inbox[Message], rehearsals: Rehearsals, seconds: float = REHEARSAL_SECONDS) -> None:
-    """Waits until all pods that were asked for are known, at most this long. Other messages stay in the inbox."""
+def read_rehearsals(
+    inbox: Inbox[Message], rehearsals: Rehearsals, take: Callable[[Rehearsed], object], seconds: float
+) -> None:
+    """Takes answers until all that was asked for is known, at most this long. Other messages stay in the inbox."""
     others, give_up = list[Message](), time.monotonic() + seconds
-    while rehearsals.asked and inbox.wait(give_up - time.monotonic()):
+    while rehearsals.awaited and inbox.wait(give_up - time.monotonic()):
         message = inbox.next()
         assert message is not None
         if isinstance(message, Rehearsed):
-            rehearsals.take(message)
+            take(message)
         else:
             others.append(message)
-    if rehearsals.asked:
-        log.warning("%d dry runs had no answer within %g s; such pods count as sent", len(rehearsals.asked), seconds)
+    if rehearsals.awaited:
+        log.warning("%d dry runs had no answer within %g s; decisions begin", rehearsals.awaited, seconds)
     inbox.put_back(others)

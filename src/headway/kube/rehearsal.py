@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,8 @@ from headway.kube.settings import PodDefaults
 
 log = logging.getLogger("headway.kube")
 Body = dict[str, Any]
+MOST_KNOWN = 5_000
+"""Templates of which it is known what becomes of them. The first is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +53,58 @@ class Cast:
     seats: Mapping[str, Seat]
 
 
+class Part(NamedTuple):
+    """A pod of one role, as Headway would send it."""
+
+    role: str
+    key: str
+    """Equal for pods that will be alike."""
+    body: Body
+
+
 @dataclass(slots=True)
 class Rehearsals:
     defaults: PodDefaults
     known: dict[str, Rehearsed] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
+    asked: dict[str, float] = field(default_factory=dict)
+    """By key, what was asked for and is not known yet: seconds that the question was put off."""
 
-    def missing(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
-        """By key: pods of this job of which it is not known how they will be."""
-        found = {_key(meta, body): body for body in self._bodies(job, meta, template).values()}
-        return {key: body for key, body in found.items() if key not in self.known}
+    def parts(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> list[Part]:
+        """A pod of each role of this job."""
+        bodies = [(role.name, self._body(role, job, meta, template)) for role in job.roles]
+        return [Part(name, _key(meta, body), body) for name, body in bodies]
+
+    def missing(self, parts: Iterable[Part]) -> dict[str, Body]:
+        """By key: pods of which it is not known how they will be."""
+        return {part.key: part.body for part in parts if part.key not in self.known}
+
+    @property
+    def awaited(self) -> int:
+        """How many answers are to come soon."""
+        return sum(after == 0.0 for after in self.asked.values())
 
     def take(self, answer: Rehearsed) -> None:
         if answer.why:
             log.warning("a dry run of pods was not possible, they are counted as they are sent: %s", answer.why)
-        self.asked.discard(answer.key)
+        self.asked.pop(answer.key, None)
         self.known[answer.key] = answer
+        if len(self.known) > MOST_KNOWN:
+            del self.known[next(iter(self.known))]
 
     def forget(self) -> None:
         """Something that changes pods as they are made has changed."""
         self.known.clear()
 
-    def forget_job(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> None:
-        """What its pods lack may be there later."""
-        for body in self._bodies(job, meta, template).values():
-            self.known.pop(_key(meta, body), None)
+    def forget_parts(self, parts: Iterable[Part]) -> None:
+        """What these pods lack may be there later."""
+        for part in parts:
+            self.known.pop(part.key, None)
 
-    def cast(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> Cast:
+    def cast(self, job: Job, parts: Iterable[Part]) -> Cast:
         """The job as its pods will be. Raises `Unplaceable` if Headway cannot honour what they demand."""
         roles, seats = [], {}
-        for name, body in self._bodies(job, meta, template).items():
-            answer = self.known.get(_key(meta, body))
+        for name, key, body in parts:
+            answer = self.known.get(key)
             if answer is not None and answer.pod is not None:
                 pod, claims = answer.pod, answer.claims
             else:
@@ -90,9 +113,6 @@ class Rehearsals:
             roles.append(role_for(job.role(name), held_by(pod), demands))
             seats[name] = Seat(guest_of(pod), demands)
         return Cast(replace(job, roles=tuple(roles)), seats)
-
-    def _bodies(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> dict[str, Body]:
-        return {role.name: self._body(role, job, meta, template) for role in job.roles}
 
     def _body(self, role: Role, job: Job, meta: Meta, template: Mapping[str, Any]) -> Body:
         sample = Create(f"{meta.name}-0-{role.name}-0", role.name, 0, 0, "", role.request)

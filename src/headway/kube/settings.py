@@ -43,6 +43,8 @@ class KubeTimeouts:
     """Until the pods of a silent node count as lost."""
     silent_node: float = 55.0
     """Until the API server notices that a node is silent; a failure may follow from it that long."""
+    rehearsals: float = 2.0
+    """Until decisions begin at the start, though dry runs are not answered. Such jobs come in with the answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

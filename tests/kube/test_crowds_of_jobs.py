@@ -1,0 +1,102 @@
+"""Another tenant's thousands do not keep a job waiting: not at the start, and not in the turns of the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from small_cluster import HEALTHY, MemoryApi, SmallCluster
+
+from headway.kube.attention import Attention
+from headway.kube.fair import MOST_PER_TURN, in_turn
+from headway.kube.settings import KubeTimeouts
+
+CROWD = "crowd"
+
+
+class Slow(MemoryApi):
+    """Dry runs of the crowd are answered only later."""
+
+    slow = True
+
+    def rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
+        super().rehearse(key, namespace, body, after or (1.0 if namespace == CROWD and self.slow else 0.0))
+
+    def pass_time(self) -> None:
+        self.slow = False
+        super().pass_time()
+
+
+def a_crowd(api: MemoryApi, count: int, **role: Any) -> list[str]:
+    """Jobs that all have templates of their own."""
+    return [
+        api.submit(f"c{n}", {"roles": {"worker": {"cpu": f"{n + 1}m", **role}}}, namespace=CROWD) for n in range(count)
+    ]
+
+
+def test_decisions_begin_though_dry_runs_of_others_have_no_answer():
+    api = Slow(nodes=4)
+    crowd = a_crowd(api, 5)
+    good = api.submit("good", HEALTHY)
+    small = SmallCluster(api, timeouts=KubeTimeouts(rehearsals=0.01))
+    small.turn(5)
+    assert small.phase(good) == "Running"
+    assert [small.phase(uid) for uid in crowd] == [""] * 5, "nothing is held for a job before its pods are known"
+    api.pass_time()
+    small.turn(4)
+    assert [small.phase(uid) for uid in crowd] == ["Running"] * 5
+
+
+def test_jobs_that_have_pods_go_on_before_the_first_decision():
+    api = Slow(nodes=4)
+    crowd = a_crowd(api, 3)
+    small = SmallCluster(api, timeouts=KubeTimeouts(rehearsals=0.01))
+    api.pass_time()
+    small.turn(4)
+    small.start()
+    assert [small.phase(uid) for uid in crowd] == ["Running"] * 3
+    assert sorted(job.job.id for job in small.cluster._jobs()) == ["crowd/c0", "crowd/c1", "crowd/c2"]
+
+
+def test_refused_jobs_are_not_rehearsed():
+    api = MemoryApi()
+    for number in range(3):
+        api.submit(f"odd-{number}", {"roles": {"worker": {"replicas": -number}}})
+    SmallCluster(api)
+    assert api.rehearsed == []
+
+
+def test_a_job_starts_in_a_few_turns_beside_many_of_another_namespace():
+    api = MemoryApi(nodes=20)
+    crowd = a_crowd(api, 170)
+    small = SmallCluster(api)
+    small.turn()
+    taken = [job.attention.taken for job in small.cluster._jobs()]
+    assert sum(one == max(taken) for one in taken) == MOST_PER_TURN < len(taken)
+    good = api.submit("good", HEALTHY)
+    small.turn(5)
+    assert small.phase(good) == "Running"
+    assert {small.phase(uid) for uid in crowd} == {"Running"}
+
+
+@dataclass
+class Due:
+    """As much of a followed job as matters to turns."""
+
+    namespace: str
+    taken: float
+    attention: Attention = field(init=False)
+    meta: SimpleNamespace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attention, self.meta = Attention(taken=self.taken), SimpleNamespace(namespace=self.namespace)
+
+
+def test_namespaces_take_turns_and_who_waited_longest_is_the_first_of_its_own():
+    jobs = [Due("a", 9.0 - number) for number in range(9)] + [Due("b", 5.0), Due("b", 1.0), Due("c", 99.0)]
+    chosen = in_turn(jobs, most=6)
+    assert [(job.namespace, job.taken) for job in chosen] == [
+        ("a", 1.0), ("b", 1.0), ("c", 99.0), ("a", 2.0), ("b", 5.0), ("a", 3.0),
+    ]  # fmt: skip
+    assert in_turn(jobs, most=12) is jobs
