@@ -58,7 +58,6 @@ class Admission:
     jobs: dict[str, Tracked] = field(default_factory=dict)
     """By the TrainingJob's uid: all jobs that this process follows."""
     ids: set[JobId] = field(default_factory=set)
-    """Of all these jobs."""
     ready: bool = False
     """Whether jobs wait until their pods are rehearsed."""
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
@@ -77,9 +76,8 @@ class Admission:
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Sequence[TrainingJob], pods: Iterable[Pod] = ()) -> list[Admitted]:
-        """Takes in all jobs at the start, also those that are over: some of their pods may be left.
-
-        Dry runs are asked for where a job has no pods yet. Such jobs come in with the answers.
+        """Takes in all jobs at the start, also those that are over: some of their pods may be left. Jobs that have no
+        pods yet come in with the answers to their dry runs.
         """
         for found in objects:
             self._versions.take(found.metadata)
@@ -90,8 +88,7 @@ class Admission:
 
     def in_order(self, admitted: Iterable[Admitted]) -> list[Admitted]:
         """Jobs of the start in the order of an earlier run with the same log, then by age."""
-        serials = self.settings.serials
-        jobs = [(entry, entry.tracked.job) for entry in admitted]
+        serials, jobs = self.settings.serials, [(entry, entry.tracked.job) for entry in admitted]
         jobs.sort(key=lambda one: (serials.get(one[1].id, math.inf), one[1].submit, one[1].id))
         return [entry for entry, _ in jobs]
 
@@ -111,11 +108,7 @@ class Admission:
         """Takes in a message of the watch or a rehearsal; returns the jobs that are new."""
         match message:
             case Rehearsed():
-                return [
-                    a
-                    for found in _in_order(self.held_back.answered(message))
-                    if (a := self._changed(found)) is not None
-                ]
+                return self._new(self.held_back.answered(message))
             case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind is PodRule:
                 self.rehearsals.forget()
             case Listed(objects=objects):
