@@ -53,7 +53,7 @@ class Cast:
     seats: Mapping[str, Seat]
 
 
-class Part(NamedTuple):
+class SamplePod(NamedTuple):
     """A pod of one role, as Headway would send it."""
 
     role: str
@@ -69,12 +69,12 @@ class Rehearsals:
     asked: dict[str, float] = field(default_factory=dict)
     """By key, what was asked for and is not known yet: seconds that the question was put off."""
 
-    def parts(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> list[Part]:
+    def parts(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> list[SamplePod]:
         """A pod of each role of this job."""
         bodies = [(role.name, self._body(role, job, meta, template)) for role in job.roles]
-        return [Part(name, _key(meta, body), body) for name, body in bodies]
+        return [SamplePod(name, _key(meta, body), body) for name, body in bodies]
 
-    def missing(self, parts: Iterable[Part]) -> dict[str, Body]:
+    def missing(self, parts: Iterable[SamplePod]) -> dict[str, Body]:
         """By key: pods of which it is not known how they will be."""
         return {part.key: part.body for part in parts if part.key not in self.known}
 
@@ -95,12 +95,12 @@ class Rehearsals:
         """Something that changes pods as they are made has changed."""
         self.known.clear()
 
-    def forget_parts(self, parts: Iterable[Part]) -> None:
+    def forget_parts(self, parts: Iterable[SamplePod]) -> None:
         """What these pods lack may be there later."""
         for part in parts:
             self.known.pop(part.key, None)
 
-    def cast(self, job: Job, parts: Iterable[Part]) -> Cast:
+    def cast(self, job: Job, parts: Iterable[SamplePod]) -> Cast:
         """The job as its pods will be. Raises `Unplaceable` if Headway cannot honour what they demand."""
         roles, seats = [], {}
         for name, key, body in parts:
