@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, write_beliefs
+from headway.cli.wiring import keep_beliefs
 from headway.core.estimates import Basis
 from headway.core.job import JobId
 from headway.core.snapshot import Sample
@@ -16,6 +18,8 @@ from headway.cycle.loop import Decided, run
 from headway.estimates.fit.pledge import Pledge, Trust
 from headway.estimates.progress import ProgressBook
 from headway.policies.baselines.fifo import fifo
+from headway.record.lines import Head
+from headway.record.log import LogWriter
 from headway.sim.cluster import Reports, SimCluster, World
 from headway.sim.lies import LIES, told_by
 from make import a_job, a_role, some_nodes
@@ -130,3 +134,26 @@ def test_the_next_jobs_of_a_liar_are_estimated_as_if_they_did_not_report():
     both = lying.keys() & silent.keys()
     assert len(both) > 100
     assert [lying[key] for key in both] == [silent[key] for key in both]
+
+
+def test_lost_trust_outlives_a_restart(tmp_path):
+    """The beliefs beside the log have it, and the log itself if they are gone."""
+    log, book = tmp_path / "run.log", ProgressBook()
+    jobs = [a_job(f"job-{n}", submit=float(n), seconds=None, steps=4000, user="eve") for n in range(2)]
+    world = World(
+        work=lambda _job: 4000.0, reports=Reports(seconds=60.0), tells=told_by("eve", LIES["stalled at 99 %"])
+    )
+    writer = LogWriter(log, Head("sim", "fifo", "progress", {}, 0, 0.0, ""))
+
+    def observe(decided: Decided) -> None:
+        nonlocal book
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+        book = book.fold(decided.snapshot)
+
+    run(SimCluster(some_nodes(1, gpus=1), jobs, world), _often, ProgressBook(), observe)
+    writer.close()
+    assert book.history.users["eve"].broken
+    assert keep_beliefs("progress", NO_BELIEFS, log).book.history.users == book.history.users
+    write_beliefs(log.with_name("run.log.beliefs"), LearnedBeliefs(book.history, until=1e9))
+    log.unlink()
+    assert keep_beliefs("progress", NO_BELIEFS, log).book.history.users == book.history.users

@@ -16,7 +16,7 @@ from test_worker import CREATE, OURS, a_pod, performed
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.job.pod_marks import MARK, PodMarks, is_marked, pod_name, read_pod_name
-from headway.kube.pod_key import ensure_pod_key
+from headway.kube.pod_key import POD_KEY
 from headway.kube.work import ApiWork, PodRequest
 
 JOB = Meta(name="good", namespace="team", uid="uid-team-good")
@@ -205,7 +205,7 @@ def asked_for_the_key(*answers):
 
     async def main():
         async with serving(handler) as client:
-            return await ensure_pod_key(client, "sys")
+            return await POD_KEY.ensure(client, "sys")
 
     return asyncio.run(main()), asked
 
@@ -230,3 +230,26 @@ def test_the_first_start_makes_the_key_and_later_ones_read_it():
 def test_a_key_that_cannot_be_had_is_told(answer, words):
     with pytest.raises(KubeError, match=words):
         asked_for_the_key(answer)
+
+
+def test_a_pod_on_a_replicas_name_makes_the_job_wait_however_long_and_never_fail():
+    api = MemoryApi()
+    for attempt in range(40):
+        api.put_pod({"metadata": {"name": f"j-{attempt}-worker-0", "namespace": "team"}, "spec": {"containers": []}})
+    small = SmallCluster(api)
+    job = api.submit("j", HEALTHY)
+    for _ in range(14):  # more often than a start may be refused
+        _pass_pauses(small)
+    assert small.phase(job) not in ("Failed", "Running")
+    assert "is in the way: Headway did not make it" in api.status(job)["message"]
+    for name in [name for name, pod in api.pods.items() if not pod["metadata"].get("ownerReferences")]:
+        del api.pods[name]
+    for _ in range(3):
+        _pass_pauses(small)
+    assert (small.phase(job), api.status(job)["attempt"]) == ("Running", 14), "each start has other names"
+
+
+def _pass_pauses(small: SmallCluster) -> None:
+    """A few turns, then the pause after a refusal."""
+    small.turn(5)
+    small.cluster._offset += 30.0

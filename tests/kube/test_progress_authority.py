@@ -19,10 +19,9 @@ from fake_api_server import serving, status
 from headway import progress
 from headway.kube.api.errors import KubeError
 from headway.kube.progress_authority import (
+    PROGRESS_AUTHORITY,
     SECRET,
     ProgressAuthority,
-    ensure_authority,
-    find_authority,
     new_authority,
     server_context,
 )
@@ -219,7 +218,7 @@ class Secrets:
 def ensured(secrets) -> ProgressAuthority:
     async def ask() -> ProgressAuthority:
         async with serving(getattr(secrets, "answer", secrets)) as client:
-            return await ensure_authority(client, "headway-system")
+            return await PROGRESS_AUTHORITY.ensure(client, "headway-system")
 
     return asyncio.run(ask())
 
@@ -263,7 +262,7 @@ def test_an_api_server_that_is_away_is_waited_for_and_then_told():
     async def ask() -> None:
         from headway.kube.api.access import Access
 
-        await find_authority(Access(url="http://127.0.0.1:1", tls=None), "headway-system", seconds=0.2)
+        await PROGRESS_AUTHORITY.find(Access(url="http://127.0.0.1:1", tls=None), "headway-system", seconds=0.2)
 
     with pytest.raises(KubeError, match="cannot be reached within"):
         asyncio.run(ask())

@@ -174,7 +174,7 @@ def test_a_peer_that_exits_while_a_node_is_being_lost_is_a_loss():
 
 
 def test_a_full_quota_means_waiting_however_often_it_is_tried():
-    full = ApiRefusal("create of pod j-0-worker-1 was refused: exceeded quota: team", waits=True)
+    full = ApiRefusal("create of pod j-0-worker-1 was refused: exceeded quota: team", waits="QuotaFull")
     intent, made = replace(STARTING, refusals=10), replace(BOTH[0], phase=Phase.PENDING, bound=False)
     step = reconcile(a_view(intent, made, refusal=full))
     assert (step.intent.goal, step.intent.reason, step.intent.until) == (State.WAITING, "QuotaFull", NOW + 20)
@@ -186,7 +186,7 @@ def test_a_full_quota_means_waiting_however_often_it_is_tried():
 
 
 def test_users_see_such_a_job_wait_and_a_new_process_goes_on_with_it():
-    full = ApiRefusal("exceeded quota: team", waits=True)
+    full = ApiRefusal("exceeded quota: team", waits="QuotaFull")
     pausing = reconcile(a_view(STARTING, refusal=full)).intent
     status = status_of(pausing, {}, (), 0.0)
     assert (status["phase"], status["reason"]) == ("Waiting", "QuotaFull")

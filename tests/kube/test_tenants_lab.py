@@ -241,7 +241,8 @@ Right = tuple[str, str, str]
 
 
 def asked_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]]:
-    """Group, resource and verb of all that was allowed, and of what was refused, with the namespace."""
+    """Group, resource and verb of all that was allowed, and of what was refused, with the namespace. Secrets are
+    asked for by name."""
     used, refused = set(), set()
     for line in lab.audit_log.read_text().splitlines():
         event = json.loads(line)
@@ -249,7 +250,8 @@ def asked_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]
         if event["user"]["username"] != user or target is None:
             continue
         name = target["resource"] + (f"/{target['subresource']}" if "subresource" in target else "")
-        right = (target.get("apiGroup", ""), name, event["verb"])
+        named = f" {target['name']}" if name == "secrets" and event["verb"] != "create" else ""
+        right = (target.get("apiGroup", ""), name + named, event["verb"])
         if event["responseStatus"]["code"] == 403:
             refused.add((*right, target.get("namespace", "")))
         else:
@@ -271,7 +273,8 @@ SCHEDULER_ROLES = ("headway-scheduler", "headway-node-reader", "headway-progress
 
 def rights_of(role: dict) -> set[Right]:
     return {
-        (group, resource, verb)
+        (group, resource + name, verb)
         for rule in role["rules"] for group in rule["apiGroups"]
         for resource in rule["resources"] for verb in rule["verbs"]
+        for name in [f" {one}" for one in rule.get("resourceNames", ())] or [""]
     }  # fmt: skip

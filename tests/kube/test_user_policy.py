@@ -8,12 +8,14 @@ import pytest
 import yaml
 from aiohttp import web
 from fake_api_server import serving, status
+from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
 from headway.kube.api.access import Access
 from headway.kube.api.errors import KubeError
 from headway.kube.api.install import install, manifests
 from headway.kube.api.preflight import ClusterFacts, look_at
-from headway.kube.api.user_policy import users_since, version_served
+from headway.kube.api.user_policy import follow_users, users_since, version_served
+from headway.kube.work import UsersRecorded
 
 ROOT = "/apis/admissionregistration.k8s.io"
 RIGHT = 'User "x" cannot get resource "validatingadmissionpolicies" in API group "admissionregistration.k8s.io"'
@@ -139,3 +141,40 @@ def test_manifests_of_one_namespace_change_nothing_elsewhere():
     assert "headway-scheduler" not in {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRole"}
     with pytest.raises(KubeError, match="is not the name of a namespace"):
         manifests("a\nb")
+
+
+def test_what_is_installed_or_removed_while_the_scheduler_runs_is_noticed():
+    answers = checked()
+
+    async def question(client) -> list[float | None]:
+        told: list[float | None] = []
+
+        def tell(since: float | None) -> None:
+            told.append(since)
+            if len(told) == 1:
+                answers.clear()
+            elif len(told) == 2:
+                answers.update(checked())
+
+        task = asyncio.create_task(follow_users(client, tell, 0.01))
+        while len(told) < 3:  # noqa: ASYNC110  the task is what is tested
+            await asyncio.sleep(0.01)
+        task.cancel()
+        return told
+
+    first, none, again = asked(answers, question)
+    assert (none, again) == (None, first)
+    assert first is not None
+
+
+def test_a_job_that_comes_after_the_policy_belongs_to_the_user_it_names():
+    small = SmallCluster(MemoryApi(nodes=3))
+    before = small.api.submit("before", HEALTHY | {"user": "ann"})
+    small.turn()
+    small.api.inbox.put(UsersRecorded(1.0))
+    small.turn()
+    small.api.submit("after", HEALTHY | {"user": "ann"})
+    small.turn()
+    users = {job.job.id: job.job.user for job in small.cluster._jobs()}
+    assert before in small.api.jobs
+    assert users == {"team/before": "team", "team/after": "ann"}

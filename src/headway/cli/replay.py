@@ -12,7 +12,7 @@ import typer
 
 from headway.cli.options import Json, Set
 from headway.cli.say import say
-from headway.cli.wiring import make_policy, safe_policy
+from headway.cli.wiring import make_policy, safe_policy_for
 from headway.core.errors import UserError
 from headway.core.plan import Plan
 from headway.cycle.loop import run
@@ -37,9 +37,10 @@ def replay(
     if head is None:
         raise UserError(f"{log}: this is not a headway log: it has no head line")
     name = policy or head.policy
-    chosen = make_policy(name, list(settings) or ([] if policy else head.settings.get("set", [])))
+    asked = list(settings) or ([] if policy else head.settings.get("set", []))
+    chosen = make_policy(name, asked)
     cluster = ReplayCluster(log, plain_speed)
-    run(cluster, chosen, NoEstimates(), safe=safe_policy)
+    run(cluster, chosen, NoEstimates(), safe=safe_policy_for(asked))
     differences = cluster.differences
     if json:
         print(json_.dumps({

@@ -27,7 +27,7 @@ from headway.cli.wiring import (
     named_beliefs,
     parse_cluster,
     queue_setting,
-    safe_policy,
+    safe_policy_for,
     warn,
 )
 from headway.core.board import Board
@@ -112,7 +112,7 @@ def run(
             queue.say = live.say
             wishes = Wishes(jobs, queue.newer, partial(_set_aside, folder), key)
             here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup, wishes), going)
-            loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy)
+            loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy_for(settings))
             writer = LogWriter(folder / "run.log", head, durable=True, key=key)
             _train(here, loop, writer, live, guard_for(policy, settings, folder / "run.log"))
     _report(folder, {job.id for job in queue.workload.jobs}, as_json=json)

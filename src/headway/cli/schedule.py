@@ -39,7 +39,7 @@ from headway.cli.wiring import (
     named_beliefs,
     queue_rules,
     queue_setting,
-    safe_policy,
+    safe_policy_for,
 )
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -158,7 +158,7 @@ def schedule(
     writer = LogWriter(log, head, *readers, durable=True)
     if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
         writer.rotation = Rotation(log_megabytes * MIB)
-    _serve(cluster, chosen, book, writer, guard)
+    _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard)
     if until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
@@ -186,18 +186,18 @@ def _open(
     from headway.kube.cluster import KubeCluster
     from headway.kube.job.pod_marks import PodMarks
     from headway.kube.pod_identity import PodIdentity
-    from headway.kube.pod_key import find_pod_key
-    from headway.kube.progress_authority import find_authority, server_context
+    from headway.kube.pod_key import POD_KEY
+    from headway.kube.progress_authority import PROGRESS_AUTHORITY, server_context
     from headway.kube.roster import PodRoster
     from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
-    authority = asyncio.run(find_authority(access, system))
+    authority = asyncio.run(PROGRESS_AUTHORITY.find(access, system))
     how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
     worker, roster = ApiWorker(access, namespace, all_pods=all_pods), PodRoster()
     try:
-        identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(find_pod_key(access, system)))
+        identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
         server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
         return KubeCluster(worker, server, replace(how, marks=marks), roster)
     except BaseException:
@@ -205,7 +205,9 @@ def _open(
         raise
 
 
-def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None) -> None:
+def _serve(
+    cluster: KubeCluster, policy: Policy, safe: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None
+) -> None:
     """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
 
     def observe(decided: Decided) -> None:
@@ -222,7 +224,7 @@ def _serve(cluster: KubeCluster, policy: Policy, book: Book, writer: LogWriter, 
         signal.signal(number, lambda *_: cluster.stop())
     try:
         gate = LogGate(cluster, writer, warn, waits=False)
-        run(gate if guard is None else guard.watched(gate), policy, book, observe, safe_policy)
+        run(gate if guard is None else guard.watched(gate), policy, book, observe, safe)
     finally:
         cluster.close()
         if guard is not None:

@@ -18,11 +18,13 @@ from headway.cli.say import say
 from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
 from headway.core.job import Job
+from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.queue_rules import QueueRule
+from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Book
 from headway.jobspec import meant
-from headway.policies.baselines.fifo import first_fit as safe_policy
+from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import with_queues
 from headway.policies.wrappers.rounds import in_rounds
@@ -49,6 +51,7 @@ __all__ = [
     "queue_setting",
     "read_queues",
     "safe_policy",
+    "safe_policy_for",
     "seeds_of",
     "warn",
     "warn_of_claims",
@@ -72,6 +75,26 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
     if rounds:
         policy = in_rounds(policy, _settings(name, rounds[-1:], {"round": 0.0})["round"])
     return with_queues(policy, read_queues(Path(files[-1].partition("=")[2]))) if files else policy
+
+
+safe_policy = first_fit
+"""Decides where another policy fails."""
+
+
+def safe_policy_for(settings: Sequence[str]) -> Policy:
+    """Decides where the policy with these settings fails: within the same queues, as long as these do not fail."""
+    files = [item for item in settings if item.startswith(QUEUES)]
+    if not files:
+        return safe_policy
+    queued = make_policy("first-fit", files)
+
+    def within_queues(snapshot: Snapshot) -> Plan:
+        try:
+            return queued(snapshot)
+        except Exception:  # noqa: BLE001  what failed may be the queues themselves
+            return safe_policy(snapshot)
+
+    return within_queues
 
 
 def queue_setting(file: Path | None) -> list[str]:

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from headway.core.board import Board
@@ -179,6 +179,10 @@ class Admission:
         tracked.restore(adopted(kept.intent, now, self.settings.timeouts), kept.columns)
         return on_board
 
+    def trust_users(self, since: float | None) -> None:
+        """From this Unix time on the user that a job names is who submitted it; never, if None."""
+        self.settings = replace(self.settings, claims=replace(self.settings.claims, users_since=since))
+
     def give_up(self, uid: str) -> None:
         """This object is not taken in again while this process lives."""
         self.refusals.refused.add(uid)
@@ -283,9 +287,8 @@ class Admission:
         try:
             return read_status(found.status, self.settings.began)
         except Exception as error:  # noqa: BLE001  whatever it is, it is no status of ours
-            log.warning(
-                "TrainingJob %s: its status is ignored, Headway did not write it: %s", found.metadata.name, error
-            )
+            name = found.metadata.name
+            log.warning("TrainingJob %s: its status is ignored, Headway did not write it: %s", name, error)
             return None
 
 

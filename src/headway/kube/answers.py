@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.kube.api.errors import Denied, Faulty, Forbidden, Invalid, NotFound, OverQuota, Unreachable
+from headway.kube.api.errors import Conflict, Denied, Faulty, Forbidden, Invalid, NotFound, OverQuota, Unreachable
 from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
-from headway.kube.job.intent import Intent
+from headway.kube.job.intent import NAME_TAKEN, QUOTA_FULL, Intent
 from headway.kube.job.status import TrainingProgress
 from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, Publish, Release, ResizePod
 from headway.kube.tracked import Tracked
@@ -61,4 +61,8 @@ def learn(job: Tracked, result: ActionResult, now: float) -> None:
         what = "service" if isinstance(action, Publish) else "configmap" if isinstance(action, Release) else "pod"
         verb = type(action).__name__.removesuffix("Pod").lower()
         why = f"{verb} of {what} {action.name} was refused: {error.message}"[:500]
-        job.refusal = ApiRefusal(why, permanent, waits=isinstance(error, OverQuota))
+        in_the_way = isinstance(error, Conflict) and isinstance(action, Create)
+        if in_the_way:
+            why = f"pod {action.name} is in the way: Headway did not make it; the next start has another name"
+        waits = NAME_TAKEN if in_the_way else QUOTA_FULL if isinstance(error, OverQuota) else ""
+        job.refusal = ApiRefusal(why, permanent, waits)

@@ -42,7 +42,7 @@ from headway.kube.roster import PodRoster
 from headway.kube.seats import seated
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.work import ClaimsRead, Performed, Wake, WorkerEnded
+from headway.kube.work import ClaimsRead, Performed, UsersRecorded, Wake, WorkerEnded
 from headway.kube.worker import ApiWorker
 from headway.progress_server import Connected, ProgressServer
 
@@ -152,6 +152,9 @@ class KubeCluster:
             match message:
                 case Wake():
                     self._worker.wake_taken()
+                case UsersRecorded(since=since) if since != self._admission.settings.claims.users_since:
+                    log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
+                    self._admission.trust_users(since)
                 case Performed(work=work) if (job := self._admission.jobs.get(work.uid)) is not None:
                     take_answer(job, message, self._inventory, self._fence)
                 case Performed():

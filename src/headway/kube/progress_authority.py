@@ -6,14 +6,13 @@ that the server shows is made at each start, in memory only, under a name that d
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import datetime as dt
 import logging
 import ssl
 import tempfile
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from headway.kube.api.access import Access
-from headway.kube.api.client import Client, loads
-from headway.kube.api.errors import Conflict, Denied, Forbidden, KubeError, NotFound, Refused, Unreachable
+from headway.kube.api.errors import KubeError
+from headway.kube.own_secret import OwnSecret
 from headway.progress._environment import SERVER_NAME
 
 log = logging.getLogger("headway.kube")
 SECRET = "headway-progress"  # noqa: S105  its name
-PATIENCE_SECONDS = 60.0
 LIFETIME = dt.timedelta(days=3650)
 WARNING = dt.timedelta(days=90)
 _EARLIER = dt.timedelta(hours=24)
@@ -45,46 +42,6 @@ class ProgressAuthority:
     key: bytes
     trusted: bytes
     """What pods trust: this certificate, and while it is rotated another one, too."""
-
-
-async def find_authority(access: Access, namespace: str, seconds: float = PATIENCE_SECONDS) -> ProgressAuthority:
-    """Waits while the API server is slow or restarts, but not if it refuses."""
-    give_up = time.monotonic() + seconds
-    async with Client(access) as client:
-        while True:
-            try:
-                return await ensure_authority(client, namespace)
-            except Unreachable as error:
-                if time.monotonic() >= give_up:
-                    raise KubeError(f"the API server cannot be reached within {seconds:g} seconds: {error}") from error
-            await asyncio.sleep(min(1.0, max(0.0, give_up - time.monotonic())))
-
-
-async def ensure_authority(client: Client, namespace: str) -> ProgressAuthority:
-    """Reads the Secret; makes it if there is none. Of two that make it at the same time one is kept."""
-    secrets = f"/api/v1/namespaces/{namespace}/secrets"
-    try:
-        try:
-            return _read(loads(await client.get(f"{secrets}/{SECRET}")), namespace)
-        except NotFound:
-            made = new_authority(dt.datetime.now(dt.UTC))
-        try:
-            await client.post(secrets, _secret(made))
-        except Conflict:
-            return _read(loads(await client.get(f"{secrets}/{SECRET}")), namespace)
-    except NotFound as error:
-        raise KubeError(
-            f"there is no namespace {namespace}: run `headway schedule --install`, or give --system-namespace"
-        ) from error
-    except (Forbidden, Denied) as error:
-        raise KubeError(
-            f"Secret {SECRET} in namespace {namespace} cannot be read or made: {error.message}; "
-            "run `headway schedule --install`, or give --system-namespace"
-        ) from error
-    except Refused as error:
-        raise KubeError(f"Secret {SECRET} in namespace {namespace} cannot be read or made: {error}") from error
-    log.info("made Secret %s in namespace %s: the certificate authority of progress", SECRET, namespace)
-    return made
 
 
 def new_authority(now: dt.datetime) -> ProgressAuthority:
@@ -131,15 +88,7 @@ def server_context(authority: ProgressAuthority) -> ssl.SSLContext:
     return context
 
 
-def _secret(authority: ProgressAuthority) -> dict[str, Any]:
-    fields = {"tls.crt": authority.certificate, "tls.key": authority.key, "ca.crt": authority.trusted}
-    return {
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"name": SECRET},
-        "data": {name: base64.b64encode(value).decode() for name, value in fields.items()},
-    }  # fmt: skip
-
-
-def _read(secret: dict[str, Any], namespace: str) -> ProgressAuthority:
+def _read(secret: Mapping[str, Any], namespace: str) -> ProgressAuthority:
     field = ""
     try:
         data = {}
@@ -181,3 +130,10 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+PROGRESS_AUTHORITY = OwnSecret(
+    SECRET, "the certificate authority of progress", "kubernetes.io/tls",
+    lambda: new_authority(dt.datetime.now(dt.UTC)),
+    lambda made: {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.trusted}, _read,
+)  # fmt: skip

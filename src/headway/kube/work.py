@@ -73,4 +73,11 @@ class WorkerEnded:
     why: str
 
 
-Message = News[Any] | Performed | Rehearsed | ClaimsRead | Measured | Wake | WorkerEnded
+@dataclass(frozen=True, slots=True)
+class UsersRecorded:
+    """Since when the cluster makes sure who submits: a Unix time; None if it does not."""
+
+    since: float | None
+
+
+Message = News[Any] | Performed | Rehearsed | ClaimsRead | Measured | UsersRecorded | Wake | WorkerEnded

@@ -18,6 +18,7 @@ from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Unreachable
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured, by_kubelets, by_metrics
+from headway.kube.api.user_policy import follow_users
 from headway.kube.api.watch import Follower
 from headway.kube.dry_run import claims_of, following_rules, rehearsed
 from headway.kube.inbox import Inbox
@@ -25,7 +26,7 @@ from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
 from headway.kube.settings import Measure
 from headway.kube.turns import Turns
-from headway.kube.work import ApiWork, ClaimsRead, Message, Performed, Wake, WorkerEnded
+from headway.kube.work import ApiWork, ClaimsRead, Message, Performed, UsersRecorded, Wake, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 IN_HAND = 32
@@ -126,6 +127,7 @@ class ApiWorker:
                 asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
             ]
             followers += [asyncio.create_task(follow) for follow in following_rules(self._client, inside, tell)]
+            followers.append(asyncio.create_task(follow_users(self._client, lambda since: tell(UsersRecorded(since)))))
             self._ready.set()
             closing = asyncio.create_task(self._closing.wait())
             done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)

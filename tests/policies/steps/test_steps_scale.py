@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.core.draft import Draft
-from headway.policies.steps.scale import FAR_BEHIND, use_sizes
+from headway.policies.steps.scale import AT_ONCE, FAR_BEHIND, HOPELESS, ROUNDS, use_sizes
 from headway.policies.value.terms import Terms
 from make import a_job, a_role, a_snapshot, decided, running, some_nodes
 
@@ -56,6 +56,21 @@ def test_jobs_that_fit_nowhere_do_not_keep_others_from_starting(count):
 def test_shapes_that_count_as_fitting_and_never_do_not_keep_others_from_starting():
     apart = [a_job(f"h{n}", roles=[a_role("x", gpu=1, apart=("x",), replicas=2, memory=n + 1)]) for n in range(100)]
     assert plan(up("a", 1), *apart, a_job("new"), rank=[0.0, *range(100), 1e6])["new"] == "start"
+
+
+def test_more_such_shapes_than_are_tried_in_one_plan_keep_no_other_user_from_starting():
+    many = AT_ONCE * ROUNDS + 10
+    apart = [
+        a_job(f"h{n}", roles=[a_role("x", gpu=1, apart=("x",), replicas=2, memory=n + 1)], user="eve")
+        for n in range(many)
+    ]
+    assert plan(up("a", 1), *apart, a_job("new", user="ann"), rank=[0.0, *range(many), 1e6])["new"] == "start"
+
+
+def test_room_is_made_for_another_user_beyond_any_number_of_hopeless_shapes():
+    hopeless = [a_job(f"h{number}", gpus=9 + number, user="eve") for number in range(HOPELESS + 10)]
+    rank = [0.0, *range(HOPELESS + 10), 1e6]
+    assert plan(up("a", 4), *hopeless, a_job("new", user="ann"), rank=rank) == {"a": "scale"}
 
 
 def test_room_is_made_although_jobs_that_fit_nowhere_come_first():

@@ -7,12 +7,14 @@ the validating one, `spec.user` is only what somebody typed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from headway.kube.api.client import Client
-from headway.kube.api.errors import Forbidden, NotFound
+from headway.kube.api.errors import ApiError, Forbidden, NotFound
 from headway.kube.api.objects import Meta, unix
 
 log = logging.getLogger("headway.kube")
@@ -22,6 +24,7 @@ CHECKED = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 RECORDED = "mutatingadmissionpolicies"
 OBEYED_SECONDS = 5.0
 """An API server obeys a new policy after a second or two."""
+LOOK_AGAIN_SECONDS = 60.0
 
 
 class _BindingSpec(msgspec.Struct, frozen=True):
@@ -54,14 +57,31 @@ async def version_served(client: Client, plural: str) -> str:
     return ""
 
 
-async def users_since(client: Client) -> float | None:
+async def follow_users(
+    client: Client, tell: Callable[[float | None], None], seconds: float = LOOK_AGAIN_SECONDS
+) -> None:
+    """Looks again and again, and tells what is new; the first time in any case."""
+    told: object = None
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            since = await users_since(client, quiet=True)
+        except ApiError:  # it is asked again
+            continue
+        if told != (since,):
+            told = (since,)
+            tell(since)
+
+
+async def users_since(client: Client, *, quiet: bool = False) -> float | None:
     """The Unix time since when users are right in all namespaces; None if nobody makes sure of it."""
     try:
         policy, binding = [await _get(client, f"/apis/{GROUP}/v1/{plural}/{NAME}") for plural in CHECKED]
     except NotFound:
         return None
     except Forbidden as error:
-        log.warning("whether the cluster records users cannot be read: %s", error)
+        if not quiet:
+            log.warning("whether the cluster records users cannot be read: %s", error)
         return None
     if binding.spec.policyName != NAME or (binding.spec.matchResources or {}).get("namespaceSelector"):
         return None

@@ -22,6 +22,10 @@ from headway.kube.settings import KubeTimeouts
 
 QUOTA_FULL = "QuotaFull"
 """The reason of a job that a full ResourceQuota keeps waiting."""
+NAME_TAKEN = "NameTaken"
+"""The reason of a job that waits because somebody else's pod has the name of one of its replicas."""
+PAUSES = frozenset({QUOTA_FULL, NAME_TAKEN})
+"""A job that backs off for such a reason is shown as waiting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from headway.core.quantity import LARGEST
 from headway.core.states import TRAINING, State
 from headway.jobspec import LONGEST, MOST_STEPS
 from headway.kube.api.nesting import MOST_LEVELS, depth
-from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent, RoleAllocation
+from headway.kube.job.intent import PAUSES, Allocation, Intent, RoleAllocation
 from headway.kube.job.savers import read_savers
 from headway.kube.job.status import MOMENTS, PHASES
 
@@ -109,7 +109,7 @@ def suits(kept: KeptStatus, job: Job) -> bool:
 
 
 def _intent(status: _Status, began: float) -> Intent:
-    pausing = status.draining and status.reason == QUOTA_FULL
+    pausing = status.draining and status.reason in PAUSES
     return Intent(
         state=State.STOPPING if pausing else STATES[status.phase], attempt=status.attempt,
         allocation=_unpack(status.allocation),

@@ -18,7 +18,7 @@ from headway.core.gang import Losses, ReplicaKey
 from headway.core.states import OVER, TRAINING, State
 from headway.core.text import lasting
 from headway.kube.api.objects import API_VERSION, KIND, LAST_MOMENT, SCHEDULER, Meta, timestamp
-from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent
+from headway.kube.job.intent import PAUSES, Allocation, Intent
 from headway.kube.job.savers import written_savers
 
 PHASES = {
@@ -68,8 +68,8 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
 
 
 def _phase(intent: Intent) -> str:
-    """A job that a full quota refused is Waiting for its users, also during the pause before it is tried again."""
-    pausing = intent.state is State.STOPPING and intent.draining and intent.reason == QUOTA_FULL
+    """A job that a full quota or a taken name refused is Waiting for its users, also until it is tried again."""
+    pausing = intent.state is State.STOPPING and intent.draining and intent.reason in PAUSES
     return PHASES[State.WAITING if pausing else intent.state]
 
 

@@ -19,8 +19,8 @@ class ApiRefusal:
 
     why: str
     permanent: bool = False
-    waits: bool = False
-    """A quota is full: there may be room later."""
+    waits: str = ""
+    """In a word, what the job waits for: room in a quota, a name that another's pod has. It is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headway.core.gang import SETTLE_SECONDS, GangState, GangVerdict, Phase, back_off_seconds, judge
 from headway.core.states import OVER, State
-from headway.kube.job.intent import QUOTA_FULL, Allocation, Intent, RoleAllocation
+from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View, all_up, matched
 
@@ -238,13 +238,13 @@ def interrupted(view: View, why: str) -> Intent:
     return take_down(counted, State.WAITING, "Interrupted", why)
 
 
-def _refused(view: View, why: str, *, waits: bool = False) -> Intent:
-    """A refused start is tried again after a pause that grows; where a quota is full, as often as it takes."""
+def _refused(view: View, why: str, *, waits: str = "") -> Intent:
+    """A refused start is tried again after a pause that grows; where it only waits, as often as it takes."""
     count = view.intent.refusals + 1
     counted = replace(view, intent=replace(view.intent, refusals=count))
     if count > view.limits.refusals and not waits:
         return take_down(counted, State.FAILED, "Refused", f"refused {count} times in a row, last: {why}")
-    reason = QUOTA_FULL if waits else "Refused"
+    reason = waits or "Refused"
     counted = replace(view, intent=replace(view.intent, refusals=view.intent.refusals if waits else count))
     going = take_down(counted, State.WAITING, reason, why)
     if going.state is State.WAITING:  # no pod was created yet: it backs off as a stopping job

@@ -10,6 +10,7 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.node import FloatArray, IntArray
+from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.grow import grow_into_idle
@@ -32,7 +33,8 @@ AT_ONCE = 64
 ROUNDS = 8
 """How often the next jobs are tried in one plan, while none could be started."""
 HOPELESS = 64
-"""Shapes that not even the empty cluster could hold, and that are passed over in one plan."""
+"""Shapes that not even the empty cluster could hold, and that are passed over in one plan. After that, jobs of their
+users are not looked at."""
 
 
 def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> None:
@@ -50,27 +52,45 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
 
 
 def _start(draft: Draft, rows: Rows, worth: Worth) -> None:
-    """Starts the first that fit. Jobs that fit nowhere do not keep those behind them from being tried."""
+    """Starts the first that fit. Jobs that fit nowhere do not keep those behind them from being tried.
+
+    When none of the first fits, users take turns: somebody may have submitted thousands that look as if they fitted.
+    """
     jobs, started = draft.snapshot.jobs, len(draft.decided_rows())
     for _ in range(ROUNDS):
         first, rows = rows[:AT_ONCE], rows[AT_ONCE:]
         start_newcomers(draft, first, worth)
         if not len(rows) or len(draft.decided_rows()) > started:
             return
-        rows = rows[~np.isin(jobs.shape[rows], jobs.shape[first])]
+        rows = _in_turn(draft.snapshot, rows[~np.isin(jobs.shape[rows], jobs.shape[first])])
+
+
+def _in_turn(snapshot: Snapshot, rows: Rows) -> Rows:
+    """The first of each user, then the second of each, and so on."""
+    turns = dict[str, int]()
+    turn = np.zeros(len(rows), np.int64)
+    for number, row in enumerate(rows.tolist()):
+        user = snapshot.jobs.job(row).user
+        turn[number] = turns[user] = turns.get(user, -1) + 1
+    return rows[np.argsort(turn, kind="stable")]
 
 
 def _make_room(draft: Draft, left: list[int], rank: FloatArray, worth: Worth, patience: float) -> bool:
     """Makes room for the first job that is worth it. Returns whether what is free must be left alone for now."""
     snapshot, tried, hopeless, soon = draft.snapshot, set[int](), set[int](), draft.soon()
+    without_hope = set[str]()
     for row in left:
         shape = int(snapshot.jobs.shape[row])
         if shape in tried or shape in hopeless:
             continue
-        if len(tried) == TRIED or len(hopeless) == HOPELESS:
+        user = snapshot.jobs.job(row).user
+        if len(tried) == TRIED:
             return False
+        if len(hopeless) >= HOPELESS and user in without_hope:
+            continue
         if not fits_empty(snapshot, row):
             hopeless.add(shape)
+            without_hope.add(user)
             continue
         tried.add(shape)
         path = worth.path(row)
