@@ -4,8 +4,9 @@
 
 It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server
 accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down. Statuses that
-Headway did not write are set, and pods are forged that name a job of another tenant. After each part a healthy job of
-that other tenant is submitted. It prints how long until its pods are bound, and fails if that takes more than
+Headway did not write are set, pods are forged that name a job of another tenant, and as many progress lines are sent
+to the scheduler, by a pod of the attacker and by nobody. After each part a healthy job of that other tenant is
+submitted. It prints how long until its pods are bound, and fails if that takes more than
 5 seconds, if the process or one of its threads ended, or if the job of the other tenant was disturbed.
 """
 
@@ -14,13 +15,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "kube")]
+from doors import KINDS, case, line  # noqa: E402
 from hostile import accepted_specs, statuses  # noqa: E402
 from tenant import Tenant  # noqa: E402
 
@@ -146,6 +151,35 @@ def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> No
         forger.create_pod(body)
 
 
+def talk(lab: Lab, scheduler: Scheduler, attacker: Tenant, name: str, lines: int) -> str:
+    """Sends hostile progress lines: every other connection shows the token of the attacker's own pod."""
+    pods = f"/api/v1/namespaces/{attacker.namespace}/pods?labelSelector=headway.dev/job={name}"
+    meta = lab.api.get(pods)["items"][0]["metadata"]
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+             "spec": {"audiences": ["headway"], "boundObjectRef": bound}}  # fmt: skip
+    account = f"/api/v1/namespaces/{attacker.namespace}/serviceaccounts/default/token"
+    token = lab.api.post(account, asked)["status"]["token"]
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    random_, sent, ended, connections = random.Random(lines), 0, 0, 0
+    host, port = scheduler.address.split(":")
+    while sent < lines:
+        connections += 1
+        ended += 1
+        with suppress(OSError):  # the server may end a connection at any time
+            plain = socket.create_connection((host, int(port)), timeout=5)
+            with context.wrap_socket(plain, server_hostname="headway-progress") as sock:
+                sock.sendall(line({"hello": 1, **({"token": token} if connections % 2 else {})}))
+                for _ in range(20):
+                    said = case(random_.choice(KINDS), random_).partition(b"\n")[2]
+                    sent += max(1, said.count(b"\n"))
+                    sock.sendall(said if said.endswith(b"\n") else said + b"\n")
+            ended -= 1
+        sent += 20 if ended == connections else 0
+    return f"{sent:,} lines in {connections} connections, {ended} of which the server ended"
+
+
 def undisturbed(victim: Tenant, name: str) -> None:
     status = json.loads(victim.read(name))["status"]
     assert (status["attempt"], status["phase"]) in ((0, "Starting"), (0, "Running")), status
@@ -168,6 +202,7 @@ def under_attack(
     lab: Lab, scheduler: Scheduler, attacker: Tenant, other: Tenant, objects: list[tuple[bytes, Any]]
 ) -> None:
     print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
+    bound_after(lab, attacker, "own")
     threads, half = scheduler.threads(), len(objects) // 2
     for part, first in (("while it runs", 0), ("while it is down, then a start", half)):
         if first:
@@ -179,6 +214,7 @@ def under_attack(
         if first:
             scheduler.start()
             print(f"bound after {bound_after(lab, other, 'at-start'):.2f} s from the start of the process", flush=True)
+        print(f"{part}: {talk(lab, scheduler, attacker, 'own', half)}", flush=True)
         forge(lab, attacker, other, "before", 20)
         if first:
             forge(lab, other, other, "before", 20)
