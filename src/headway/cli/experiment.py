@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.learning import learning_curve
+from headway.cli.learning_proof import learning
 from headway.cli.live import Bars
 from headway.cli.options import Json, Processes, Report
 from headway.cli.say import say
@@ -28,7 +29,7 @@ from headway.experiment.kept import Kept, kept
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
 
-STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve}
+STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve, "learning": learning}
 """Experiments of another form: one run begins with what others have taught."""
 
 
@@ -45,13 +46,13 @@ def experiment(
 
     Each finished run is kept in the user's cache folder. After Ctrl-C or a kill, the same command continues from there.
     """
+    writable(report, "--report")
     if name in STUDIES:
-        STUDIES[name](quick=quick, jobs=jobs, as_json=json)
+        STUDIES[name](quick=quick, jobs=jobs, as_json=json, report=report, fresh=fresh)
         return
     if name not in EXPERIMENTS:
         offer = ", ".join((*EXPERIMENTS, *STUDIES))
         raise UserError(f"experiment {name}: there is no such experiment; choose one of {offer}")
-    writable(report, "--report")
     chosen = EXPERIMENTS[name]
     size = chosen.quick if quick else chosen.full
     size = replace(size, seeds=seeds_of(seeds, first=1)) if seeds else size

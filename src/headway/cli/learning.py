@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from headway.experiment.learning.curve_windows import itp_windows, own_windows
 from headway.experiment.learning.liar import Moved, moved_by
 
 
-def learning_curve(*, quick: bool, jobs: int, as_json: bool) -> None:
+def learning_curve(*, quick: bool, jobs: int, as_json: bool, report: Path | None = None, **_: object) -> None:
     """Eight consecutive windows of itp; with `quick`, four small ones of our own."""
     windows = own_windows() if quick else itp_windows()
     arms = [(change, arm) for change in CHANGES for arm in ARMS]
@@ -26,6 +27,8 @@ def learning_curve(*, quick: bool, jobs: int, as_json: bool) -> None:
         moved = moved_by(windows, lambda share: bars.set(len(arms), share))
     courses = {(one.change, one.arm): one for one in found}
     told = _told(courses, moved)
+    if report is not None:
+        report.write_text(json_.dumps(told, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print(json_.dumps(told))
         return

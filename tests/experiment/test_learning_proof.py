@@ -1,0 +1,143 @@
+"""The plan of the proof: which windows, no job in two sets, what taught ended before; and its statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
+from headway.experiment import everything_cells
+from headway.experiment.learning import proof_windows
+from headway.experiment.learning.plan import Window, read_plan, small, windows_of
+from headway.experiment.learning.proof import look, looks
+from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels
+from headway.experiment.learning.proof_stats import change, interval, slowest_of
+from headway.experiment.learning.proof_windows import first_arrival, job_sets, scenario, teaching
+from headway.learn.training.candidate import Candidate, Ranges
+from headway.policies.headway import Headway
+from headway.policies.learned import Learned
+from headway.policies.network import HIDDEN
+from headway.record.results import Outcome
+from headway.workload.cluster import open_cluster
+from headway.workload.generate import generate
+from headway.workload.settings import Settings
+
+PLAN, DIGEST = read_plan()
+
+
+@pytest.fixture
+def trace(monkeypatch):
+    """1,200 jobs of our own in place of the published trace."""
+    nodes = tuple(open_cluster("8x4"))
+    made = generate(Settings(jobs=1200, load=1.2, elastic=1.0, mean_seconds=900.0, seed=4), nodes)
+    for module in (everything_cells, proof_windows):
+        monkeypatch.setattr(module, "read_trace", lambda _: made)
+    return made
+
+
+def test_places_that_were_looked_at_before_are_not_in_the_plan_and_parts_do_not_overlap():
+    named = [(one.source, one.place) for one in windows_of(PLAN)]
+    assert len(named) == len(set(named)) == 50
+    published = [one for one in windows_of(PLAN) if one.source not in ("generated", "sia")]
+    assert {one.place for one in published if one.part == "validation"} == {4, 5, 6}
+    assert {one.place for one in published if one.part == "test"} == {7, 8, 9, 10}
+    assert {(one.place, one.part) for one in windows_of(PLAN) if one.source == "sia"} == {
+        (7, "validation"),
+        (8, "test"),
+    }
+
+
+def test_no_job_is_in_two_sets(trace):
+    plan = replace_jobs(60)
+    sets = job_sets(plan, DIGEST, "itp, half")
+    assert len(sets) == 10
+    names = [name for found in sets.values() for name in found]
+    assert min(map(len, sets.values())) > 0
+    assert len(names) == len(set(names))
+    own = job_sets(plan, DIGEST, "generated")
+    assert len(own) == 23
+    assert len({name for found in own.values() for name in found}) == sum(map(len, own.values()))
+
+
+def replace_jobs(jobs):
+    import msgspec
+
+    return msgspec.structs.replace(PLAN, jobs=jobs, generated={**PLAN.generated, "jobs": 20})
+
+
+def test_only_jobs_teach_that_ended_before_the_first_window(trace):
+    plan = replace_jobs(60)
+    begins = first_arrival(plan, trace, "itp, half")
+    taught = {job.id for case in teaching(plan, DIGEST, "itp, half") for job in case.trace.jobs}
+    submits = {job.id: job.submit for job in trace.jobs}
+    works = {job.id: trace.work(job) for job in trace.jobs}
+    assert taught
+    assert all(submits[name] + works[name] < begins for name in taught)
+
+
+def test_generated_windows_depend_on_the_plans_hash():
+    window = next(one for one in windows_of(PLAN) if one.source == "generated")
+    one, same, other = (scenario(PLAN, digest, window) for digest in (DIGEST, DIGEST, f"{int(DIGEST[:8], 16) ^ 1:08x}"))
+    assert one.trace.jobs == same.trace.jobs
+    assert one.trace.jobs != other.trace.jobs
+
+
+def test_each_arm_is_what_its_name_says():
+    ranges = Ranges(*((0.0,) * 7, (1.0,) * 7, (0.0,) * 7, (9.0,) * 7))
+    network = Candidate(("trial",), 1, ranges, (0.1,) * (HIDDEN + 1))
+    own, foreign = LearnedBeliefs(name="own"), LearnedBeliefs(name="foreign")
+    learnt = Learnt(
+        {"itp, half": own}, {"itp": foreign}, {"chosen": (("trial", 60.0),)}, (("margin", 0.2),), {1: network}
+    )
+    context = ProofContext(small(PLAN), DIGEST, learnt, None)
+    window = Window("itp, half", 7, "itp", "chosen", "test")
+    expected = {"0": NO_BELIEFS, KNOWING: NO_BELIEFS, "beliefs": own, OTHERS: foreign, "tuned": own, "learned 1": own,
+                "elastic": own, "first-fit": own}  # fmt: skip
+    assert labels(context.plan, "chosen") == list(expected)
+    for label, beliefs in expected.items():
+        task, found = arm(context, window, label)
+        assert found is beliefs
+        assert task.estimates == ("oracle" if label == KNOWING else "progress")
+        assert task.rigid is (label == "first-fit")
+    assert arm(context, window, "tuned")[0].make() == Headway(trial=60.0)
+    assert arm(context, window, "0")[0].make() == Headway()
+    assert isinstance(arm(context, window, "learned 1")[0].make(), Learned)
+    assert arm(context, window, "elastic, tuned")[0].make().margin == 0.2
+
+
+def _outcome(times):
+    times = np.array(times, float)
+    return Outcome("one", 0, {}, times, times, times, {})
+
+
+def test_a_step_is_the_mean_of_paired_log_ratios_and_tells_who_got_worse():
+    before = [{"a": _outcome([10, 20, 30, 40])}, {"a": _outcome([100, 200, 300, 400])}]
+    after = [{"x": _outcome([5, 10, 15, 20])}, {"x": _outcome([200, 200, 300, 300])}]
+    found = change(after, before, 0.95, 500, 1)
+    assert found.ratio == pytest.approx(0.5**0.5)
+    assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert found.worst == pytest.approx(1.0)
+    assert found.worse_jobs == pytest.approx(0.125)
+    both = change([{"x": one["x"], "y": two["a"]} for one, two in zip(after, before, strict=True)], before, 0.9, 500, 1)
+    assert both.ratio == pytest.approx(0.5**0.25), "several seeds are averaged window by window"
+
+
+def test_intervals_cover_and_are_wider_at_a_higher_level():
+    logs = np.random.default_rng(3).normal(0.0, 0.1, 20)
+    low, high = interval(logs, 2000, 0.95, 1)
+    lower, higher = interval(logs, 2000, 0.99, 1)
+    assert lower < low < np.exp(logs.mean()) < high < higher
+
+
+def test_the_slowest_are_a_share_of_the_finished():
+    assert slowest_of(_outcome(range(1, 101)), 0.05) == 98.0
+
+
+def test_every_look_is_counted(tmp_path):
+    look(tmp_path, "abc", small(PLAN))
+    look(tmp_path, "abc", small(PLAN))
+    assert [one["plan"] for one in looks(tmp_path)] == ["abc", "abc"]
+    assert looks(tmp_path)[0]["windows"] == ["generated 7", "generated 8", "generated 1"]
+    assert replace(Window("a", 1, "b", "c", "d"), place=2).name == "a 2"
