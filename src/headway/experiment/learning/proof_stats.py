@@ -16,7 +16,7 @@ WORSE = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StepChange:
     """One step against the one before it: ratios below one are shorter."""
 
     windows: int
@@ -55,7 +55,7 @@ def interval(logs: FloatArray, draws: int, level: float, seed: int) -> tuple[flo
 
 def change(
     after: Sequence[Mapping[str, Outcome]], before: Sequence[Mapping[str, Outcome]], level: float, draws: int, seed: int
-) -> Change:
+) -> StepChange:
     """`after` and `before`: for each window one or more runs, by name; several are averaged window by window."""
     logs = np.array([
         np.mean([math.log(mean_of(one)) for one in later.values()])
@@ -63,7 +63,7 @@ def change(
         for later, earlier in zip(after, before, strict=True)
     ])  # fmt: skip
     low, high = interval(logs, draws, level, seed)
-    return Change(
+    return StepChange(
         len(logs), float(np.exp(logs.mean())), low, high, float(np.exp(logs.max())), int((logs > 0).sum()),
         float(np.mean([_worse(later, earlier) for later, earlier in zip(after, before, strict=True)])),
     )  # fmt: skip
