@@ -17,9 +17,13 @@ import pytest
 
 from headway.cli import queue_files
 from headway.cli.app import app_for
+from headway.cli.queue_files import QueueFiles
 from headway.core.errors import UserError
-from headway.local.added import card_of
-from headway.record.resume import left_behind
+from headway.core.states import State
+from headway.local.added import card_of, put
+from headway.record.lines import Change, Head
+from headway.record.resume import Left, go_on, left_behind
+from headway.workload.jobsfile import load_all
 
 pytestmark = pytest.mark.timeout(250)
 
@@ -234,3 +238,27 @@ def test_a_damaged_card_of_a_run_is_none(tmp_path, content):
     """Jobs are checked without it, when the run takes them in."""
     (tmp_path / "run.json").write_bytes(content)
     assert card_of(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("added_at", "ended", "comes_at"),
+    [(100.0, 150.0, 700.0), (100.0, 400.0, 700.0), (100.0, 20.0, 600.0), (0.0, 0.0, 600.0)],
+    ids=["soon after", "later", "between two runs", "before the first"],
+)
+def test_the_time_of_an_added_job_that_has_not_come_counts_from_when_it_was_added(
+    tmp_path, monkeypatch, added_at, ended, comes_at
+):
+    """It has `submit: 10m` and was added at second 100; the run was ended before it came, and goes on."""
+    began = 1_794_000_000.0
+    (tmp_path / "jobs.yaml").write_text("jobs: [{name: a, cpu: 1, command: [python]}]\n")
+    (tmp_path / "more.yaml").write_text("jobs: [{name: m, cpu: 1, submit: 10m, command: [python]}]\n")
+    monkeypatch.setattr("headway.local.added.time.time_ns", lambda: int((began + added_at) * 1e9))
+    put(tmp_path / "state", load_all([tmp_path / "more.yaml"]).jobs, tmp_path / "more.yaml")
+    queue = QueueFiles([tmp_path / "jobs.yaml"], tmp_path / "state")
+    times = {job.id: job.submit for job in queue.gone_on_with(began, ended)}
+    assert times == {"a": 0.0, "m": pytest.approx(comes_at)}
+    running = {0: Change(0, int(State.RUNNING), 0.0, 0.0, 0.0, None, 0.0, 0.0, 0, None, None)}
+    left = Left(Head("local", "p", "none"), jobs={0: queue.workload.jobs[0]}, last=running, now=ended)
+    arriving = go_on(left, queue.gone_on_with(began, ended), ended + 30.0).arriving
+    if added_at < ended:
+        assert [job.submit for job in arriving] == [pytest.approx(700.0)], "not anew from the second start"

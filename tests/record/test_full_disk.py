@@ -27,6 +27,7 @@ from headway.record.log_gate import LogGate
 from headway.record.logfile import LogError
 from headway.record.replay import ReplayCluster
 from headway.record.resume import left_behind
+from headway.record.rotation import Rotation
 from headway.sim.cluster import SimCluster, World
 from make import a_job, some_nodes
 
@@ -128,6 +129,69 @@ def test_what_is_kept_while_the_disk_is_full_is_bounded(tmp_path, monkeypatch, p
     replayed = ReplayCluster(tmp_path / "log")
     run_loop(replayed, POLICIES["fifo"](), NoEstimates())
     assert not replayed.differences
+
+
+def test_jobs_that_leave_the_table_while_the_disk_is_full_are_told_to_be_over(tmp_path, monkeypatch):
+    """Of 150 jobs 149 end while no line is kept, and the table is compacted before there is room."""
+    monkeypatch.setattr(logfile_module, "MOST_PENDING_BYTES", 100)
+    jobs = [a_job(f"j{i}", gpus=1, seconds=10.0 + i / 10) for i in range(149)] + [a_job("last", seconds=900.0)]
+    sim = SimCluster(some_nodes(1, gpus=150), jobs, World())
+    writer, disk = _full_at(tmp_path / "log", 10**9)
+
+    def observe(decided: Decided) -> None:
+        if decided.snapshot.cycle == 1:
+            disk.room = 0
+        elif sim.board.table.generation and sim.board.unfinished == 1:
+            disk.room = 10**9
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+
+    run_loop(LogGate(sim, writer, lambda _: None), POLICIES["fifo"](), DeclaredBook(), observe)
+    assert sim.board.table.generation
+    writer.end(sim.now, sim.board.unfinished)
+    left = left_behind(tmp_path / "log")
+    assert {State(change.state) for change in left.last.values()} == {State.FINISHED}
+    assert len(left.last) == 150
+    replayed = ReplayCluster(tmp_path / "log")
+    run_loop(replayed, POLICIES["fifo"](), NoEstimates())
+    assert replayed.complete
+    assert not replayed.differences
+
+
+@pytest.mark.parametrize("pending", [200, 4000])
+def test_a_log_that_is_full_for_a_while_and_long_is_several_files_that_are_decided_alike(
+    tmp_path, monkeypatch, pending
+):
+    monkeypatch.setattr(logfile_module, "MOST_PENDING_BYTES", pending)
+    path = tmp_path / "run.log"
+    jobs = [a_job(f"j{i}", gpus=2, submit=20.0 * i, seconds=45.0) for i in range(120)]
+    sim = SimCluster(some_nodes(1), jobs, World())
+    writer = LogWriter(path, HEAD, durable=True)
+    writer.rotation = Rotation(6000)
+    full, writes = [False], logfile_module.LogFile.flush
+
+    def flush(file):
+        if full[0] and file._pending:
+            file.trouble = "full"
+            return False
+        return writes(file)
+
+    monkeypatch.setattr(logfile_module.LogFile, "flush", flush)
+
+    def observe(decided: Decided) -> None:
+        full[0] = 30 <= decided.snapshot.cycle % 60 < 45
+        writer.cycle(decided.snapshot, decided.plan, decided.refusals)
+
+    run_loop(LogGate(sim, writer, lambda _: None), POLICIES["fifo"](), DeclaredBook(), observe)
+    full[0] = False
+    writer.end(sim.now, sim.board.unfinished)
+    files = sorted(tmp_path.glob("run.log*"))
+    assert len(files) > 2
+    for file in files:
+        replayed = ReplayCluster(file)
+        run_loop(replayed, POLICIES["fifo"](), NoEstimates())
+        assert replayed.cycles > 0
+        assert not replayed.differences
+    assert left_behind(path).complete
 
 
 def test_the_end_of_the_last_job_waits_for_room(tmp_path, monkeypatch):

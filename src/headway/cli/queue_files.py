@@ -12,6 +12,7 @@ from headway.core.errors import UserError
 from headway.core.job import Job, JobId
 from headway.local.added import added_jobs, again_asked, signature
 from headway.local.editing import Wish
+from headway.record.differences import submitted_at
 from headway.workload.deadlines import impossible_deadlines
 from headway.workload.jobsfile import JobsFile, load_all
 
@@ -40,6 +41,18 @@ class QueueFiles:
         origins = [self._origin.get(job.id, str(self.workload.path)) for job in self.workload.jobs]
         for origin in dict.fromkeys(origins):
             yield origin, [job for job, its in zip(self.workload.jobs, origins, strict=True) if its == origin]
+
+    def gone_on_with(self, began: float, ended: float) -> list[Job]:
+        """The jobs for a run that goes on: it began and ended at these times, the latter on its own clock.
+
+        The times of a job that was added to it count from when it was added, also where it has not come yet.
+        """
+        jobs = []
+        for job in self.workload.jobs:
+            added = self._asked[job.id] / 1e9 - began if job.id in self._asked else 0.0
+            still_to_come = 0.0 < added <= ended < added + job.submit
+            jobs.append(submitted_at(job, added) if still_to_come else job)
+        return jobs
 
     def newer(self, at_once: bool) -> Wish | None:
         """What is wanted now, if the files have changed and are sound."""

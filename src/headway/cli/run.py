@@ -89,7 +89,8 @@ def run(
         began = _clock_began(left)
         key = env_key(folder)
         jobs = queue.workload.jobs
-        going = go_on(left, jobs, time.time() - began, partial(_saved_at, folder, began), key)
+        to_come = queue.gone_on_with(began, left.now)
+        going = go_on(left, to_come, time.time() - began, partial(_saved_at, folder, began), key)
         _tell(file, folder, left, going)
         leave_card(folder, files, nodes, settings)
         if not (left.last and going.is_idle):

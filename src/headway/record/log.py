@@ -104,7 +104,8 @@ class LogWriter:
 
     def cycle(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...] = ()) -> None:
         if self._durable and self._file.is_full() and not self._file.flush() and self._file.is_full():
-            self._skipped.add(LoggedCycle(snapshot, plan, refusals))
+            changes = (_change(snapshot, row) for row in snapshot.changed)
+            self._skipped.add(LoggedCycle(snapshot, plan, refusals), [one for one in changes if one.state in OVER])
             return
         whole = LoggedCycle(self._skipped.folded_into(snapshot), plan, refusals)
         self._cycle(whole, anew=self._rotated(snapshot.cycle))
@@ -118,7 +119,9 @@ class LogWriter:
         if snapshot.nodes is not self._nodes:
             self._write(nodes_line(snapshot.nodes, self._nodes))
             self._nodes = snapshot.nodes
-        changed, fresh = list[Change](), list[tuple[int, int]]()
+        gone = self._skipped.gone(snapshot.jobs)
+        changed = [change for change in gone if change.serial <= self._known]
+        fresh = list[tuple[int, int]]()
         for row in range(snapshot.jobs.count) if anew else snapshot.changed:
             change = _change(snapshot, row)
             changed.append(change)

@@ -6,12 +6,15 @@ only what it said last of each job is. Nothing is begun meanwhile, so the cycle 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from headway.core.check import Refusal
 from headway.core.job import JobId
+from headway.core.jobs.view import Jobs
 from headway.core.plan import Plan
 from headway.core.snapshot import Sample, Snapshot
+from headway.record.lines import Change
 
 SPARE = 1000
 
@@ -35,9 +38,12 @@ class SkippedCycles:
         self._serials: dict[int, None] = {}
         self._samples: dict[JobId, Sample] = {}
         self._notes: dict[JobId, str] = {}
+        self._ended: dict[int, Change] = {}
+        """How jobs ended, by arrival number: they may leave the table before there is room."""
 
-    def add(self, cycle: LoggedCycle) -> None:
+    def add(self, cycle: LoggedCycle, ended: Iterable[Change] = ()) -> None:
         self.count += 1
+        self._ended.update((change.serial, change) for change in ended)
         self._last, snapshot = cycle, cycle.snapshot
         self._serials.update(dict.fromkeys(map(snapshot.jobs.serial_of, snapshot.changed)))
         self._samples.update((sample.job, sample) for sample in snapshot.samples)
@@ -62,6 +68,11 @@ class SkippedCycles:
         self._last, self._serials, self._samples, self._notes = None, {}, {}, {}
         more = {"changed": tuple(changed), "samples": tuple(samples.values()), "notes": tuple(notes.items())}
         return Snapshot.of({**snapshot.__dict__, **more})
+
+    def gone(self, jobs: Jobs) -> list[Change]:
+        """How jobs ended that are not in the table any more. They are forgotten."""
+        ended, self._ended = self._ended, {}
+        return [change for serial, change in ended.items() if jobs.row_of_serial(serial) is None]
 
     def taken_back(self) -> LoggedCycle | None:
         """The last one with what those before it said: it is to be written after all."""
