@@ -89,8 +89,7 @@ def run(
         began = _clock_began(left)
         key = env_key(folder)
         jobs = queue.workload.jobs
-        to_come = queue.gone_on_with(began, left.now)
-        going = go_on(left, to_come, time.time() - began, partial(_saved_at, folder, began), key)
+        going = _going_on(left, queue, folder, began, key)
         _tell(file, folder, left, going)
         leave_card(folder, files, nodes, settings)
         if not (left.last and going.is_idle):
@@ -163,6 +162,11 @@ def _clock_began(left: Left) -> float:
         return time.time()
     now = time.time()
     return now - left.now if left.complete else clock_zero(left.head.began, left.now, now)
+
+
+def _going_on(left: Left, queue: QueueFiles, folder: Path, began: float, key: bytes) -> GoingOn:
+    jobs = queue.gone_on_with(began, left.now)
+    return go_on(left, jobs, time.time() - began, partial(_saved_at, folder, began), key)
 
 
 def _saved_at(folder: Path, began: float, job: JobId) -> float | None:
