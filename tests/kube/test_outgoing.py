@@ -18,7 +18,7 @@ from headway.kube.job.intent import Intent
 from headway.kube.job.status import TrainingProgress
 from headway.kube.outgoing import explain_waiting, status_for, work_for
 from headway.kube.reconcile.model import Bind, NextStep, RequestCheckpoint
-from headway.kube.settings import PodDefaults
+from headway.kube.settings import KubeSettings, PodDefaults
 from headway.kube.tracked import Tracked
 from make import a_job, a_snapshot, running
 
@@ -66,10 +66,13 @@ def test_the_status_shows_the_estimate_of_the_snapshot(shown, left):
     assert (progress["text"], progress["left"]) == ("5/10", left)
 
 
+EVERY = KubeSettings(began=0.0, progress_seconds=60.0)
+
+
 def test_a_waiting_job_is_told_why_with_numbers_and_not_too_often():
     board, jobs = some_jobs()
     job = jobs[JobId("j0")]
-    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, every=60.0)
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, EVERY)
     assert (job.memory.reason, "9" in job.memory.message) == ("LargerThanAnyNode", True)
     for now, message, said in (
         (NOW + 59.0, job.memory.message, NOW),
@@ -79,17 +82,17 @@ def test_a_waiting_job_is_told_why_with_numbers_and_not_too_often():
     ):
         job.memory = replace(job.memory, message=message)
         job.attention.dirty = False
-        explain_waiting(jobs, board.snapshot(now), Plan(), now, every=60.0)
+        explain_waiting(jobs, board.snapshot(now), Plan(), now, EVERY)
         assert (job.explained_at, job.attention.dirty) == (said, said == now)
 
 
 def test_another_reason_is_said_at_once():
     board, jobs = some_jobs(cpu=3000)
     job = jobs[JobId("j0")]
-    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, every=60.0)
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW, EVERY)
     assert job.memory.reason == "BehindOthers"
     board.set_nodes(Nodes.of([Node(name="n1", capacity=(("cpu", 2000),))]))
-    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + 0.5, every=60.0)
+    explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + 0.5, EVERY)
     assert (job.memory.reason, job.explained_at) == ("LargerThanAnyNode", NOW + 0.5)
 
 
@@ -97,5 +100,5 @@ def test_only_a_few_jobs_of_a_long_queue_are_explained_per_cycle_and_each_in_its
     monkeypatch.setattr(outgoing, "MAX_EXPLAINED", 2)
     board, jobs = some_jobs(5)
     for cycle, explained in ((1, 2), (2, 4), (3, 5)):
-        explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + cycle, every=60.0)
+        explain_waiting(jobs, board.snapshot(NOW), Plan(), NOW + cycle, EVERY)
         assert sum(job.explained_at > 0 for job in jobs.values()) == explained, cycle

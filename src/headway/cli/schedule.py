@@ -39,6 +39,7 @@ from headway.cli.wiring import (
     named_beliefs,
     queue_rules,
     queue_setting,
+    quotas_of,
     safe_policy_for,
 )
 from headway.core.errors import UserError
@@ -113,6 +114,9 @@ def schedule(
     master_port: Annotated[
         int, typer.Option(min=1, max=65535, help="Tell training scripts to meet at this port of rank 0.")
     ] = 29500,
+    show_demand: Annotated[
+        int, typer.Option(min=0, help="Make pending pods of so many gangs that lack nodes, for autoscalers to see.")
+    ] = 0,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all jobs are over.")] = False,
     install: Annotated[
         bool, typer.Option("--install", help="Apply the CRD and roles to the cluster, then end.")
@@ -145,7 +149,7 @@ def schedule(
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
     how = KubeSettings(
         began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=pods, measure=measure,
+        pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen),
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip

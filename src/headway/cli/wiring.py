@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from headway.cycle.loop import Book
 from headway.jobspec import meant
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES, settings_of
-from headway.policies.wrappers.queues import with_queues
+from headway.policies.wrappers.queues import Queued, with_queues
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
 from headway.trained.file import SHIPPED, read_trained
@@ -241,3 +241,8 @@ def seeds_of(text: str, first: int = 0) -> tuple[int, ...]:
     if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise UserError(f"--seeds {text}: give at least one, none below zero and none twice")
     return tuple(numbers)
+
+
+def quotas_of(policy: Policy) -> Callable[[Snapshot], Callable[[int], str]]:
+    """Of a snapshot and then of a job's row: why its queue may not hold it, whatever nodes there are."""
+    return policy.beyond if isinstance(policy, Queued) else lambda _snapshot: lambda _row: ""

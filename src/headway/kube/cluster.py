@@ -27,6 +27,7 @@ from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.demand import Demand, DemandToken
 from headway.kube.fair import in_turn
 from headway.kube.fence import Fence
 from headway.kube.hearing import hear
@@ -62,7 +63,9 @@ class KubeCluster:
         self._worker, self._server = worker, server
         self._offset = time.time() - settings.began - time.monotonic()
         self._lone = LonePods(self.board, worker, settings, self.now, neighbours := Neighbours())
-        self._inventory = Inventory(settings.began, neighbours=neighbours, lone=self._lone)
+        self._inventory = Inventory(
+            settings.began, neighbours=neighbours, lone=self._lone, demand=Demand(worker, settings)
+        )
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
         self._actor = Actor(self.board, worker, server, settings, self._inventory)
         self._fence = Fence(worker, self.now, self._drop)
@@ -105,7 +108,8 @@ class KubeCluster:
                     self._try(decision, plan.decisions[number + 1 :])
         if self._actor.shown is not None:
             by_id: ChainMap[JobId, Any] = ChainMap(self._by_id, self._lone.by_id)
-            explain_waiting(by_id, self._actor.shown, plan, self.now(), self.settings.progress_seconds)
+            explain_waiting(by_id, self._actor.shown, plan, self.now(), self.settings)
+            self._demand.follow(self._actor.shown, self._by_id, self.now())
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
@@ -155,10 +159,8 @@ class KubeCluster:
                 case UsersRecorded(since=since) if since != self._admission.settings.claims.users_since:
                     log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
                     self._admission.trust_users(since)
-                case Performed(work=work) if (job := self._admission.jobs.get(work.uid)) is not None:
-                    take_answer(job, message, self._inventory, self._fence)
                 case Performed():
-                    self._lone.answered(message, self.now())
+                    self._performed(message)
                 case ClaimsRead():
                     self._lone.read(message)
                 case WorkerEnded(why=why):
@@ -168,6 +170,15 @@ class KubeCluster:
                 case Listed() | Changed() | Deleted() | Rehearsed():
                     self._news(message)
         self._hear()
+
+    def _performed(self, message: Performed) -> None:
+        job = self._admission.jobs.get(message.work.uid)
+        if isinstance(message.work.token, DemandToken):
+            self._demand.answered(message, self.now())
+        elif job is not None:
+            take_answer(job, message, self._inventory, self._fence)
+        else:
+            self._lone.answered(message, self.now())
 
     def _hear(self) -> None:
         for event in self._server.poll():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from headway.core.node import Nodes
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed, number_of
+from headway.kube.demand import Demand
 from headway.kube.job.pod_marks import owner_uid
 from headway.kube.lone.lone_pods import LonePods
 from headway.kube.node_table import NodeTable, is_ready
@@ -36,6 +37,7 @@ class Inventory:
     """Something changed that matters to a plan."""
     orphans: Orphans = field(default_factory=Orphans)
     lone: LonePods | None = None
+    demand: Demand | None = None
     _versions: Versions = field(default_factory=Versions)
 
     def take_table(self, named: Iterable[str] = (), jobs: Mapping[str, Tracked] | None = None) -> Nodes | None:
@@ -135,6 +137,8 @@ class Inventory:
         self.orphans.drop(uid)
         if owner and job is None:
             self.orphans.put(owner, pod)
+        if owner and self.demand is not None:
+            self.demand.see(pod)
         if job is not None and job.owns(pod):
             self.own.put(job.meta.uid, pod)
             if pod.status.phase in OVER_PHASES:
@@ -161,6 +165,8 @@ class Inventory:
         self.own.drop(uid)
         if self.lone is not None:
             self.lone.gone(uid)
+        if self.demand is not None:
+            self.demand.gone(uid)
         for job in jobs.values():
             if uid in job.replicas:
                 job.lose(uid)

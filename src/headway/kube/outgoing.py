@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from headway.core.job import Job, JobId
@@ -16,9 +16,9 @@ from headway.kube.job.intent import Intent
 from headway.kube.job.pod_marks import MARK
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
-from headway.kube.pod.conditions import camel
+from headway.kube.pod.conditions import QUOTA_USED, camel
 from headway.kube.reconcile.model import ApiRefusal, Create, NextStep
-from headway.kube.settings import PodDefaults
+from headway.kube.settings import KubeSettings, PodDefaults
 from headway.kube.tracked import Tracked
 from headway.kube.work import ApiWork, PodRequest
 
@@ -92,7 +92,7 @@ class Explainable(Protocol):
 
 
 def explain_waiting(
-    by_id: Mapping[JobId, Explainable], snapshot: Snapshot, plan: Plan, now: float, every: float
+    by_id: Mapping[JobId, Explainable], snapshot: Snapshot, plan: Plan, now: float, settings: KubeSettings
 ) -> None:
     """Says in the status of waiting jobs why they wait, with numbers.
 
@@ -102,27 +102,37 @@ def explain_waiting(
     rows = snapshot.jobs.waiting()
     waiting = [job for row in rows if (job := by_id.get(snapshot.jobs.job(int(row)).id)) is not None]
     waiting = [job for job in waiting if job.waits]
-    every *= max(1.0, len(waiting) / MANY)
-    reasons, left = Reasons(snapshot, plan), MAX_EXPLAINED
+    if not waiting:
+        return
+    every = settings.progress_seconds * max(1.0, len(waiting) / MANY)
+    reasons, beyond, left = Reasons(snapshot, plan), settings.quotas(snapshot), MAX_EXPLAINED
     for job in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=lambda job: job.looked_at):
         job.looked_at = now
-        left -= _explained(job, reasons, now, every)
+        left -= _explained(job, lambda job: _reason(job, snapshot, reasons, beyond), now, every)
         if left == 0:
             return
 
 
-def _explained(job: Explainable, reasons: Reasons, now: float, every: float) -> bool:
+def _explained(job: Explainable, why: Callable[[Explainable], tuple[str, str]], now: float, every: float) -> bool:
     """Says why this job waits, if that is news."""
     try:
-        found = reasons.of(job.job.id)
-        reason, message = camel(found.code), found.sentence
+        reason, message = why(job)
     except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
         reason, message = FAULT, sentence("say why this job waits", error)
-    else:
-        if found.code is Code.STARTS_NOW:
-            return False
+    if not reason:
+        return False
     old_reason, old_message = job.said
     if reason == old_reason and (message == old_message or now - job.explained_at < every):
         return False
     job.explain(reason, message, now)
     return True
+
+
+def _reason(job: Explainable, snapshot: Snapshot, reasons: Reasons, beyond: Callable[[int], str]) -> tuple[str, str]:
+    """Nothing if it starts now. What its queue may hold comes first: more nodes would not help then."""
+    found = reasons.of(job.job.id)
+    if found.code is Code.STARTS_NOW:
+        return "", ""
+    if full := beyond(snapshot.jobs.row_of[job.job.id]):
+        return QUOTA_USED, full
+    return camel(found.code), found.sentence

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.gang import GRACE_SECONDS, RestartLimits
 from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
+from headway.core.snapshot import Snapshot
 from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.job.pod_marks import PodMarks
 from headway.kube.job.template_rules import TemplateRules
@@ -80,6 +81,14 @@ class ClaimSettings:
     """The Unix time since when the cluster records who submits; None where it does not: then users are namespaces."""
 
 
+QuotaQuestion = Callable[[Snapshot], Callable[[int], str]]
+"""Of a snapshot and then of the row of a job: why its queue may not hold it, whatever nodes there are; or nothing."""
+
+
+def no_quota(_snapshot: Snapshot) -> Callable[[int], str]:
+    return lambda _row: ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     began: float
@@ -97,5 +106,8 @@ class KubeSettings:
     serials: Mapping[JobId, int] = field(default_factory=dict)
     """The arrival numbers that jobs already have in the log; they keep them."""
     measure: Measure = Measure.OFF
+    demand_gangs: int = 0
+    """Gangs that lack nodes and are shown to autoscalers by pending pods."""
+    quotas: QuotaQuestion = no_quota
     until_idle: bool = False
     """End when there was a job, all jobs are over, and no new one has come for a while."""

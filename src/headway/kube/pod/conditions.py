@@ -13,7 +13,7 @@ from headway.core.reason import Code
 from headway.kube.api.objects import SCHEDULER, Meta, timestamp
 
 UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
-NEIGHBOURS_REFUSE = "NeighboursRefuse"
+NEIGHBOURS_REFUSE, QUOTA_USED = "NeighboursRefuse", "QuotaUsed"
 
 
 def camel(code: Code) -> str:

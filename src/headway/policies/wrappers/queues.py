@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.policy import Policy, explain_with, is_gangless
+from headway.core.quantity import show
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_any_size
@@ -49,6 +50,23 @@ class Queued:
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         return explain_with(self.policy, snapshot, row)
+
+    def beyond(self, snapshot: Snapshot) -> Callable[[int], str]:
+        """Of a waiting job's row: why its queue may not hold it, whatever nodes there are; empty if it may."""
+        use, names = QueueUse(snapshot, self.queues), {number: name for name, number in snapshot.jobs.queues.items()}
+
+        def of(row: int) -> str:
+            queue, asked = int(use.queue_of[row]), least_amounts(snapshot, row)
+            over = np.flatnonzero((use.held[queue] + asked > use.most[queue]) & (asked > 0))
+            if not over.size:
+                return ""
+            kind = snapshot.nodes.kinds[int(over[0])]
+            most, held, needed = (
+                show(kind, int(amounts[over[0]])) for amounts in (use.most[queue], use.held[queue], asked)
+            )
+            return f"Queue {names[queue]!r} may hold {most} and holds {held}; the job needs {needed}."
+
+        return of
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         before = QueueUse(snapshot, self.queues)
