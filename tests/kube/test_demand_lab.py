@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import time
 
 import pytest
@@ -34,7 +35,9 @@ def simulated(tmp_path):
         done = run_headway("schedule", "--install", "--kubeconfig", str(lab.kubeconfig))
         assert done.returncode == 0, done.stderr
         lab.create_namespace("team")
-        schedule = Schedule(lab, "team", tmp_path, lab._state.reserved_ports[-1])
+        with socket.create_server(("", 0)) as probe:
+            port = probe.getsockname()[1]
+        schedule = Schedule(lab, "team", tmp_path, port)
         yield schedule
         if schedule.process is not None and schedule.process.poll() is None:
             schedule.kill()

@@ -8,13 +8,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from headway.core.job import Role
-from headway.core.node import Node, Nodes
+from headway.core.job import Job, JobId, Role
+from headway.core.node import Constraint, Node, Nodes
 from headway.core.placement import Placement, shape_of
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.pod.constraints import Demands, Unplaceable
+from headway.kube.node_table import NodeTable
+from headway.kube.pod.constraints import Demands, Unplaceable, demands_of
 from headway.kube.pod.neighbours import Neighbours, guest_of
+from headway.kube.pod.resources import held_by
 from headway.kube.pod.seating import Seat, Seating, Unseated
+from headway.kube.pod.standin import role_for
+from headway.kube.pods_held import ForeignPods
 from make import a_job
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -113,3 +117,39 @@ def test_labels_of_namespaces_are_not_read():
     with pytest.raises(Unplaceable, match="labels of namespaces"):
         guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}})))
     guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={})))
+
+
+def test_two_vendors_of_gpus_on_one_node_are_not_mixed_up():
+    """Plain `gpu` of a node is its first vendor's. Who names the other goes to nodes where that is the first."""
+    both = {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "4", "amd.com/gpu": "2"}
+    found = {"both": node_with("both", both), "amd": node_with("amd", {"cpu": "8", "amd.com/gpu": "2"})}
+    table, held = NodeTable(), ForeignPods()
+    held.put(pod_with({"amd.com/gpu": "2"}, node="both"))
+    nodes = table.nodes(found, held.by_node)
+    capacity = {node.name: dict(node.capacity) for node in nodes.nodes}
+    assert (capacity["both"]["gpu"], capacity["amd"]["gpu"]) == (4, 2), "AMD's are taken there, NVIDIA's are not"
+    for kind, where in (("nvidia.com/gpu", ["both"]), ("amd.com/gpu", ["amd"])):
+        pod = pod_with({kind: "1"})
+        role = role_for(Role(name="w", request=((kind, 1),)), held_by(pod), demands_of(pod.spec, {}))
+        mask = nodes.mask(Constraint.of(role))
+        assert [nodes.nodes[int(number)].name for number in mask.nonzero()[0]] == where
+    plain = Role(name="w", request=(("gpu", 3),))
+    shape = shape_of(Job(id=JobId("j"), roles=(plain,)), nodes)
+    fits = (nodes.capacity >= shape.roles[0].vector[:, None]).all(axis=0)
+    assert [nodes.nodes[int(number)].name for number in fits.nonzero()[0]] == ["both"]
+
+
+def test_a_pod_with_gpus_of_two_vendors_is_refused():
+    pod = pod_with({"nvidia.com/gpu": "1", "amd.com/gpu": "1"})
+    with pytest.raises(Unplaceable, match=r"two vendors: nvidia\.com/gpu, amd\.com/gpu"):
+        role_for(Role(name="w"), held_by(pod), demands_of(pod.spec, {}))
+
+
+def node_with(name: str, amounts: dict) -> NodeObject:
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject)
+
+
+def pod_with(requests: dict, node: str = "") -> Pod:
+    spec = {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": requests}}]}
+    return msgspec.convert({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)

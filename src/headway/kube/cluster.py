@@ -63,9 +63,8 @@ class KubeCluster:
         self._worker, self._server = worker, server
         self._offset = time.time() - settings.began - time.monotonic()
         self._lone = LonePods(self.board, worker, settings, self.now, neighbours := Neighbours())
-        self._inventory = Inventory(
-            settings.began, neighbours=neighbours, lone=self._lone, demand=Demand(worker, settings)
-        )
+        self._demand = Demand(worker, settings)
+        self._inventory = Inventory(settings.began, neighbours=neighbours, lone=self._lone, demand=self._demand)
         self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
         self._actor = Actor(self.board, worker, server, settings, self._inventory)
         self._fence = Fence(worker, self.now, self._drop)

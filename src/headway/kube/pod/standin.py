@@ -7,15 +7,21 @@ from dataclasses import replace
 
 from headway.core.job import Role
 from headway.core.quantity import GPU
-from headway.kube.pod.constraints import Demands
+from headway.kube.pod.constraints import Demands, Unplaceable
 from headway.kube.pod.resources import GPU_LABEL, GPU_NAMES
 
 
 def role_for(role: Role, held: Mapping[str, int], demands: Demands) -> Role:
-    """The role with what its pod demands of a node, and with what it holds beside its request as overhead."""
+    """The role with what its pod demands of a node, and with what it holds beside its request as overhead.
+
+    Raises `Unplaceable` for GPUs of two vendors: plans count those of one.
+    """
     asked = _with_gpu(dict(role.request))
     overhead = {kind: amount - asked.get(kind, 0) for kind, amount in _with_gpu(held).items()}
-    vendor = next((name for name in GPU_NAMES if held.get(name)), "")
+    vendors = [name for name in GPU_NAMES if held.get(name)]
+    if len(vendors) > 1:
+        raise Unplaceable(f"spec.containers: asks for GPUs of two vendors: {', '.join(vendors)}")
+    vendor = vendors[0] if vendors else ""
     named = ((GPU_LABEL, vendor),) if vendor and GPU not in dict(role.request) else ()
     return replace(
         role,
