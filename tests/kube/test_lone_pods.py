@@ -232,6 +232,19 @@ def test_another_scheduler_was_faster():
     assert board.nodes.nodes[board.placement(0).nodes[0][0]].name == "n1"
 
 
+def test_restored_data_may_take_its_node_away():
+    small = SmallCluster()
+    pod = a_lone(small.api, "pod")
+    small.turn(3)
+    assert node_of(pod)
+    del pod["spec"]["nodeName"]
+    pod["status"] = {"phase": "Pending"}
+    small.api.tell(pod)
+    small.turn(3)
+    assert node_of(pod), "it is bound again"
+    assert rows(small) == {"team/pod:pod": State.RUNNING}
+
+
 def test_a_pod_that_was_resized_counts_for_what_it_holds_now():
     small = SmallCluster(MemoryApi(nodes=1))
     pod = a_lone(small.api, "pod", "2")

@@ -54,6 +54,8 @@ class LonePod:
     node: str = ""
     """Its node, planned or real."""
     bound: bool = False
+    seen_bound: bool = False
+    """The watch has shown its node, too. What the watch shows may be older than the answer to a binding."""
     seat_again: float = -math.inf
     explained_at: float = -math.inf
     looked_at: float = -math.inf

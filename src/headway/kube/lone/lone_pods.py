@@ -116,7 +116,7 @@ class LonePods:
         self.changed = True
         known.attention.dirty = False
         if node:
-            known.node, known.bound = node, True
+            known.node, known.bound, known.seen_bound = node, True, True
             self.board.restore(row, State.RUNNING, known.on(node), None)
             self.board.table.set("since", row, now)
 
@@ -126,8 +126,12 @@ class LonePods:
             self._drop(pod.metadata.uid, State.FINISHED if phase == "Succeeded" else State.FAILED, now)
             return
         if not node:
+            if known.seen_bound:  # a pod never loses its node, but the server's data may be restored from a copy
+                known.bound, known.seen_bound, known.node = False, False, ""
+                self.board.restore(known.row, State.WAITING, None, None)
+                self.changed = True
             return
-        known.bound = True
+        known.bound = known.seen_bound = True
         if node != known.node:
             log.warning("pod %s was bound to %s by another scheduler", known.job.id, node)
             known.node = node
