@@ -43,6 +43,7 @@ class MemoryApi:
         self.services: list[dict[str, Any]] = []
         self.released: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
+        self.removed: list[str] = []
         self.claims: dict[str, BoundClaim] = {}
         self.rehearsed: list[str] = []
         """The namespace of each dry run."""
@@ -143,6 +144,9 @@ class MemoryApi:
 
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))
+
+    def remove(self, job) -> None:
+        self.removed.append(job.name)
 
     def wake(self) -> None: ...
 

@@ -51,3 +51,42 @@ def test_kubectl_shows_dates_and_numbers_that_people_can_read(schedule):
     assert progress["basis"], "what the estimate rests on"
     assert progress["left"] > 0
     assert schedule.stop() == 0
+
+
+def patch(schedule, name: str, spec: str) -> None:
+    kubectl(schedule, "patch", "tj", name, "--type=merge", "-p", f'{{"spec": {spec}}}')
+
+
+def test_a_job_is_suspended_resumed_and_cancelled_with_kubectl(schedule):
+    schedule.start("--save-seconds", "20")
+    schedule.submit("held", {"worker": {}}, ["--steps", "4000"])
+    schedule.submit("gone", {"worker": {}}, ["--steps", "4000"], ttlSecondsAfterFinished=1)
+    for name in ("held", "gone"):
+        eventually(schedule, name, "PROGRESS", r"\d+/4000")
+    patch(schedule, "held", '{"suspend": true}')
+    patch(schedule, "gone", '{"cancel": true}')
+    row = eventually(schedule, "held", "PHASE", "Suspended")
+    assert row["WHY"] == "its user suspended it"
+    deadline = time.monotonic() + 60
+    while schedule.pods("held"):
+        assert time.monotonic() < deadline, "it holds nothing"
+        time.sleep(0.1)
+    (saved,) = [line.split()[-1] for line in schedule.story("held") if " saved " in line]
+    patch(schedule, "held", '{"suspend": false}')
+    eventually(schedule, "held", "PHASE", "Running")
+    while f"worker 0 1 from {saved} " not in "\n".join(schedule.story("held")):
+        assert time.monotonic() < deadline, schedule.story("held")
+        time.sleep(0.1)
+    while "gone" in kubectl(schedule, "get", "tj,pods", "--no-headers"):
+        assert time.monotonic() < deadline, (kubectl(schedule, "get", "tj,pods"), schedule.words())
+        time.sleep(0.2)
+    assert " saved " in "\n".join(schedule.story("gone")), "a cancelled job saves as well"
+    for wrong, sentence in (
+        ('{"roles": {"worker": {"command": ["x"]}}}', "only suspend, cancel"),
+        ('{"roles": {"other": {"cpu": 1}}}', "roles of a submitted job cannot change"),
+        ('{"steps": 5}', "only suspend, cancel"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            patch(schedule, "held", wrong)
+        assert sentence in refused.value.stderr
+    assert schedule.stop() == 0

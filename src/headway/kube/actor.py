@@ -6,10 +6,11 @@ import logging
 from dataclasses import dataclass, replace
 
 from headway.core.board import Board
-from headway.core.plan import Action
+from headway.core.plan import Action, Because, Stop
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
+from headway.kube.amendment import apply_terms, must_stop
 from headway.kube.elsewhere import find_elsewhere, rebook
 from headway.kube.hearing import ask_to_save
 from headway.kube.inventory import Inventory
@@ -56,6 +57,11 @@ class Actor:
 
     def advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
         """Takes the next step with a job."""
+        self.changed |= apply_terms(job, now)
+        if must_stop(job):
+            self.begin(job, Stop(job.job.id, Because.SUSPENDED), now)
+            why = "its user changed its size: it saves, stops and starts again"
+            job.memory = replace(job.memory, reason="SizeChanged", message=why)
         doubtful = frozenset(self.inventory.not_ready_since) - gone
         self.inventory.own.unsettled.add(job.meta.uid)
         rebook(job, self.inventory.own, now)
@@ -64,6 +70,7 @@ class Actor:
         step = reconcile(job.view(intent, now, gone, self.settings, doubtful))
         if step.intent != intent:
             self._set_intent(job, intent, step.intent)
+            self.changed |= apply_terms(job, now)  # before a policy sees a job that was stopped to be changed
         job.attention.dirty, job.attention.wake = False, step.wake
         self._send(job, step, now)
 

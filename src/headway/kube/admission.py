@@ -14,15 +14,20 @@ from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
-from headway.kube.adoption import by_owner, take_over
+from headway.kube.adoption import by_owner, put_on_board, take_over
+from headway.kube.amendment import pending, take_in, withdraw
 from headway.kube.api.objects import Pod, PodRule, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.expiry import Expiry
 from headway.kube.fence import FAULT, sentence
 from headway.kube.held_back import HeldBack
+from headway.kube.incoming import by_age, kept_status_of
 from headway.kube.job.claims import check_own_template, settled
-from headway.kube.job.intent import Intent, adopted
-from headway.kube.job.kept_status import KeptStatus, read_status, suits
-from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec, submitted
+from headway.kube.job.intent import Intent
+from headway.kube.job.kept_status import KeptStatus, suits
+from headway.kube.job.orders import read_orders
+from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec
+from headway.kube.job.terms import stretched
 from headway.kube.pod.constraints import Unplaceable
 from headway.kube.refusals import Refusals
 from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
@@ -71,6 +76,7 @@ class Admission:
         self.held_back = HeldBack(self.worker, self.rehearsals)
         self.refusals = Refusals(self.worker, self.settings.began)
 
+    expiry: Expiry = field(default_factory=Expiry)
     _versions: Versions = field(default_factory=Versions)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs that wait for an earlier job of the same name to be deleted."""
@@ -81,8 +87,9 @@ class Admission:
         """
         for found in objects:
             self._versions.take(found.metadata)
+            self.expiry.see(found, self._kept(found))
         self._pods = by_owner(pods, {found.metadata.uid for found in objects})
-        admitted = [entry for found in _in_order(objects) if (entry := self._admit(found)) is not None]
+        admitted = [entry for found in by_age(objects) if (entry := self._admit(found)) is not None]
         self._pods = {}
         return admitted
 
@@ -118,7 +125,7 @@ class Admission:
                 self.held_back.keep(there)
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
-                        _withdraw(tracked)
+                        withdraw(tracked)
                 return self._new(objects)
             case Changed(object=found):
                 self._versions.take(found.metadata)
@@ -128,9 +135,10 @@ class Admission:
                 uid = found.metadata.uid
                 self._versions.known.pop(uid, None)
                 self.refusals.forget(uid)
+                self.expiry.forget(uid)
                 self.held_back.jobs.pop(uid, None)
                 if uid in self.jobs:
-                    _withdraw(self.jobs[uid])
+                    withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
         return []
 
@@ -146,14 +154,14 @@ class Admission:
         A job whose status makes no sense starts from the beginning. One that cannot be put there at all is refused.
         """
         try:
-            return self._enrolled(admitted, now)
+            return put_on_board(*admitted, self.settings, now)
         except Exception as error:  # noqa: BLE001  one job must not keep all others out
             tracked, why = admitted.tracked, sentence("go on from its status", error)
             log.warning("job %s: %s; it starts from the beginning", tracked.job.id, why)
         try:
             row = self.board.row(tracked.job.id)
             if row is None:
-                return self._enrolled(Admitted(tracked, KeptStatus(Intent(since=tracked.job.submit))), now)
+                return put_on_board(tracked, KeptStatus(Intent(since=tracked.job.submit)), self.settings, now)
             tracked.ended = None
             tracked.restore(Intent(since=tracked.job.submit), {})
         except Exception as error:  # noqa: BLE001
@@ -167,17 +175,6 @@ class Admission:
             self.board.restore(row, State.FAILED, None, None)
         self._drop(tracked)
         self.refusals.reject(tracked.meta, FAULT, why)
-
-    def _enrolled(self, admitted: Admitted, now: float) -> bool:
-        tracked, kept = admitted
-        on_board = kept.intent.state not in OVER
-        if on_board:
-            serials, table = self.settings.serials, self.board.table
-            after = max(serials.values(), default=-1) + 1
-            table.arrivals = max(table.arrivals, serials.get(tracked.job.id, after))
-            self.board.add(tracked.job, now)
-        tracked.restore(adopted(kept.intent, now, self.settings.timeouts), kept.columns)
-        return on_board
 
     def trust_users(self, since: float | None) -> None:
         """From this Unix time on the user that a job names is who submitted it; never, if None."""
@@ -201,16 +198,19 @@ class Admission:
         self.ids.discard(tracked.job.id)
 
     def _new(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
-        return [entry for found in _in_order(objects) if (entry := self._changed(found)) is not None]
+        return [entry for found in by_age(objects) if (entry := self._changed(found)) is not None]
 
     def _changed(self, found: TrainingJob) -> Admitted | None:
-        meta = found.metadata
+        meta, kept = found.metadata, self._kept(found)
+        self.expiry.see(found, kept)
+        over = kept is not None and kept.intent.is_over
         tracked = self.jobs.get(meta.uid)
         if tracked is not None:
-            if meta.deletionTimestamp is not None and not tracked.withdrawn:
-                _withdraw(tracked)
+            take_in(tracked, found, self.settings)
+            if tracked.ended is not None and tracked.ended.suspended and not over:
+                self._later[tracked.job.id] = found  # it is resumed before it was forgotten
             return None
-        if meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or self._is_over(found):
+        if meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or over:
             return None
         key = job_id(meta.namespace, meta.name)
         if key in self.ids:
@@ -223,7 +223,11 @@ class Admission:
         return kept is not None and kept.intent.state in OVER
 
     def _admit(self, found: TrainingJob) -> Admitted | None:
-        kept = self._kept(found)
+        kept, orders = self._kept(found), read_orders(found.spec)
+        if orders.holds_back and (kept is None or kept.intent.state is State.WAITING):
+            self.held_back.jobs.pop(found.metadata.uid, None)
+            self.refusals.rest(found.metadata, kept, orders)
+            return None
         reason = why = ""
         cast: Cast | None = None
         try:
@@ -245,11 +249,12 @@ class Admission:
             kept = None
         tracked = Tracked(
             found.metadata, cast.job, spec.template, self.board, seats=cast.seats, roster=self.roster,
-            marks=self.settings.marks,
+            marks=self.settings.marks, orders=orders, spec=spec, raw=bytes(found.spec),
         )  # fmt: skip
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
             kept = take_over(tracked, kept, self._pods.get(found.metadata.uid, ()), self.settings)
+            tracked.terms = pending(tracked, found, self.settings)
         self.jobs[found.metadata.uid] = tracked
         self.ids.add(job.id)
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
@@ -258,6 +263,10 @@ class Admission:
         spec = read_spec(found.spec)
         job = job_of(found, spec, self.settings.began)
         job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
+        if kept is not None and kept.terms is not None:
+            job = kept.terms.of(job)
+        if kept is not None and suits(kept, stretched(job, kept.intent.allocation)):
+            job = stretched(job, kept.intent.allocation)
         if kept is None or kept.intent.state is State.WAITING:  # what has pods already goes on with them
             check_own_template(job, spec.template, self.settings.pods)
         return spec, job, self._cast(found, job, spec.template, kept)
@@ -284,17 +293,4 @@ class Admission:
             return None
 
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
-        try:
-            return read_status(found.status, self.settings.began)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is no status of ours
-            name = found.metadata.name
-            log.warning("TrainingJob %s: its status is ignored, Headway did not write it: %s", name, error)
-            return None
-
-
-def _withdraw(tracked: Tracked) -> None:
-    tracked.withdrawn = tracked.attention.dirty = True
-
-
-def _in_order(objects: Iterable[TrainingJob]) -> list[TrainingJob]:
-    return sorted(objects, key=lambda found: (submitted(found), found.metadata.namespace, found.metadata.name))
+        return kept_status_of(found, self.settings.began)

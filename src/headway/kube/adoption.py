@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headway.core.states import State
 from headway.kube.api.objects import Pod
+from headway.kube.job.intent import adopted
 from headway.kube.job.kept_status import KeptStatus, without_nodes
 from headway.kube.job.pod_marks import owner_uid
 from headway.kube.job.replica import replica_of
@@ -31,6 +32,7 @@ def take_over(tracked: Tracked, kept: KeptStatus, pods: Iterable[Pod], settings:
     """Gives the job what its status remembers; returns the status with the nodes of its pods."""
     tracked.savers, tracked.unmarked = set(kept.savers), not kept.marked
     tracked.size_changed = kept.intent.allocation is not None  # what its replicas were told is unknown
+    tracked.change_refused = kept.refused
     if kept.step:
         tracked.reports.progress = tracked.reports.written = TrainingProgress(kept.step, tracked.job.steps)
     meta, began = tracked.meta, settings.began
@@ -45,3 +47,15 @@ def take_over(tracked: Tracked, kept: KeptStatus, pods: Iterable[Pod], settings:
     if found.state is State.WAITING is not kept.intent.state:
         columns["stops"] = columns.get("stops", 0) + 1
     return replace(kept, intent=found, columns=columns)
+
+
+def put_on_board(tracked: Tracked, kept: KeptStatus, settings: KubeSettings, now: float) -> bool:
+    """Returns False for a job that is over: then only its pods matter."""
+    on_board = not kept.intent.is_over
+    if on_board:
+        serials, table = settings.serials, tracked.board.table
+        after = max(serials.values(), default=-1) + 1
+        table.arrivals = max(table.arrivals, serials.get(tracked.job.id, after))
+        tracked.board.add(tracked.job, now)
+    tracked.restore(adopted(kept.intent, now, settings.timeouts), kept.columns)
+    return on_board

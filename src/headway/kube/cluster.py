@@ -256,6 +256,8 @@ class KubeCluster:
                 self._actor.advance(job, now, gone)
                 if job.ended is not None and job.settled():
                     self._forget(job)
+        for expired in self._admission.expiry.due(now):
+            self._worker.remove(expired)
         self._happened |= self._actor.changed or self._lone.changed
         self._actor.changed = self._lone.changed = False
 
@@ -292,6 +294,7 @@ class KubeCluster:
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
-        moments = [self._wake, self._lone.next(), self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
+        moments = [self._wake, self._lone.next(), self._admission.expiry.next()]
+        moments += [self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
         moments += [job.attention.next() for job in self._jobs()]
         self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))

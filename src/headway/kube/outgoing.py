@@ -16,6 +16,7 @@ from headway.kube.job.intent import Intent
 from headway.kube.job.pod_marks import MARK
 from headway.kube.job.pods import body_of
 from headway.kube.job.status import progress_status, status_of
+from headway.kube.job.terms import written_terms
 from headway.kube.pod.conditions import QUOTA_USED, camel
 from headway.kube.reconcile.model import ApiRefusal, Create, NextStep
 from headway.kube.settings import KubeSettings, PodDefaults
@@ -41,7 +42,9 @@ def status_for(job: Tracked, intent: Intent, shown: Snapshot | None, now: float,
         estimate = shown.estimates.of(row, now)
     status, training = status_of(intent, job.columns(), job.savers, began), intent.state in TRAINING
     status["usage"] = _usage(job) if training else None
-    return status | {"progress": progress_status(job.reports.progress, estimate, now, began, training=training)}
+    refused = {"refused": job.change_refused or None, "terms": written_terms(job.job) if job.change_refused else None}
+    shown_progress = progress_status(job.reports.progress, estimate, now, began, training=training)
+    return status | refused | {"progress": shown_progress}
 
 
 def _usage(job: Tracked) -> dict[str, str] | None:

@@ -10,7 +10,10 @@ from headway.core.states import State
 from headway.core.text import clean
 from headway.kube.api.objects import Meta
 from headway.kube.job.intent import Intent
+from headway.kube.job.kept_status import KeptStatus
+from headway.kube.job.orders import Orders
 from headway.kube.job.status import event_of, status_of
+from headway.kube.reconcile.obey import CANCELLED, SUSPENDED
 from headway.kube.work import ApiWork
 from headway.kube.worker import ApiWorker
 
@@ -40,6 +43,18 @@ class Refusals:
     def forget(self, uid: str) -> None:
         self.refused.discard(uid)
         self._told.pop(uid, None)
+
+    def rest(self, meta: Meta, kept: KeptStatus | None, orders: Orders) -> None:
+        """A job that is not followed and has no pods is suspended or cancelled by writing that."""
+        reason, message = CANCELLED if orders.cancel else SUSPENDED
+        old = Intent() if kept is None else kept.intent
+        intent = Intent(
+            state=State.CANCELLED, suspended=not orders.cancel, attempt=old.attempt, losses=old.losses,
+            since=time.time() - self.began, reason=reason, message=message,
+        )  # fmt: skip
+        columns = {} if kept is None else kept.columns
+        self.worker.perform(ApiWork(meta.uid, meta.namespace, meta.name, status_of(intent, columns, (), self.began)))
+        self.worker.announce(meta.namespace, event_of(meta, old, intent, self.began))
 
     def tell(self, meta: Meta, why: str) -> None:
         """Says in the status of a job what it waits for before it is taken in."""

@@ -24,8 +24,10 @@ from headway.kube.api.usage import PodUsage
 from headway.kube.attention import Attention
 from headway.kube.job.hosts import subdomain_of
 from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
+from headway.kube.job.orders import NO_ORDERS, Orders
 from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
+from headway.kube.job.spec import JobSpec
 from headway.kube.job.status import MOMENTS
 from headway.kube.pod.seating import Seat
 from headway.kube.reconcile.model import ApiRefusal, View
@@ -57,6 +59,20 @@ class Tracked:
     usage_written: PodUsage | None = None
     """What its status says of that."""
     withdrawn: bool = False
+    orders: Orders = NO_ORDERS
+    """What its user wants of it."""
+    spec: JobSpec | None = None
+    """Its spec as it was accepted."""
+    raw: bytes = b""
+    """Its spec as it was last seen."""
+    terms: Job | None = None
+    """The job under new terms, until they are taken over."""
+    stays: bool = False
+    """It was to be stopped for its new size; if it still runs, it could not save."""
+    change_refused: str = ""
+    """Why its user's last change does not count."""
+    last_columns: Mapping[str, float] = field(default_factory=dict)
+    """Those of a job that is suspended: the board forgets it."""
     attention: Attention = field(default_factory=Attention)
     reports: JobReports = field(default_factory=JobReports)
     refusal: ApiRefusal | None = None
@@ -125,8 +141,7 @@ class Tracked:
         """Writes an intent that reconciliation found to the board, and forgets the last refusal of the API server."""
         old = self.intent
         self._remember(new)
-        if new.state in OVER:
-            self.ended = new
+        self._part(old, new)
         if old.state in OVER:
             return
         board, row, state = self.board, self.row, self.board.state(self.row)
@@ -177,7 +192,7 @@ class Tracked:
         """The job's columns of the board that its status keeps."""
         row = self.board.row(self.job.id)
         if row is None or self.ended is not None:
-            return {}
+            return dict(self.last_columns)
         kept = {name: float(self.board.table.get(name, row)) for name in COLUMNS}
         for name, column in MOMENTS.items():
             moment = float(self.board.table.get(column, row))
@@ -193,6 +208,20 @@ class Tracked:
     def said(self) -> tuple[str, str]:
         """Why it waits, as its status says."""
         return self.memory.reason, self.memory.message
+
+    def _part(self, old: Intent, new: Intent) -> None:
+        """It is asked to save before it goes, or it leaves the board. A suspended one goes on from its checkpoint."""
+        if new.state is State.STOPPING is not old.state and not new.draining:
+            self.saves = self.saves.next()
+        if new.state not in OVER:
+            return
+        if new.suspended and old.state not in OVER:
+            columns = self.columns()
+            if old.state is not State.WAITING:
+                columns["stops"] += 1
+                columns["attained"] = columns["attained"] if old.saved else columns["saved"]
+            self.last_columns = columns
+        self.ended = new
 
     def explain(self, reason: str, message: str, now: float) -> None:
         """Sets why the job waits. The next reconciliation writes it to the status."""
@@ -226,7 +255,8 @@ class Tracked:
             released=frozenset(self.released), excused=frozenset(self.excused),
             doubtful=doubtful, now=now, gone=gone,
             step=0 if self.reports.progress is None else self.reports.progress.step,
-            saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, timeouts=settings.timeouts,
+            saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, orders=self.orders,
+            can_save=bool(self.savers), timeouts=settings.timeouts,
             limits=settings.limits,
         )  # fmt: skip
 

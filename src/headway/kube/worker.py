@@ -15,12 +15,13 @@ from typing import Any
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
-from headway.kube.api.errors import ApiError, Unreachable
+from headway.kube.api.errors import ApiError, Conflict, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.user_policy import follow_users
 from headway.kube.api.watch import Follower
 from headway.kube.dry_run import claims_of, following_rules, rehearsed
+from headway.kube.expiry import Expired
 from headway.kube.inbox import Inbox
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
@@ -75,6 +76,10 @@ class ApiWorker:
     def announce(self, namespace: str, event: dict[str, Any]) -> None:
         """Records an event for users. It is tried once, because nothing depends on it."""
         self._soon(self._announce(namespace, event))
+
+    def remove(self, job: Expired) -> None:
+        """Deletes a TrainingJob and what it owns. The watch shows whether that was done."""
+        self._soon(self._remove(job))
 
     def ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
         """Posts a body; `done` gets the answer in this worker's thread. Few are sent at once: others come first."""
@@ -171,6 +176,16 @@ class ApiWorker:
         requests = PodRequests(self._client, turns)
         results = await asyncio.gather(*(requests.take(work, request) for request in work.requests))
         return Performed(work, None, tuple(results))
+
+    async def _remove(self, job: Expired) -> None:
+        path = f"/apis/{API_VERSION}/namespaces/{job.namespace}/trainingjobs/{job.name}"
+        try:
+            async with self._notices.of(job.namespace):
+                await self._client.delete(path, {"preconditions": {"uid": job.uid}, "propagationPolicy": "Background"})
+        except (NotFound, Conflict):
+            return
+        except Exception as error:  # noqa: BLE001  it is tried again
+            log.warning("TrainingJob %s/%s is past its time and cannot be deleted: %s", job.namespace, job.name, error)
 
     async def _ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
         try:

@@ -17,7 +17,7 @@ from headway.core.job import Amounts, Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement, Shape, Vector
 from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
-from headway.core.states import State
+from headway.core.states import OVER, State
 from headway.kube.settings import KubeTimeouts
 
 QUOTA_FULL = "QuotaFull"
@@ -57,6 +57,8 @@ class Intent:
     """How often the job was started and stopped before. Pods of another attempt do not count."""
     goal: State = State.WAITING
     """The state of a stopping job once its pods are gone."""
+    suspended: bool = False
+    """With the goal, or in the state, CANCELLED: its user holds it back and may let it go on. It is off the board."""
     draining: bool = False
     """The pods of a stopping job are deleted, whatever they report."""
     saved: bool = False
@@ -68,6 +70,11 @@ class Intent:
     """Changes in a row that the running job refused."""
     reason: str = ""
     message: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """It is on no board: over for good, or suspended."""
+        return self.state in OVER
 
     def nodes(self) -> list[str]:
         """The nodes that it names, now and next."""
@@ -92,8 +99,9 @@ def wanted(intent: Intent) -> Allocation | None:
 def begun(intent: Intent, action: Action, target: Allocation | None, now: float, timeouts: KubeTimeouts) -> Intent:
     """The intent after this decision; `target` is where the job will be when the change has ended."""
     fresh = replace(
-        intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, message="", reason=""
-    )
+        intent, target=target, since=now, saved=False, draining=False, goal=State.WAITING, suspended=False,
+        message="", reason="",
+    )  # fmt: skip
     match action:
         case Start():
             return replace(fresh, state=State.STARTING, until=now + timeouts.start)

@@ -20,9 +20,10 @@ from headway.jobspec import LONGEST, MOST_STEPS
 from headway.kube.api.nesting import MOST_LEVELS, depth
 from headway.kube.job.intent import PAUSES, Allocation, Intent, RoleAllocation
 from headway.kube.job.savers import read_savers
-from headway.kube.job.status import MOMENTS, PHASES
+from headway.kube.job.status import MOMENTS, PHASES, SUSPENDED
+from headway.kube.job.terms import KeptTerms
 
-STATES = {phase: state for state, phase in PHASES.items()}
+STATES = {phase: state for state, phase in PHASES.items()} | {SUSPENDED: State.CANCELLED}
 MOST_REPLICAS = 100_000
 UNKNOWN = ""
 """In place of a node's name: the pods say which one it is."""
@@ -38,6 +39,10 @@ class KeptStatus:
     savers: frozenset[ReplicaKey] = frozenset()
     marked: bool = True
     """Whether the pods of the job have marks: an earlier version made none."""
+    refused: str = ""
+    """Why its user's last change does not count."""
+    terms: KeptTerms | None = None
+    """Then the terms under which it goes on."""
 
 
 Moment = Annotated[float, msgspec.Meta(ge=-LONGEST, le=LONGEST)]
@@ -78,6 +83,8 @@ class _Status(msgspec.Struct):
     progress: dict[str, Any] | None = None
     savers: list[str | tuple[str, Count]] = []
     marked: bool = False
+    refused: str = ""
+    terms: KeptTerms | None = None
 
 
 def read_status(raw: bytes, began: float) -> KeptStatus | None:
@@ -96,6 +103,8 @@ def read_status(raw: bytes, began: float) -> KeptStatus | None:
         step if type(step) is int and 0 <= step <= MOST_STEPS else 0,
         read_savers(status.savers),
         status.marked,
+        status.refused,
+        status.terms if status.refused else None,
     )
 
 
@@ -115,7 +124,8 @@ def _intent(status: _Status, began: float) -> Intent:
         allocation=_unpack(status.allocation),
         target=_unpack(status.target), since=status.since - began,
         until=math.inf if status.until is None else status.until - began,
-        goal=STATES[status.goal] if status.goal else State.WAITING, draining=status.draining, saved=status.saved,
+        goal=STATES[status.goal] if status.goal else State.WAITING,
+        suspended=SUSPENDED in (status.phase, status.goal), draining=status.draining, saved=status.saved,
         losses=Losses(tuple(at - began for at in status.losses.times), status.losses.step),
         refusals=status.refusals, declined=status.declined, reason=status.reason, message=status.message,
     )  # fmt: skip
@@ -149,3 +159,11 @@ def _blank(allocation: Allocation | None) -> Allocation | None:
     if allocation is None:
         return None
     return tuple(replace(one, nodes=(UNKNOWN,) * len(one.nodes)) for one in allocation)
+
+
+def resumed(kept: KeptStatus) -> KeptStatus:
+    """The status of a suspended job that waits again."""
+    message = "its user resumed it"
+    return replace(
+        kept, intent=replace(kept.intent, state=State.WAITING, suspended=False, reason="Resumed", message=message)
+    )

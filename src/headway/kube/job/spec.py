@@ -60,6 +60,9 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     saves: Saves = "asked"
     model: str = ""
     directory: str = ""
+    suspend: bool = False
+    cancel: bool = False
+    ttl_after_finished: float | None = msgspec.field(name="ttlSecondsAfterFinished", default=None)
     template: dict[str, Any] = {}
 
 
@@ -89,8 +92,8 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
     meta = found.metadata
     if not spec.roles:
         raise SpecError("spec.roles: there must be at least one role")
-    for name in ("deadline", "seconds"):
-        value = getattr(spec, name)
+    times = {"deadline": spec.deadline, "seconds": spec.seconds, "ttlSecondsAfterFinished": spec.ttl_after_finished}
+    for name, value in times.items():
         if value is not None and not 0 <= value <= LONGEST:
             raise SpecError(f"spec.{name}: must be between 0 and {LONGEST:g} seconds, not {value:g}")
     submit = submitted(found) - began

@@ -26,6 +26,7 @@ PHASES = {
     State.RESIZING: "Resizing", State.MOVING: "Moving", State.STOPPING: "Stopping", State.FINISHED: "Succeeded",
     State.FAILED: "Failed", State.CANCELLED: "Cancelled",
 }  # fmt: skip
+SUSPENDED = "Suspended"
 MOST_NODES = 4
 """So many nodes of a role are named for people."""
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}
@@ -46,6 +47,11 @@ class TrainingProgress:
     attempt: int = 0
 
 
+def phase_of(state: State, *, suspended: bool) -> str:
+    """A suspended job is off the board, as if it were cancelled."""
+    return SUSPENDED if suspended and state is State.CANCELLED else PHASES[state]
+
+
 def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[ReplicaKey], began: float) -> dict[str, Any]:
     """The whole status except progress, as a merge patch.
 
@@ -55,7 +61,7 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
         "phase": _phase(intent), "attempt": intent.attempt, "allocation": _pack(intent.allocation),
         "target": _pack(intent.target), "since": intent.since + began,
         "until": intent.until + began if math.isfinite(intent.until) else None,
-        "goal": PHASES[intent.goal] if intent.state is State.STOPPING else None,
+        "goal": phase_of(intent.goal, suspended=intent.suspended) if intent.state is State.STOPPING else None,
         "draining": intent.draining or None, "saved": intent.saved or None,
         "losses": _pack_losses(intent.losses, began),
         "refusals": intent.refusals or None, "declined": intent.declined or None,
@@ -70,7 +76,7 @@ def status_of(intent: Intent, columns: dict[str, float], savers: Iterable[Replic
 def _phase(intent: Intent) -> str:
     """A job that a full quota or a taken name refused is Waiting for its users, also until it is tried again."""
     pausing = intent.state is State.STOPPING and intent.draining and intent.reason in PAUSES
-    return PHASES[State.WAITING if pausing else intent.state]
+    return phase_of(State.WAITING if pausing else intent.state, suspended=intent.suspended)
 
 
 def progress_status(
@@ -104,13 +110,14 @@ def _short(loss: float | None) -> float | None:
 
 
 def conditions(intent: Intent, began: float) -> list[dict[str, Any]]:
-    up = intent.state in TRAINING
+    up, over = intent.state in TRAINING, intent.state in OVER and not intent.suspended
+    suspended = intent.suspended and intent.state in OVER
     reason = intent.reason or intent.state.name.capitalize()
     moment = timestamp(intent.since + began)[:19] + "Z"
     return [
         {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": intent.message,
          "lastTransitionTime": moment}
-        for kind, holds in (("Running", up), ("Finished", intent.state in OVER))
+        for kind, holds in (("Running", up), ("Suspended", suspended), ("Finished", over))
     ]  # fmt: skip
 
 

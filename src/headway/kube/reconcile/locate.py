@@ -16,7 +16,8 @@ from headway.core.states import State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View
-from headway.kube.reconcile.observe import interrupted, take_down
+from headway.kube.reconcile.observe import interrupted
+from headway.kube.reconcile.outcome import take_down
 
 AWAY = "while Headway was away"
 

@@ -9,6 +9,7 @@ from headway.core.gang import Phase, RestartLimits, SaveRound
 from headway.core.job import Amounts, Job
 from headway.core.states import State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.orders import NO_ORDERS, Orders
 from headway.kube.job.replica import PodReplica
 from headway.kube.settings import KubeTimeouts
 
@@ -48,6 +49,9 @@ class View:
     """Nodes that are not ready, and do not count as gone yet."""
     refusal: ApiRefusal | None = None
     withdrawn: bool = False
+    orders: Orders = NO_ORDERS
+    can_save: bool = False
+    """One of its replicas has said that it saves on request."""
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
     limits: RestartLimits = field(default_factory=RestartLimits)
 

@@ -14,6 +14,8 @@ from headway.core.states import OVER, State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View, all_up, matched
+from headway.kube.reconcile.obey import left_unsaved, obey
+from headway.kube.reconcile.outcome import settle, take_down
 
 QUOTA_SECONDS = 20.0
 """A start that a full quota refused is tried again after this."""
@@ -27,8 +29,9 @@ def observe(view: View) -> Intent:
         return settle(intent, State.CANCELLED, view.now)
     if view.withdrawn and not (intent.draining and intent.goal is State.CANCELLED):
         return take_down(view, State.CANCELLED, "Withdrawn", "the TrainingJob was deleted")
-    if intent.state is State.WAITING:
-        return intent
+    ordered = None if view.withdrawn else obey(view)
+    if ordered is not None or intent.state is State.WAITING:
+        return ordered or intent
     if intent.draining:
         return _drained(view)
     return _judged(view) or _change_outcome(view)
@@ -179,7 +182,7 @@ def _saving(view: View) -> Intent:
         return _keep_running(view, "SaveFailed", f"the job could not save and runs on: {saves.failed}")
     if saves.failed or view.now >= intent.until:
         if cancelled:
-            return replace(intent, draining=True, until=math.inf)
+            return left_unsaved(intent, saves.failed or "it did not answer in time")
         return _keep_running(view, "SaveTimedOut", "the job did not save in time and runs on")
     return intent
 
@@ -191,26 +194,6 @@ def _drained(view: View) -> Intent:
 
 
 # ── from one intent to the next ─────────────────────────────────────────────────────────────────────────────
-
-
-def settle(intent: Intent, state: State, now: float) -> Intent:
-    """The intent of a job without pods: it waits, or it is over."""
-    return Intent(
-        state=state, attempt=intent.attempt + (state is State.WAITING), since=now,
-        losses=intent.losses, refusals=intent.refusals,
-        reason=intent.reason if intent.draining else state.name.capitalize(),
-        message=intent.message if intent.draining else "",
-    )  # fmt: skip
-
-
-def take_down(view: View, goal: State, reason: str, message: str) -> Intent:
-    """Deletes all pods; then the job is in the state `goal`. At once if there are no pods."""
-    intent = view.intent
-    going = replace(
-        intent, state=State.STOPPING, draining=True, goal=goal, target=None, since=view.now,
-        until=math.inf, saved=False, reason=reason, message=message,
-    )  # fmt: skip
-    return going if view.alive() else settle(going, goal, view.now)
 
 
 def _running(view: View, allocation: Allocation, reason: str, message: str) -> Intent:
@@ -230,7 +213,7 @@ def interrupted(view: View, why: str) -> Intent:
     """The gang was lost, not by its own fault: it starts again from its checkpoint, unless that happens too often."""
     intent = view.intent
     if intent.state is State.STOPPING and intent.goal is State.CANCELLED:
-        return take_down(view, State.CANCELLED, "Cancelled", why)
+        return take_down(view, State.CANCELLED, intent.reason or "Cancelled", why)
     losses = intent.losses.another(view.now, view.step, view.limits)
     counted = replace(view, intent=replace(intent, losses=losses))
     if losses.too_many(view.limits):

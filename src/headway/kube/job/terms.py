@@ -1,0 +1,98 @@
+"""The terms of a job: what its user may change while it lives, and what not. Pure.
+
+Example: `kubectl patch tj bert --type=merge -p '{"spec": {"priority": 5}}'` of a job that runs. Priority, deadline and
+the sizes of its roles may change, within what the job's queue allows; its commands and its template may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from headway.core.job import Job
+from headway.jobspec import RoleFields
+from headway.kube.job.intent import Allocation
+from headway.kube.job.spec import JobSpec, SpecError
+
+MOST_REPLICAS = 10_000
+FREE = frozenset({"suspend", "cancel", "ttl_after_finished", "priority", "deadline", "roles"})
+SIZES = frozenset({"replicas", "least", "most"})
+
+
+def check_fixed(old: JobSpec, new: JobSpec) -> None:
+    """Raises SpecError, in a sentence, if a field has changed that cannot change."""
+    for field in _differing(old, new, FREE):
+        raise SpecError(f"spec.{field}: cannot be changed while the job lives; submit another")
+    if old.roles.keys() != new.roles.keys():
+        raise SpecError("spec.roles: roles cannot be added or removed while the job lives; submit another")
+    for name, role in new.roles.items():
+        for field in _differing(old.roles[name], role, SIZES):
+            raise SpecError(f"spec.roles.{name}.{field}: cannot be changed while the job lives; submit another")
+
+
+def _differing(old: JobSpec | RoleFields, new: JobSpec | RoleFields, free: frozenset[str]) -> list[str]:
+    names = [name for name in type(old).__struct_fields__ if name not in free]
+    return [name for name in names if getattr(old, name) != getattr(new, name)]
+
+
+def under(job: Job, terms: Job) -> Job:
+    """The job with the priority, deadline and sizes of `terms`; its pods stay as they are known to be."""
+    asked = {role.name: role for role in terms.roles}
+    roles = tuple(
+        replace(role, replicas=found.replicas, least=found.least, most=found.most)
+        for role in job.roles
+        if (found := asked[role.name])
+    )
+    return replace(job, priority=terms.priority, deadline=terms.deadline, queue=terms.queue, roles=roles)
+
+
+def has_room(job: Job, counts: Mapping[str, int]) -> bool:
+    """Whether a gang of these counts is one that the job allows."""
+    return all(role.least <= counts.get(role.name, 0) <= role.most for role in job.roles)
+
+
+def stretched(job: Job, allocation: Allocation | None) -> Job:
+    """The job with sizes that allow the gang that it has. Its user changed them, and it has not been stopped yet."""
+    counts = {share.role: len(share.nodes) for share in allocation or ()}
+    if not counts or has_room(job, counts) or max(counts.values()) > MOST_REPLICAS:
+        return job
+    roles = tuple(
+        replace(role, least=min(role.least, count), most=max(role.most, count))
+        if (count := counts.get(role.name)) is not None
+        else role
+        for role in job.roles
+    )
+    return replace(job, roles=roles)
+
+
+# ── kept in the status while a change is refused ──
+
+
+def written_terms(job: Job) -> dict[str, Any]:
+    return {
+        "priority": job.priority,
+        "deadline": None if job.deadline is None else job.deadline - job.submit,
+        "sizes": {role.name: [role.replicas, role.least, role.most] for role in job.roles},
+    }
+
+
+class KeptTerms(msgspec.Struct, frozen=True):
+    """The terms under which a job goes on although its spec says something else."""
+
+    priority: int = 0
+    deadline: float | None = None
+    sizes: dict[str, tuple[int, int, int]] = {}
+
+    def of(self, job: Job) -> Job:
+        """The job under these terms. A role that they do not name stays as it is."""
+        roles = tuple(
+            replace(role, replicas=sizes[0], least=sizes[1], most=sizes[2])
+            if (sizes := self.sizes.get(role.name)) is not None and 0 <= sizes[1] <= sizes[0] <= sizes[2]
+            else role
+            for role in job.roles
+        )
+        deadline = None if self.deadline is None else job.submit + self.deadline
+        return replace(job, priority=self.priority, deadline=deadline, roles=roles)
