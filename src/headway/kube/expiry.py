@@ -17,7 +17,7 @@ AGAIN_SECONDS = 30.0
 """An object that is still there is tried again after this."""
 
 
-class Expired(NamedTuple):
+class Outlived(NamedTuple):
     namespace: str
     name: str
     uid: str
@@ -25,7 +25,7 @@ class Expired(NamedTuple):
 
 @dataclass(slots=True)
 class Expiry:
-    _at: dict[str, tuple[float, Expired]] = field(default_factory=dict)
+    _at: dict[str, tuple[float, Outlived]] = field(default_factory=dict)
     """By uid: when it is deleted, on the cluster's clock."""
 
     def see(self, found: TrainingJob, kept: KeptStatus | None) -> None:
@@ -37,12 +37,12 @@ class Expiry:
         if kept is None or lifetime is None:
             self._at.pop(meta.uid, None)
         else:
-            self._at[meta.uid] = kept.intent.since + lifetime, _expired(meta)
+            self._at[meta.uid] = kept.intent.since + lifetime, _outlived(meta)
 
     def forget(self, uid: str) -> None:
         self._at.pop(uid, None)
 
-    def due(self, now: float) -> list[Expired]:
+    def due(self, now: float) -> list[Outlived]:
         """The jobs to delete now."""
         found = [one for at, one in self._at.values() if at <= now]
         self._at |= {one.uid: (now + AGAIN_SECONDS, one) for one in found}
@@ -52,5 +52,5 @@ class Expiry:
         return min((at for at, _ in self._at.values()), default=math.inf)
 
 
-def _expired(meta: Meta) -> Expired:
-    return Expired(meta.namespace, meta.name, meta.uid)
+def _outlived(meta: Meta) -> Outlived:
+    return Outlived(meta.namespace, meta.name, meta.uid)

@@ -21,7 +21,7 @@ from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.user_policy import follow_users
 from headway.kube.api.watch import Follower
 from headway.kube.dry_run import claims_of, following_rules, rehearsed
-from headway.kube.expiry import Expired
+from headway.kube.expiry import Outlived
 from headway.kube.inbox import Inbox
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
@@ -77,7 +77,7 @@ class ApiWorker:
         """Records an event for users. It is tried once, because nothing depends on it."""
         self._soon(self._announce(namespace, event))
 
-    def remove(self, job: Expired) -> None:
+    def remove(self, job: Outlived) -> None:
         """Deletes a TrainingJob and what it owns. The watch shows whether that was done."""
         self._soon(self._remove(job))
 
@@ -177,7 +177,7 @@ class ApiWorker:
         results = await asyncio.gather(*(requests.take(work, request) for request in work.requests))
         return Performed(work, None, tuple(results))
 
-    async def _remove(self, job: Expired) -> None:
+    async def _remove(self, job: Outlived) -> None:
         path = f"/apis/{API_VERSION}/namespaces/{job.namespace}/trainingjobs/{job.name}"
         try:
             async with self._notices.of(job.namespace):
