@@ -13,10 +13,10 @@ from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.estimates.models.scaling import plain_speed
 from headway.experiment.bound import most_met
-from headway.experiment.case import Cell, Goal, RunSize
+from headway.experiment.case import Cell, Goal, RunSize, said
 from headway.experiment.deadline import _world, native_load
 from headway.experiment.gather import result, run
-from headway.experiment.page import page
+from headway.experiment.page import MOST_FIGURES, page
 from headway.experiment.perform import measure, perform
 from headway.experiment.registry import EXPERIMENTS
 from headway.workload.cluster import open_cluster
@@ -47,6 +47,36 @@ def test_a_grid_is_whole_and_the_same_when_run_again(name):
     text = page(experiment, told, "headway experiment")
     assert all(f"{cell.load}, {cell.mix}" in text for cell in cells)
     assert all(target["what"].split(",")[0] in text for target in told["targets"])
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [("{:.0%}", 0.11, "11 %"), ("{:+.1f} %", -0.04, "0.0 %"), ("{:.0%}", -0.001, "0 %"), ("{:+.1f} %", 5.6, "+5.6 %"),
+     ("{:+.1f} %", -17.7, "-17.7 %"), ("{:,.0f} s", 2094.0, "2,094 s"), ("{:.2f}", -0.001, "0.00")],
+)  # fmt: skip
+def test_figures_are_said_in_one_way(form, value, text):
+    assert said(form, value) == text
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_no_table_of_the_page_has_more_columns_than_a_screen_holds(name):
+    experiment = EXPERIMENTS[name]
+    figures = {figure.name: {"mean": 1.0, "ci": [0.5, 1.5]} for figure in experiment.figures}
+    cell = {"load": "x", "mix": "y", "policies": {"p": figures}, "bound": {}}
+    told = {
+        "jobs": 1,
+        "seeds": [1],
+        "about": "",
+        "setup": "",
+        "targets": [],
+        "cells": [cell],
+        "analysis": [],
+        "title": "",
+    }
+    grid = page(experiment, told, "headway experiment").partition("The whole grid")[2].partition("How to read it")[0]
+    tables = grid.split("<table>")[1:]
+    assert all(table.count('scope="col"') <= MOST_FIGURES + 1 for table in tables)
+    assert sum(table.count("<td") for table in tables) == len(experiment.figures), "none is left out"
 
 
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))

@@ -93,7 +93,7 @@ def _show(chosen: Experiment, told: dict[str, Any]) -> None:
             [label, *(value_of(figure, figures[figure.name])[0] for figure in chosen.figures)]
             for label, figures in cell["policies"].items()
         ]
-        bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
+        bounds = [figure.said(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
                   for figure in chosen.figures]  # fmt: skip
         rows.append([Text(text, style="dim") for text in ("bound", *bounds)])
         names = ["policy", *(figure.title for figure in chosen.figures)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,12 @@ class Entry:
     """Where this policy's estimates come from; empty means as the scenario says."""
 
 
+def said(form: str, value: float) -> str:
+    """The value as people read it: a space before the per cent sign, and no minus before nothing."""
+    text = re.sub(r"(?<=\d)%", " %", form.format(value))
+    return re.sub(r"^[-+](?=[0.,]*( |$))", "", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     name: str
@@ -53,6 +60,9 @@ class Figure:
     form: str = "{:.3g}"
     more_is_better: bool = False
     about: str = ""
+
+    def said(self, value: float) -> str:
+        return said(self.form, value)
 
 
 @dataclass(frozen=True, slots=True)

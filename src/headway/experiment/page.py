@@ -9,8 +9,10 @@ from importlib import resources
 from typing import Any
 
 from headway.compare.html_table import HtmlCell, html_table
-from headway.experiment.case import Experiment, Figure
+from headway.experiment.case import Experiment, Figure, said
 
+MOST_FIGURES = 6
+"""Columns of a table beside the policies: so many fit, with their intervals, on a screen of 1024."""
 THEME = """
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
 document.documentElement.dataset.theme = dark ? "dark" : "light";
@@ -44,7 +46,7 @@ def value_of(figure: Figure, spread: Mapping[str, Any]) -> tuple[str, str]:
     mean, ci = spread["mean"], spread["ci"]
     if mean is None:
         return "", ""
-    return figure.form.format(mean), f"{figure.form.format(ci[0])} to {figure.form.format(ci[1])}" if ci else ""
+    return figure.said(mean), f"{figure.said(ci[0])} to {figure.said(ci[1])}" if ci else ""
 
 
 def verdict(target: Mapping[str, Any]) -> str:
@@ -55,7 +57,7 @@ def verdict(target: Mapping[str, Any]) -> str:
 
 def amount(target: Mapping[str, Any], name: str) -> str:
     value = target[name]
-    return "" if value is None else str(target["form"]).format(value)
+    return "" if value is None else said(str(target["form"]), value)
 
 
 def _targets(result: Mapping[str, Any]) -> str:
@@ -76,16 +78,21 @@ def _figures(result: Mapping[str, Any]) -> str:
 
 
 def _cell(experiment: Experiment, cell: Mapping[str, Any]) -> str:
+    """One table, or several beneath each other where it has more figures than a page is wide."""
+    tables = -(-len(experiment.figures) // MOST_FIGURES)
+    each = -(-len(experiment.figures) // max(tables, 1))
+    parts = [experiment.figures[at : at + each] for at in range(0, len(experiment.figures), each)]
+    return f"<h3>{escape(cell['load'])}, {escape(cell['mix'])}</h3>" + "".join(_part(cell, part) for part in parts)
+
+
+def _part(cell: Mapping[str, Any], shown: Sequence[Figure]) -> str:
     rows = []
     for label, figures in cell["policies"].items():
-        told = [value_of(figure, figures[figure.name]) for figure in experiment.figures]
+        told = [value_of(figure, figures[figure.name]) for figure in shown]
         rows.append([label, *(f"{mean}\n{ci}" for mean, ci in told)])
-    bounds = [figure.form.format(cell["bound"][figure.name]) if figure.name in cell["bound"] else ""
-              for figure in experiment.figures]  # fmt: skip
-    rows.append(["bound", *bounds])
-    return f"<h3>{escape(cell['load'])}, {escape(cell['mix'])}</h3>" + _table(
-        ["policy", *(figure.title for figure in experiment.figures)], rows
-    )
+    bounds = [figure.said(cell["bound"][figure.name]) if figure.name in cell["bound"] else "" for figure in shown]
+    rows += [["bound", *bounds]] if any(bounds) else []
+    return _table(["policy", *(figure.title for figure in shown)], rows)
 
 
 def _notes(experiment: Experiment, result: Mapping[str, Any]) -> str:
