@@ -11,11 +11,11 @@ from __future__ import annotations
 import gymnasium
 
 ENVIRONMENTS = {
-    "headway/Order-v0": "headway.learn.order.env:OrderEnv",
-    "headway/Size-v0": "headway.learn.size.env:SizeEnv",
+    "headway/Order-v0": "headway.learn.order.env:make_order",
+    "headway/Size-v0": "headway.learn.size.env:make_size",
     "headway/Knobs-v0": "headway.learn.knobs.env:KnobsEnv",
 }
-"""Id to class."""
+"""Id to what makes it."""
 
 for _id, _entry in ENVIRONMENTS.items():
     if _id not in gymnasium.registry:
