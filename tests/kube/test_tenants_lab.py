@@ -238,11 +238,13 @@ def _spying(schedule) -> dict:
 
 
 Right = tuple[str, str, str]
+BY_NAME = ("secrets", "validatingadmissionpolicies", "validatingadmissionpolicybindings")
+"""The roles let Headway get some of these, by name."""
 
 
 def asked_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]]:
-    """Group, resource and verb of all that was allowed, and of what was refused, with the namespace. Secrets are
-    asked for by name."""
+    """Group, resource and verb of all that was allowed, and of what was refused, with the namespace. Of what a
+    role bounds to names, the name is told, too."""
     used, refused = set(), set()
     for line in lab.audit_log.read_text().splitlines():
         event = json.loads(line)
@@ -250,7 +252,7 @@ def asked_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]
         if event["user"]["username"] != user or target is None:
             continue
         name = target["resource"] + (f"/{target['subresource']}" if "subresource" in target else "")
-        named = f" {target['name']}" if name == "secrets" and event["verb"] != "create" else ""
+        named = f" {target['name']}" if name in BY_NAME and event["verb"] == "get" else ""
         right = (target.get("apiGroup", ""), name + named, event["verb"])
         if event["responseStatus"]["code"] == 403:
             refused.add((*right, target.get("namespace", "")))

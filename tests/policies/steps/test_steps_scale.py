@@ -67,6 +67,15 @@ def test_more_such_shapes_than_are_tried_in_one_plan_keep_no_other_user_from_sta
     assert plan(up("a", 1), *apart, a_job("new", user="ann"), rank=[0.0, *range(many), 1e6])["new"] == "start"
 
 
+def test_thousands_that_fit_keep_no_other_user_waiting_for_them_all():
+    jobs = [*(a_job(f"e{n}", user="eve") for n in range(3 * AT_ONCE)), a_job("new", user="ann")]
+    found = plan(*jobs, rank=[*range(3 * AT_ONCE), 1e6], gpus=4 * AT_ONCE)
+    assert found["new"] == "start"
+    assert all(found[f"e{n}"] == "start" for n in range(AT_ONCE)), "those that rank first start first"
+    full = plan(*jobs, rank=[*range(3 * AT_ONCE), 1e6], gpus=AT_ONCE - 1)
+    assert sorted(full) == sorted(f"e{n}" for n in range(AT_ONCE - 1)), "where room is short, the rank alone counts"
+
+
 def test_room_is_made_for_another_user_beyond_any_number_of_hopeless_shapes():
     hopeless = [a_job(f"h{number}", gpus=9 + number, user="eve") for number in range(HOPELESS + 10)]
     rank = [0.0, *range(HOPELESS + 10), 1e6]

@@ -30,6 +30,8 @@ FAR_BEHIND = 2000.0
 """Ranks are thousandths of a doubling. A job is stopped only for one that is a fourth of its own size or smaller."""
 AT_ONCE = 64
 """Waiting jobs for which a start is tried at once."""
+OTHERS = 8
+"""Where all these could be started: further ones, the first of each user before the second of any."""
 ROUNDS = 8
 """How often the next jobs are tried in one plan, while none could be started."""
 HOPELESS = 64
@@ -54,13 +56,17 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
 def _start(draft: Draft, rows: Rows, worth: Worth) -> None:
     """Starts the first that fit. Jobs that fit nowhere do not keep those behind them from being tried.
 
-    When none of the first fits, users take turns: somebody may have submitted thousands that look as if they fitted.
+    When none of the first fits, or all of them do, users take turns: somebody may have submitted thousands that only
+    look as if they fitted, or thousands that fit.
     """
     jobs, started = draft.snapshot.jobs, len(draft.decided_rows())
     for _ in range(ROUNDS):
         first, rows = rows[:AT_ONCE], rows[AT_ONCE:]
         start_newcomers(draft, first, worth)
-        if not len(rows) or len(draft.decided_rows()) > started:
+        begun = len(draft.decided_rows()) - started
+        if begun == AT_ONCE and len(rows):
+            start_newcomers(draft, _in_turn(draft.snapshot, rows)[:OTHERS], worth)
+        if begun or not len(rows):
             return
         rows = _in_turn(draft.snapshot, rows[~np.isin(jobs.shape[rows], jobs.shape[first])])
 
