@@ -26,7 +26,7 @@ def test_workers_have_ranks_and_a_parameter_server_has_none():
     assert (second["RANK"], second["WORLD_SIZE"], second["NODE_RANK"]) == ("1", "2", "1")
     assert (second["MASTER_ADDR"], second["MASTER_PORT"]) == ("worker-0.job", str(MASTER_PORT))
     assert (server["MASTER_ADDR"], server["MASTER_PORT"]) == ("worker-0.job", str(MASTER_PORT))
-    assert not {"RANK", "WORLD_SIZE", "JAX_PROCESS_ID", "PET_NODE_RANK"} & set(server)
+    assert not {"RANK", "WORLD_SIZE", "JAX_PROCESS_ID", "PET_NNODES"} & set(server)
     assert json.loads(server["TF_CONFIG"]) == {
         "cluster": {"ps": ["ps-0.job:2222"], "worker": ["worker-0.job:2222", "worker-1.job:2222"]},
         "task": {"type": "ps", "index": 0},

@@ -97,7 +97,7 @@ def _torch(where: Rendezvous, rank: int, size: int, endpoint: str, gpus: int) ->
         "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
         "NODE_RANK": str(rank), "GROUP_RANK": str(rank),
         "PET_NNODES": nodes,
-        "PET_NPROC_PER_NODE": str(max(1, gpus)), "PET_NODE_RANK": str(rank),
+        "PET_NPROC_PER_NODE": str(max(1, gpus)),
         "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": endpoint, "PET_RDZV_ID": f"{where.job}-{where.attempt}",
     }  # fmt: skip
 
