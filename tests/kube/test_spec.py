@@ -38,13 +38,14 @@ def roles(draw, name):
 @st.composite
 def a_job(draw):
     chosen = sorted({"chief", *draw(st.lists(names, max_size=2))})
+    saves = draw(st.sampled_from(["asked", "itself", "never"]))
     return Job(
         id=JobId("j"), roles=tuple(draw(roles(name)) for name in chosen), user=draw(st.text(max_size=3).map(clean)),
         priority=draw(st.integers(-5, 5)), submit=100.0, deadline=draw(st.sampled_from([None, 160.0])),
         target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
         steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
         success=draw(st.sampled_from([Success(), Success(roles=("chief",), any_replica=True)])),
-        can=Can(draw(st.integers(0, 31))), checkpoints=draw(st.booleans()),
+        can=Can(draw(st.integers(0, 31))), checkpoints=saves != "never", saves_itself=saves == "itself",
     )  # fmt: skip
 
 
@@ -88,6 +89,7 @@ def test_the_finer_submit_time_counts_only_inside_its_second():
         ([], "spec"),
         ({"roles": {"w": {}}, "can": ["fly"]}, "'fly'"),
         ({"roles": {"w": {}}, "priority": 3 * 10**9}, "spec.priority: must be between"),
+        ({"roles": {"w": {}}, "saves": "itself", "checkpoints": False}, "spec.saves: a job without checkpoints"),
         ({"roles": {"w": {}}, "steps": 0}, "spec.steps: must be at least 1"),
         ({"roles": {"w": {"replicas": 3 * 10**9}}}, "spec.roles.w.replicas: must be 1000000 or less"),
         ({"roles": {"w": {"colour": "red"}}}, "colour"),

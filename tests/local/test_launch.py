@@ -106,3 +106,11 @@ def test_the_replicas_of_a_gang_that_was_launched_in_part_are_ended(scripts, mon
     assert run.state("a") == "FINISHED"
     assert run.notes["a"] == ["worker-1 cannot be launched: Resource temporarily unavailable"]
     assert len(tried) == 4
+
+
+def test_variables_in_a_command_are_replaced_as_kubernetes_does_it():
+    given = {"HOME_OF": "/data", "EMPTY": ""}
+    words = ["python", "--to", "$(HOME_OF)/x", "$$(HOME_OF)", "$(UNKNOWN)", "$(EMPTY)", "$HOME_OF", "$(not this)"]
+    assert replica_module.expanded(words, given) == [
+        "python", "--to", "/data/x", "$(HOME_OF)", "$(UNKNOWN)", "", "$HOME_OF", "$(not this)",
+    ]  # fmt: skip

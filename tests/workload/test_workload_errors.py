@@ -20,6 +20,12 @@ OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,
 GAVEL = "A3C\tcmd\t-n\t1\t100\t0\t1\n"
 
 BAD = {
+    "saves nothing by itself": (
+        "a.yaml",
+        "jobs: [{name: a, saves: itself, checkpoints: false}]",
+        "field saves: a job without checkpoints",
+    ),
+    "saves by whom": ("a.yaml", "jobs: [{name: a, saves: never}]", "saves"),
     "no number": ("a.csv", PHILLY + "2,0,ten,1,a\n", "a.csv, line 3: field duration_s: 'ten' is not a number"),
     "infinite": ("a.csv", PHILLY + "2,0,inf,1,a\n", "a.csv, line 3: field duration_s: 'inf' is not finite"),
     "nan": ("a.csv", PHILLY + "2,nan,5,1,a\n", "a.csv, line 3: field submit_s: 'nan' is not finite"),

@@ -105,6 +105,7 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     ("field", "job"),
     [
         ("can", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), can=Can.STOP)),
+        ("saves", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), saves_itself=True)),
         ("checkpoints", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), checkpoints=False)),
         ("limit", Job(id=JobId("a"), roles=(Role(name="worker", request=(("cpu", 500),), limit=(("cpu", 900),)),))),
         ("resources", Job(id=JobId("a"), roles=(Role(name="worker", request=(("fpga", 1),)),))),

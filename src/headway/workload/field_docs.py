@@ -34,7 +34,7 @@ ROLE: Docs = {
     "after": ("Roles whose replicas must be up before these are started.", "after: [ps]"),
     "near": ("Roles that these replicas exchange data with; they are placed close to them.", "near: [worker]"),
     "apart": ("Roles that these replicas should not share a node with.", "apart: [ps]"),
-    "command": ("The program and its words, taken as written.", "command: [python, train.py, 700]"),
+    "command": ("The program and its words, as written; `$(NAME)` is a variable.", "command: [python, train.py, 700]"),
     "env": ("Variables of the environment. Values are taken as written.", "env: {LEARNING_RATE: 0.10}"),
 }  # fmt: skip
 
