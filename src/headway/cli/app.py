@@ -26,6 +26,10 @@ COMMANDS = {
     "schedule": "schedule",
     "submit": "submit",
     "jobs": "jobs",
+    "suspend": "orders",
+    "resume": "orders",
+    "cancel": "orders",
+    "logs": "logs",
     "lab": "lab",
     "predict": "predict",
     "learn": "learn",
@@ -33,7 +37,16 @@ COMMANDS = {
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 
-EXTRAS = {"schedule": "kube", "submit": "kube", "jobs": "kube", "lab": "lab"}
+EXTRAS = {
+    "schedule": "kube",
+    "submit": "kube",
+    "jobs": "kube",
+    "suspend": "kube",
+    "resume": "kube",
+    "cancel": "kube",
+    "logs": "kube",
+    "lab": "lab",
+}
 HELP = "A scheduler for deep-learning training that knows how much headway each job is making."
 
 

@@ -31,7 +31,9 @@ COLUMNS = (
 def jobs(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    namespace: Annotated[str, typer.Option(help="List this namespace, or `all`. Default: the context's.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="List this namespace, or `all`. Default: the context's.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """List TrainingJobs: phase, nodes, progress, expected end, and why a job waits."""

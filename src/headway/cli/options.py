@@ -51,6 +51,7 @@ Processes = Annotated[int, typer.Option("--jobs", "-j", help="Use this many proc
 Kubeconfig = Annotated[
     Path | None, typer.Option(help="Read this kubeconfig. Default: KUBECONFIG, the pod's, ~/.kube/config.")
 ]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="In this namespace. Default: the context's.")]
 Context = Annotated[str, typer.Option(help="Use this context of the kubeconfig. Default: the current one.")]
 
 

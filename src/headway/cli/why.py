@@ -12,9 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from headway.cli.options import Json
+from headway.cli.options import Context, Json, Kubeconfig, Namespace
 from headway.cli.say import say
 from headway.cli.show import near
+from headway.cli.why_cluster import why_on_cluster
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -37,8 +38,20 @@ def why(
         Path | None, typer.Option(help="The run's log; default: the newest in .headway here or one folder down.")
     ] = None,
     json: Json = False,
+    kube: Annotated[bool, typer.Option("--kube", help="Ask the cluster of the current context.")] = False,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
-    """Tell why a job is not running: what it needs, what is free, who holds it, and what would help."""
+    """Tell why a job is not running: what it needs, what is free, who holds it, and what would help.
+
+    Of a run on this machine, by its log; with --kube, -n, --kubeconfig or --context of a TrainingJob on a cluster.
+    """
+    if kube or namespace or kubeconfig is not None or context:
+        if log is not None:
+            raise UserError("--log: a job on a cluster has no log here; give --log or the options of a cluster")
+        why_on_cluster(job, namespace, kubeconfig, context, as_json=json)
+        return
     path = log or _newest()
     last = _last(path)
     snapshot = last.snapshot
@@ -123,7 +136,7 @@ def _newest() -> Path:
         key=lambda path: path.stat().st_mtime,
     )
     if not logs:
-        raise UserError("--log: there is no run in .headway here; name the log of a run")
+        raise UserError("--log: there is no run in .headway here; name the log of a run, or a cluster by --kube or -n")
     return logs[-1]
 
 

@@ -29,6 +29,7 @@ class ListedJob(msgspec.Struct):
     attempt: int = 0
     reason: str = ""
     message: str = ""
+    queue: str = ""
     since: float | None = None
     created: str = ""
 
@@ -64,5 +65,6 @@ def _row(job: _Job, *, qualified: bool) -> ListedJob:
         nodes=[str(one) for one in status.get("nodes") or []],
         progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
         eta=(progress.get("eta") or "")[:19], attempt=status.get("attempt", 0), reason=status.get("reason", ""),
-        message=status.get("message", ""), since=status.get("since"), created=meta.creationTimestamp,
+        message=status.get("message", ""),
+        queue=str(job.spec.get("queue", "")), since=status.get("since"), created=meta.creationTimestamp,
     )  # fmt: skip

@@ -137,6 +137,19 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable("watch", path, error) from error
 
+    async def stream(self, path: str) -> AsyncIterator[bytes]:
+        """The body of an answer as it comes, until the server ends it; such as the log of a pod."""
+        assert self._session is not None
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        try:
+            async with self._session.get(self._access.url + path, headers=self._headers(), timeout=timeout) as response:
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
+                async for chunk in response.content.iter_any():
+                    yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise _unreachable("GET", path, error) from error
+
     def _headers(self) -> dict[str, str]:
         try:
             authorization = self._access.authorization()
