@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +64,45 @@ def test_what_the_estimates_need_is_reported_and_rigid_jobs_keep_their_size() ->
     rigid = make_cluster(scenario, Task(policy="fifo", make=lambda: fifo, rigid=True)).next_snapshot()
     assert rigid is not None
     assert (rigid.jobs.job(0).roles[0].least, rigid.jobs.job(0).roles[0].most) == (2, 2)
+
+
+SLOW = """
+import os, sys, time
+from pathlib import Path
+from headway.compare.perform import perform_all
+
+def work(shared, item, tell):
+    (Path(shared) / str(os.getpid())).touch()
+    time.sleep(100)
+
+if __name__ == "__main__":
+    perform_all(work, sys.argv[1], [1, 2], 2, lambda *_: None)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    place = tmp_path / "pids"
+    place.mkdir()
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "slow.py"), str(place)])
+    try:
+        _await(lambda: len(list(place.iterdir())) == 2)
+    finally:
+        parent.kill()
+        parent.wait()
+    workers = [int(path.name) for path in place.iterdir()]
+    _await(lambda: not any(_runs(pid) for pid in workers))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _await(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)

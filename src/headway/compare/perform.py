@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import random
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -226,7 +228,16 @@ def _watch(futures: Sequence[Future[Any]], shares: Any, tell: Callable[[int, flo
 
 def _receive(pickled: bytes, shares: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _here["given"], _here["shares"] = pickle.loads(pickled), shares  # noqa: S301  made by our own parent
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends nobody: its workers would reckon on for nothing."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(number: int, item: Any) -> Any:
