@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from headway.core.errors import UserError
 from headway.estimates.plain_books import NoEstimates
 from headway.kube.api.install import manifests
+from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 
@@ -84,7 +85,8 @@ def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(schedule.signal, "signal", lambda *_: None)
-    schedule._serve(small.cluster, broken, NoEstimates(), LogWriter(None, Head("kube", "broken", "none")))
+    writer = LogWriter(None, Head("kube", "broken", "none"))
+    schedule._serve(small.cluster, broken, first_fit, NoEstimates(), writer, guard=None)
     assert small.phase(good) == "Running"
     assert caplog.text.count("ZeroDivisionError: by zero; first-fit decides") == 1
 
