@@ -8,7 +8,7 @@ What was asked is remembered, because the log keeps only what a policy saw.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import BoolArray, FloatArray
-from headway.core.scaling import Scaling, ScalingSource, SizeSpan
+from headway.core.scaling import Scaling, ScalingSource, ScalingsSource, SizeSpan
 
 CodeArray = npt.NDArray[np.uint8]
 
@@ -151,7 +151,9 @@ class Estimate:
 class Estimates:
     """What a book writes into a snapshot. Computed when first asked for."""
 
-    __slots__ = ("_beliefs", "_scaling", "_sentence", "_source", "_speed", "asked_scalings", "asked_speeds")
+    __slots__ = (
+        "_beliefs", "_scaling", "_scalings", "_sentence", "_source", "_speed", "asked_scalings", "asked_speeds",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -159,11 +161,13 @@ class Estimates:
         speed: SpeedSource | None = None,
         sentence: SentenceSource = says_basis,
         scaling: ScalingSource | None = None,
+        scalings: ScalingsSource | None = None,
     ) -> None:
         self._source = source
         self._speed = speed
         self._sentence = sentence
         self._scaling = scaling
+        self._scalings = scalings
         self._beliefs: Beliefs | None = None
         self.asked_speeds: dict[tuple[int, Counts], float] = {}
         """By row and counts: the speeds that were asked for so far."""
@@ -250,6 +254,20 @@ class Estimates:
         if known is None or len(known.speeds) <= span.most:
             known = self.asked_scalings[row] = self._all_sizes(row, span)
         return known
+
+    def scalings(self, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
+        """The same for several jobs."""
+        asked, pairs = self.asked_scalings, list(zip(rows, spans, strict=True))
+        missing = [pair for pair in pairs if pair[0] not in asked]
+        if missing and self._scalings is not None:
+            new = [row for row, _ in missing]
+            asked.update(zip(new, self._scalings(new, [span for _, span in missing]), strict=True))
+        return [
+            known
+            if (known := asked.get(row)) is not None and len(known.speeds) > span.most
+            else self.scaling(row, span)
+            for row, span in pairs
+        ]
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:

@@ -88,6 +88,7 @@ class Nodes:
     _masks: dict[Constraint, BoolArray] = field(default_factory=dict, repr=False)
     _all_suit: dict[Constraint, bool] = field(default_factory=dict, init=False, repr=False)
     _slots: dict[tuple[Asks, Constraint], int] = field(default_factory=dict, init=False, repr=False)
+    _largest: list[int] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
@@ -132,6 +133,12 @@ class Nodes:
             each = np.min([self.capacity[kind] // amount for kind, amount in asks], axis=0)
             slots = self._slots[asks, constraint] = int(each[self.mask(constraint)].sum())
         return slots
+
+    def largest(self, kind: int) -> int:
+        """What the node with most of this kind has. Kept, like masks."""
+        if not self._largest:
+            self._largest.extend(self.capacity.max(axis=1, initial=0).tolist())
+        return self._largest[kind]
 
     def total(self) -> FloatArray:
         """What all ready nodes have together, in the order of `kinds`."""

@@ -47,3 +47,5 @@ def step_at(speeds: Sequence[float], fits: int) -> float:
 
 ScalingSource = Callable[[int, SizeSpan], Scaling]
 """Row and sizes to speeds."""
+ScalingsSource = Callable[[Sequence[int], Sequence[SizeSpan]], list[Scaling]]
+"""The same for several jobs."""

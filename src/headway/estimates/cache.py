@@ -242,6 +242,13 @@ class BeliefCache(NamedTuple):
             return None
         return self.tables.get(self.jobs.serial_of(row))
 
+    def tables_of(self, snapshot: Snapshot, rows: Sequence[int]) -> list[Scaling | None]:
+        """The same for several jobs."""
+        tables = self.tables
+        if tables is None or snapshot.jobs is not self.jobs:
+            return [None] * len(rows)
+        return [tables.get(serial) for serial in snapshot.jobs.serial[np.array(rows, np.intp)].tolist()]
+
     def keep_table(self, snapshot: Snapshot, row: int, table: Scaling) -> None:
         if self.tables is not None and snapshot.jobs is self.jobs:
             self.tables[self.jobs.serial_of(row)] = table

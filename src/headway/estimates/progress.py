@@ -8,7 +8,7 @@ user, then like jobs. A job whose reports stopped or are odd is treated as if it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,6 +92,7 @@ class ProgressBook:
                 lambda row, counts: self._speed(snapshot, row, counts),
                 lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
                 lambda row, span: self._scaling(snapshot, row, span),
+                lambda rows, spans: self._scalings(snapshot, rows, spans),
             )
         )
 
@@ -243,6 +244,13 @@ class ProgressBook:
         if track is None:
             return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
         return track.fitted(prior).relative(setting, asked)
+
+    def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
+        known = self.cache.tables_of(snapshot, rows)
+        return [
+            found if found is not None and len(found.speeds) > span.most else self._scaling(snapshot, row, span)
+            for row, span, found in zip(rows, spans, known, strict=True)
+        ]
 
     def _scaling(self, snapshot: Snapshot, row: int, span: SizeSpan) -> Scaling:
         found = self.cache.table_of(snapshot, row)

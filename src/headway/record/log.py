@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from headway.core.check import Refusal
 from headway.core.node import Nodes
@@ -203,9 +204,9 @@ class LogWriter:
     def _new_scalings(self, snapshot: Snapshot) -> list[tuple[int, float | None, int, list[float | None]]]:
         """A book hands out the same object for as long as it believes the same."""
         fresh: list[tuple[int, float | None, int, list[float | None]]] = []
-        known, serial_of = self._scalings, snapshot.jobs.serial_of
-        for row, scaling in snapshot.estimates.asked_scalings.items():
-            serial = serial_of(row)
+        known, asked = self._scalings, snapshot.estimates.asked_scalings
+        serials = snapshot.jobs.serial[np.array(list(asked), np.intp)].tolist()
+        for serial, scaling in zip(serials, asked.values(), strict=True):
             before = known.get(serial)
             if before is scaling:
                 continue

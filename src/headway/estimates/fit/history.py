@@ -21,10 +21,19 @@ from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edg
 from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
-from headway.estimates.fit.speed import PRIOR_SPREAD, Form, Setting, SpeedFit, plain_prior, workers_per_node
+from headway.estimates.fit.speed import (
+    PRIOR_SPREAD,
+    Form,
+    Setting,
+    SpeedFit,
+    gang_setting,
+    plain_prior,
+    workers_per_node,
+)
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Prior, Track
 from headway.estimates.fit.unseen import Unseen
+from headway.estimates.models.scaling import computes
 
 LEARNED_SPREAD = 0.07
 MOST_KINDS = 5_000
@@ -236,4 +245,6 @@ class Likes:
 
 
 def asked_setting(job: Job, nodes: Nodes) -> Setting:
+    if len(job.roles) == 1 and job.roles[0].replicas and computes(job.roles[0].name):
+        return gang_setting(job.roles[0].replicas, workers_per_node(job, nodes))
     return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

@@ -80,7 +80,7 @@ def workers_per_node(job: Job, nodes: Nodes) -> int:
     """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
     role = next((role for role in job.roles if computes(role.name)), job.roles[0])
     takes = [
-        int(nodes.capacity[nodes.kinds.index(kind)].max(initial=0)) // amount
+        nodes.largest(nodes.kinds.index(kind)) // amount
         for kind, amount in role.request
         if amount and kind in nodes.kinds
     ]
@@ -179,13 +179,15 @@ def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Sca
     seconds = seconds + coefficients[3] * (((count > 1) & ~crosses) / workers)
     seconds = seconds + coefficients[4] * (crosses / workers)
     seconds = seconds + coefficients[5] * (workers - 1.0)
-    fitted, at_asked = SpeedFit(Form.GANG, coefficients), _gang(asked, per_node)
+    fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
     speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
-    step = [fitted.relative(_gang(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
+    step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
     return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
 
 
-def _gang(workers: int, per_node: int) -> Setting:
+@lru_cache(maxsize=20_000)
+def gang_setting(workers: int, per_node: int) -> Setting:
+    """A gang of this many workers in the best place."""
     return Setting(Layout(workers, 0, max(1, -(-workers // (per_node or max(1, workers)))), 1.0))
 
 

@@ -69,6 +69,8 @@ class IdleRoom:
         self.snapshot = draft.snapshot
         self.free = draft.free.copy()
         self._takes: dict[tuple[Asks, Constraint], npt.NDArray[np.int64]] = {}
+        self._full: set[int] = set()
+        """Shapes of one role of which no more replicas fit. What is free only shrinks."""
 
     def takes(self, row: int, role: int) -> npt.NDArray[np.int64]:
         """By node: how many more replicas of this role fit, each holding what the present ones hold."""
@@ -82,6 +84,17 @@ class IdleRoom:
         if known is None:
             known = self._takes[key] = room(self.snapshot.nodes, self.free, shape).astype(np.int64)
         return known
+
+    def is_full(self, row: int) -> bool:
+        """Whether no node takes another replica of any role of this job."""
+        number = self.snapshot.jobs.columns.shapes[row]
+        if number in self._full:
+            return True
+        roles = self.snapshot.jobs.shapes[number].roles
+        full = not any(self.takes(row, role).any() for role in range(len(roles)))
+        if full and len(roles) == 1 and roles[0].asks and self.snapshot.placements[row].requests is None:
+            self._full.add(number)
+        return full
 
     def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
         """Takes the replicas of a step out of what is free, if they still fit."""
@@ -132,9 +145,7 @@ def _rooms(draft: Draft, columns: SizeColumns) -> list[int]:
 def _might_grow(columns: SizeColumns, rooms: list[int]) -> Rows:
     """Places in the columns of the jobs that could gain enough if all that is free were in the best place."""
     terms = columns.worth.terms
-    above = [table.fastest_above[count] if room > 0 else 0.0
-             for table, count, room in zip(columns.tables, columns.count.tolist(), rooms, strict=True)]  # fmt: skip
-    fastest = np.array(above, np.float64)
+    fastest: FloatArray = np.where(np.array(rooms) > 0, columns.above, 0.0)
     gains = np.flatnonzero(fastest > columns.speed)
     saved: FloatArray = columns.seconds_at(columns.speed, gains) - columns.seconds_at(fastest, gains)
     found: Rows = gains[saved > terms.restart]
@@ -180,9 +191,11 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
     """
     shape, terms = worth.snapshot.jobs.shape_at(row), worth.terms
     best: GrowthStep | None = None
+    if idle.is_full(row):
+        return None
     speed = worth.speed(row, now)
     rooms = [idle.takes(row, number) for number in range(len(shape.roles))]
-    if speed <= 0 or not any(takes.any() for takes in rooms):
+    if speed <= 0:
         return None
     seconds, value, share = worth.seconds(row, speed), worth.of(row, speed), worth.share(row, now.counts)
     for number, role in enumerate(shape.roles):

@@ -109,7 +109,7 @@ def _running_steps(worth: Worth, budget: list[float]) -> list[SizeStep]:
     """The next sizes of running jobs that gain and that the budget still pays for: it only becomes smaller."""
     columns, shapes = worth.columns, worth.snapshot.jobs.shapes
     counts = columns.count.tolist()
-    larger = [table.following[count] for table, count in zip(columns.tables, counts, strict=True)]
+    larger = columns.following.tolist()
     asks = {number: shapes[number].roles[0].asks for number in set(columns.shape.tolist())}
     places = [
         place for place, (number, size) in enumerate(zip(columns.shape.tolist(), larger, strict=True))

@@ -15,6 +15,8 @@ import numpy as np
 from headway.core.estimates import OVERRUN_SHARE
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.core.placement import Placement
+from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
 from headway.policies.value.table import ShapeSizes, SizeTable
 from headway.policies.value.times import Rows
@@ -30,13 +32,15 @@ class SizeColumns:
     worth: Worth
     rows: Rows
     tables: list[SizeTable]
-    count: Rows
+    count: IntArray
     """Replicas."""
-    used: list[int]
-    """Nodes that they are on."""
-    lonely: Rows
-    """Replicas on the node that has the fewest of them."""
     speed: FloatArray
+    above: FloatArray
+    """The highest speed of any larger size."""
+    following: IntArray
+    """The next larger size on the path; 0 where there is none."""
+    fewer: tuple[IntArray, FloatArray, FloatArray]
+    """Replicas that could go, the speed without one replica, and the speed without all these. Where none may go, 0."""
     seconds: FloatArray
     """Seconds left."""
     work: FloatArray
@@ -54,33 +58,14 @@ class SizeColumns:
         seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
         known = np.isfinite(seconds)
         rows, seconds = rows[known], seconds[known]
-        found = []
-        placements, spans, scaling = snapshot.placements, sizes.spans, snapshot.estimates.scaling
-        for place, (row, number) in enumerate(zip(rows.tolist(), snapshot.jobs.shape[rows].tolist(), strict=True)):
-            placement, span = placements[row], spans[number]
-            spots, count = placement.spots[0], len(placement.nodes[0])
-            if span is None or placement.requests is not None or count > span.most:
-                others.append(row)
-                continue
-            table = SizeTable.of(scaling(row, span), span)
-            speed = table.placed(count, len(spots))
-            if speed > 0.0:
-                lonely = count if len(spots) == 1 else min(number for _, number in spots)
-                found.append((place, table, count, len(spots), lonely, speed))
-        return cls._from(worth, rows, seconds, found, sorted(others))
-
-    @classmethod
-    def _from(
-        cls, worth: Worth, rows: Rows, seconds: FloatArray,
-        found: list[tuple[int, SizeTable, int, int, int, float]], others: list[int],
-    ) -> SizeColumns:  # fmt: skip
-        places = np.array([one[0] for one in found], np.intp)
-        rows, seconds = rows[places], seconds[places]
-        speed = np.array([one[5] for one in found], np.float64)
+        places, tables, lines = _standings(snapshot, sizes, rows, others)
+        if len(places) < len(rows):
+            rows, seconds = rows[places], seconds[places]
+        count, speed, above, following, many, one_less, all_less = sizes.standings.columns(lines)
         return cls(
-            worth, rows, [one[1] for one in found], np.array([one[2] for one in found], np.int64),
-            [one[3] for one in found], np.array([one[4] for one in found], np.int64), speed, seconds,
-            np.maximum(seconds * speed, 0.0), worth.snapshot.jobs.shape[rows], others,
+            worth, rows, tables, count.astype(np.int64), speed, above, following.astype(np.int64),
+            (many.astype(np.int64), one_less, all_less), seconds, np.maximum(seconds * speed, 0.0),
+            snapshot.jobs.shape[rows], sorted(others),
         )  # fmt: skip
 
     @cached_property
@@ -102,26 +87,6 @@ class SizeColumns:
         trained = snapshot.jobs.attained[self.rows] + touched - snapshot.jobs.since[self.rows]
         due: FloatArray = touched + np.maximum(terms.cool_down, terms.calm * trained)
         return due
-
-    @cached_property
-    def fewer(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Replicas that could go (all on the loneliest node, as far as the min allows), the speed without one replica,
-        and the speed without all these. Where none may go, 0 of them.
-        """
-        all_of, one_less, all_less = [], [], []
-        columns = (self.tables, self.count.tolist(), self.used, self.lonely.tolist())
-        for table, count, used, lonely in zip(*columns, strict=True):
-            spare = count - table.span.least
-            if spare <= 0:
-                all_of.append(0)
-                one_less.append(0.0)
-                all_less.append(0.0)
-                continue
-            many = min(spare, lonely)
-            one_less.append(table.placed(count - 1, used - (lonely == 1)))
-            all_less.append(table.placed(count - many, used - (many == lonely)))
-            all_of.append(many)
-        return np.array(all_of, np.int64), np.array(one_less, np.float64), np.array(all_less, np.float64)
 
     @cached_property
     def gifts(self) -> tuple[FloatArray, IntArray]:
@@ -176,6 +141,31 @@ class SizeColumns:
         asked = np.array([by_shape[number] for number in self.shape.tolist()], np.float64)
         work = np.array([max(work, 1e-300) ** -terms.favour for work in self.work.tolist()], np.float64)
         return (asked, work), max(terms.restart, 1.0)
+
+
+def _standings(
+    snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]
+) -> tuple[list[int], list[SizeTable], list[int]]:
+    """Places in `rows` of the jobs with a table, their tables, and the lines that tell where each stands. The rest is
+    added to `others`.
+    """
+    alone, at, spans = list[int](), list[Placement](), list[SizeSpan]()
+    for place, (row, number) in enumerate(zip(rows.tolist(), snapshot.jobs.shape[rows].tolist(), strict=True)):
+        placement, span = snapshot.placements[row], sizes.spans[number]
+        if span is None or placement.requests is not None or len(placement.nodes[0]) > span.most:
+            others.append(row)
+        else:
+            alone.append(place)
+            at.append(placement)
+            spans.append(span)
+    places, tables, lines = list[int](), list[SizeTable](), list[int]()
+    scalings = snapshot.estimates.scalings(rows[alone].tolist(), spans)
+    for place, (table, line) in zip(alone, sizes.standings.lines_of(scalings, spans, at), strict=True):
+        if line >= 0:
+            places.append(place)
+            tables.append(table)
+            lines.append(line)
+    return places, tables, lines
 
 
 def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:

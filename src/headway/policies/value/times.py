@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
-from headway.policies.value.table import table_of
+from headway.policies.value.table import tables_of
 
 Rows = npt.NDArray[np.intp]
 
@@ -22,9 +22,10 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
     if not jobs.any_elastic:
         return left
     size = jobs.size[rows]
-    for place in ((size != jobs.width[rows]) & (size > 0)).nonzero()[0].tolist():
-        row = int(rows[place])
-        placement, table = snapshot.placements[row], table_of(snapshot, row)
+    places = ((size != jobs.width[rows]) & (size > 0)).nonzero()[0]
+    chosen = rows[places].tolist()
+    for place, row, table in zip(places.tolist(), chosen, tables_of(snapshot, chosen), strict=True):
+        placement = snapshot.placements[row]
         if table is None:
             left[place] *= snapshot.estimates.speed(row, placement.counts)
         else:

@@ -186,7 +186,9 @@ class Worth:
     @cached_property
     def columns(self) -> SizeColumns:
         """The running jobs that may be scaled, as columns."""
-        return SizeColumns.of(self)
+        columns = SizeColumns.of(self)
+        self._tables.update(zip(columns.rows.tolist(), columns.tables, strict=True))
+        return columns
 
     @cached_property
     def sizes(self) -> ShapeSizes:
@@ -281,6 +283,6 @@ class Worth:
         if known is None:
             shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
             role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
-            takes = [int(nodes.capacity[kind].max(initial=0)) // amount for kind, amount in role.asks]
+            takes = [nodes.largest(kind) // amount for kind, amount in role.asks]
             known = self._per_node[number] = max(1, min(takes)) if takes else 0
         return known
