@@ -257,17 +257,12 @@ class Estimates:
 
     def scalings(self, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         """The same for several jobs."""
-        asked, pairs = self.asked_scalings, list(zip(rows, spans, strict=True))
-        missing = [pair for pair in pairs if pair[0] not in asked]
+        asked = self.asked_scalings
+        missing = [(row, span) for row, span in zip(rows, spans, strict=True) if row not in asked]
         if missing and self._scalings is not None:
             new = [row for row, _ in missing]
             asked.update(zip(new, self._scalings(new, [span for _, span in missing]), strict=True))
-        return [
-            known
-            if (known := asked.get(row)) is not None and len(known.speeds) > span.most
-            else self.scaling(row, span)
-            for row, span in pairs
-        ]
+        return [self.scaling(row, span) for row, span in zip(rows, spans, strict=True)]
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:

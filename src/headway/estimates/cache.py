@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import Basis, CodeArray
+from headway.core.estimates import Basis, Beliefs, CodeArray
 from headway.core.job import Job
 from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
 from headway.estimates.fit.history import Likes
+from headway.estimates.plain_books import declared_beliefs
 
 NOT_SILENT = np.inf
 FEW = 64
@@ -262,3 +263,18 @@ class BeliefCache(NamedTuple):
             old = self.answers
             self.asked.append(Answers.of(jobs, read) if old is None else old.brought_up_to(jobs, self.stale, read))
         return self.asked[0]
+
+
+def shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
+    """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
+    declared = declared_beliefs(snapshot)
+    odd = columns.odd.copy()
+    odd[declared.burning & (snapshot.now > columns.silent_at)] = int(Basis.SILENT)
+    shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
+    left = np.where(shown, columns.left, declared.left)
+    basis = np.where(shown, columns.basis, odd)
+    basis[(basis == int(Basis.NOTHING)) & ~np.isnan(left)] = int(Basis.DECLARED)
+    return Beliefs(
+        left, np.where(shown, columns.at, declared.at), declared.burning, np.where(shown, columns.spread, np.nan),
+        columns.growth, columns.growth_since, basis,
+    )  # fmt: skip

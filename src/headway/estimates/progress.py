@@ -21,7 +21,7 @@ from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
-from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefColumns, BeliefRow
+from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, Like, asked_setting
 from headway.estimates.fit.pace import Guess
@@ -29,7 +29,6 @@ from headway.estimates.fit.speed import Form, Setting, SpeedFit, scaling, worker
 from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
-from headway.estimates.plain_books import declared_beliefs
 
 CURVE_SPREAD = 0.6
 """Spread of a prediction of when a loss stops falling."""
@@ -132,7 +131,7 @@ class ProgressBook:
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         """By the job's own reports; else as declared; else as like jobs took."""
         answers = self.cache.answers_for(snapshot, lambda row: self._row(snapshot, row))
-        beliefs = _shown_or_declared(snapshot, answers.columns)
+        beliefs = shown_or_declared(snapshot, answers.columns)
         unknown = np.flatnonzero(np.isnan(beliefs.left) & ~snapshot.jobs.over())
         if len(unknown):
             self._fill_by_like_jobs(snapshot, answers, beliefs, unknown)
@@ -273,21 +272,6 @@ def _alike(job: Job, snapshot: Snapshot, *, of_user: bool) -> list[int]:
     return [
         row for row, other in jobs if (of_user and other.user == job.user) or (job.model and other.model == job.model)
     ]
-
-
-def _shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
-    """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
-    declared = declared_beliefs(snapshot)
-    odd = columns.odd.copy()
-    odd[declared.burning & (snapshot.now > columns.silent_at)] = int(Basis.SILENT)
-    shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
-    left = np.where(shown, columns.left, declared.left)
-    basis = np.where(shown, columns.basis, odd)
-    basis[(basis == int(Basis.NOTHING)) & ~np.isnan(left)] = int(Basis.DECLARED)
-    return Beliefs(
-        left, np.where(shown, columns.at, declared.at), declared.burning, np.where(shown, columns.spread, np.nan),
-        columns.growth, columns.growth_since, basis,
-    )  # fmt: skip
 
 
 def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:

@@ -115,14 +115,17 @@ def _running_steps(worth: Worth, budget: list[float]) -> list[SizeStep]:
         place for place, (number, size) in enumerate(zip(columns.shape.tolist(), larger, strict=True))
         if size and all(amount * (size - counts[place]) <= budget[kind] for kind, amount in asks[number])
     ]  # fmt: skip
-    steps = []
-    for place in places:
-        row, table = int(columns.rows[place]), columns.tables[place]
-        gain = worth.of(row, table.speeds[larger[place]]) - worth.of(row, table.speeds[counts[place]])
-        share = worth.share(row, (larger[place],)) - worth.share(row, (counts[place],))
-        if gain > 0:
-            steps.append(SizeStep(-gain / max(share, 1e-9), row, (larger[place],)))
-    return steps
+    at = np.array(places, np.intp)
+    now, then = (speed[at] for speed in columns.ideal)
+    gain = columns.values_at(at, then) - columns.values_at(at, now)
+    share = columns.share_at(at, columns.following[at]) - columns.share_at(at, columns.count[at])
+    prices = (-gain / np.maximum(share, 1e-9)).tolist()
+    gains, rows = gain.tolist(), columns.rows[at].tolist()
+    return [
+        SizeStep(price, row, (larger[place],))
+        for place, row, price, gained in zip(places, rows, prices, gains, strict=True)
+        if gained > 0
+    ]
 
 
 def _next(worth: Worth, row: int, counts: Counts) -> SizeStep | None:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
-from headway.core.placement import Placement
-from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
+from headway.policies.value.standings import Lines
 from headway.policies.value.table import ShapeSizes, SizeTable
 from headway.policies.value.times import Rows
 
@@ -32,13 +31,15 @@ class SizeColumns:
     worth: Worth
     rows: Rows
     tables: list[SizeTable]
-    count: IntArray
+    count: Rows
     """Replicas."""
     speed: FloatArray
     above: FloatArray
     """The highest speed of any larger size."""
-    following: IntArray
+    following: Rows
     """The next larger size on the path; 0 where there is none."""
+    ideal: tuple[FloatArray, FloatArray]
+    """In the best place: the speed now, and at the next larger size."""
     fewer: tuple[IntArray, FloatArray, FloatArray]
     """Replicas that could go, the speed without one replica, and the speed without all these. Where none may go, 0."""
     seconds: FloatArray
@@ -58,12 +59,17 @@ class SizeColumns:
         seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
         known = np.isfinite(seconds)
         rows, seconds = rows[known], seconds[known]
-        places, tables, lines = _standings(snapshot, sizes, rows, others)
-        if len(places) < len(rows):
-            rows, seconds = rows[places], seconds[places]
-        count, speed, above, following, many, one_less, all_less = sizes.standings.columns(lines)
+        alone, lines = _lines(snapshot, sizes, rows, others)
+        numbers = lines.numbers
+        usable: BoolArray = numbers[1] > 0.0
+        tables = lines.tables
+        if len(alone) < len(rows) or not usable.all():
+            chosen = np.flatnonzero(usable)
+            rows, seconds, numbers = rows[alone[chosen]], seconds[alone[chosen]], numbers[:, chosen]
+            tables = [tables[place] for place in chosen.tolist()]
+        count, speed, above, following, many, one_less, all_less, ideal, larger = numbers
         return cls(
-            worth, rows, tables, count.astype(np.int64), speed, above, following.astype(np.int64),
+            worth, rows, tables, count.astype(np.int64), speed, above, following.astype(np.int64), (ideal, larger),
             (many.astype(np.int64), one_less, all_less), seconds, np.maximum(seconds * speed, 0.0),
             snapshot.jobs.shape[rows], sorted(others),
         )  # fmt: skip
@@ -143,29 +149,23 @@ class SizeColumns:
         return (asked, work), max(terms.restart, 1.0)
 
 
-def _standings(
-    snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]
-) -> tuple[list[int], list[SizeTable], list[int]]:
-    """Places in `rows` of the jobs with a table, their tables, and the lines that tell where each stands. The rest is
-    added to `others`.
-    """
-    alone, at, spans = list[int](), list[Placement](), list[SizeSpan]()
-    for place, (row, number) in enumerate(zip(rows.tolist(), snapshot.jobs.shape[rows].tolist(), strict=True)):
-        placement, span = snapshot.placements[row], sizes.spans[number]
-        if span is None or placement.requests is not None or len(placement.nodes[0]) > span.most:
-            others.append(row)
-        else:
-            alone.append(place)
-            at.append(placement)
-            spans.append(span)
-    places, tables, lines = list[int](), list[SizeTable](), list[int]()
-    scalings = snapshot.estimates.scalings(rows[alone].tolist(), spans)
-    for place, (table, line) in zip(alone, sizes.standings.lines_of(scalings, spans, at), strict=True):
-        if line >= 0:
-            places.append(place)
-            tables.append(table)
-            lines.append(line)
-    return places, tables, lines
+def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]) -> tuple[Rows, Lines]:
+    """Places in `rows` of the jobs that hold what they asked for, and where each stands. Others go into `others`."""
+    placements = list(map(snapshot.placements.__getitem__, rows.tolist()))
+    spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))
+    good = [
+        span is not None and placement.requests is None and len(placement.nodes[0]) <= span.most
+        for placement, span in zip(placements, spans, strict=True)
+    ]
+    alone, chosen = np.arange(len(rows)), rows
+    if not all(good):
+        alone = np.flatnonzero(good)
+        others += rows[~np.array(good, np.bool_)].tolist()
+        chosen = rows[alone]
+        placements, spans = ([one[place] for place in alone.tolist()] for one in (placements, spans))
+    scalings = snapshot.estimates.scalings(chosen.tolist(), spans)
+    serials = snapshot.jobs.serial[chosen].tolist()
+    return alone, sizes.standings.of(serials, scalings, spans, placements, SizeTable.of)
 
 
 def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:

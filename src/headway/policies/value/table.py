@@ -13,9 +13,10 @@ import numpy as np
 
 from headway.core.jobs.shapes import Shapes
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.core.placement import Placement, Shape
+from headway.core.placement import Shape
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Snapshot
+from headway.policies.value.standings import Standings
 
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
@@ -92,21 +93,6 @@ def table_of(snapshot: Snapshot, row: int) -> SizeTable | None:
     return SizeTable.of(snapshot.estimates.scaling(row, span), span)
 
 
-def tables_of(snapshot: Snapshot, rows: Sequence[int]) -> list[SizeTable | None]:
-    """The same for several jobs."""
-    sizes, shapes = ShapeSizes.of(snapshot.jobs.shapes, snapshot.nodes), snapshot.jobs.columns.shapes
-    spans = {row: span for row in rows if (span := sizes.spans[shapes[row]]) is not None}
-    for row in list(spans):
-        placement = snapshot.placements.get(row)
-        if placement is not None and len(placement.nodes[0]) > spans[row].most:
-            del spans[row]
-    if not snapshot.estimates.known:
-        return [None] * len(rows)
-    told = snapshot.estimates.scalings(list(spans), list(spans.values()))
-    found = {row: SizeTable.of(one, spans[row]) for row, one in zip(spans, told, strict=True)}
-    return [found.get(row) for row in rows]
-
-
 def usable(speed: float) -> float:
     return speed if math.isfinite(speed) and speed > 0 else 0.0
 
@@ -125,70 +111,6 @@ def path_of(speeds: Sequence[float], least: int) -> tuple[int, ...]:
     return tuple(path)
 
 
-LINES = 20_000
-"""With more standings than this, all are forgotten before the next plan."""
-HELD = 4_096
-"""The same of placements that one scaling remembers: plain books tell many jobs the same one."""
-_STANDS = "stands"
-
-
-class Standings:
-    """Where running jobs stand among their sizes, one line each: a job that has not changed costs two look-ups.
-
-    A line follows from a scaling and a placement alone. Its number is kept with the scaling, by placement.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: FloatArray = np.empty((7, 256))
-        self._used = 0
-        self._era = object()
-
-    def columns(self, lines: list[int]) -> FloatArray:
-        """(7, jobs): replicas, speed, the highest speed of any larger size, the next larger size on the path (0: there
-        is none), replicas that could go, the speed without one of them, the speed without all of them.
-        """
-        found: FloatArray = self._numbers[:, np.array(lines, np.intp)]
-        return found
-
-    def lines_of(
-        self, scalings: Sequence[Scaling], spans: Sequence[SizeSpan], placements: Sequence[Placement]
-    ) -> list[tuple[SizeTable, int]]:
-        """The table of sizes of each job, and its line; -1 where its speed is no usable number."""
-        if self._used > LINES:
-            self._used, self._era = 0, object()
-        found = []
-        for scaling, span, placement in zip(scalings, spans, placements, strict=True):
-            held = scaling.memo.get(_STANDS)
-            known = None if held is None else held.get(id(placement))
-            if known is None or known[1] is not span or known[2] is not self._era:
-                table = SizeTable.of(scaling, span)
-                known = (placement, span, self._era, (table, self._written(table, placement)))
-                if held is None or len(held) >= HELD:
-                    held = scaling.memo[_STANDS] = {}
-                held[id(placement)] = known
-            found.append(known[3])
-        return found
-
-    def _written(self, table: SizeTable, placement: Placement) -> int:
-        spots, count = placement.spots[0], len(placement.nodes[0])
-        nodes, speed = len(spots), table.placed(count, len(spots))
-        if speed <= 0.0:
-            return -1
-        lonely = count if nodes == 1 else min(number for _, number in spots)
-        many, one_less, all_less = max(0, min(count - table.span.least, lonely)), 0.0, 0.0
-        if many:
-            one_less = table.placed(count - 1, nodes - (lonely == 1))
-            all_less = table.placed(count - many, nodes - (many == lonely))
-        line = self._used
-        if line == self._numbers.shape[1]:
-            self._numbers = np.concatenate([self._numbers, np.empty_like(self._numbers)], axis=1)
-        self._numbers[:, line] = (
-            count, speed, table.fastest_above[count], table.following[count], many, one_less, all_less,
-        )  # fmt: skip
-        self._used += 1
-        return line
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeSizes:
     """By shape: which have a table of sizes, and the share of the cluster that one replica holds."""
@@ -205,6 +127,8 @@ class ShapeSizes:
     """Share at the requested size."""
     standings: Standings
     """Where running jobs stand among their sizes."""
+    resized: Standings
+    """The same of those whose size is not the requested one."""
 
     @classmethod
     def of(cls, shapes: Shapes, nodes: Nodes) -> ShapeSizes:
@@ -224,7 +148,14 @@ class ShapeSizes:
         share = np.clip(amount * asked / of, 1e-9, 1e6)
         tabled = np.array([span is not None for span in spans], np.bool_)
         return cls(
-            spans, tabled, np.array([shape.elastic for shape in shapes], np.bool_), amount, of, share, Standings()
+            spans,
+            tabled,
+            np.array([shape.elastic for shape in shapes], np.bool_),
+            amount,
+            of,
+            share,
+            Standings(),
+            Standings(),
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
-from headway.policies.value.table import tables_of
+from headway.policies.value.table import ShapeSizes, SizeTable
 
 Rows = npt.NDArray[np.intp]
 
@@ -23,14 +25,27 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
         return left
     size = jobs.size[rows]
     places = ((size != jobs.width[rows]) & (size > 0)).nonzero()[0]
-    chosen = rows[places].tolist()
-    for place, row, table in zip(places.tolist(), chosen, tables_of(snapshot, chosen), strict=True):
-        placement = snapshot.placements[row]
-        if table is None:
-            left[place] *= snapshot.estimates.speed(row, placement.counts)
-        else:
-            left[place] *= table.placed(len(placement.nodes[0]), len(placement.spots[0]))
+    if len(places):
+        left[places] *= _speeds(snapshot, rows[places])
     return left
+
+
+def _speeds(snapshot: Snapshot, rows: Rows) -> FloatArray:
+    """How fast these jobs are where they are, relative to the asked-for size."""
+    sizes, estimates = ShapeSizes.of(snapshot.jobs.shapes, snapshot.nodes), snapshot.estimates
+    placements = list(map(snapshot.placements.__getitem__, rows.tolist()))
+    spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))
+    pairs = zip(spans, placements, strict=True)
+    tabled = [span is not None and len(placement.nodes[0]) <= span.most for span, placement in pairs]
+    speeds: FloatArray = np.empty(len(rows))
+    for place in [place for place, good in enumerate(tabled) if not good]:
+        speeds[place] = estimates.speed(rows.item(place), placements[place].counts)
+    alone = np.flatnonzero(tabled)
+    spans, placements = ([one[place] for place in alone.tolist()] for one in (spans, placements))
+    scalings = estimates.scalings(rows[alone].tolist(), spans)
+    serials = snapshot.jobs.serial[rows[alone]].tolist()
+    speeds[alone] = sizes.resized.of(serials, scalings, spans, placements, SizeTable.of).numbers[1]
+    return speeds
 
 
 def service(snapshot: Snapshot, rows: Rows) -> FloatArray:
