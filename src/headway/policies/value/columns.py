@@ -16,7 +16,7 @@ from headway.core.estimates import OVERRUN_SHARE
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import Lines
+from headway.policies.value.standings import StandingLines
 from headway.policies.value.table import ShapeSizes, SizeTable
 from headway.policies.value.times import Rows
 
@@ -149,7 +149,7 @@ class SizeColumns:
         return (asked, work), max(terms.restart, 1.0)
 
 
-def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]) -> tuple[Rows, Lines]:
+def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]) -> tuple[Rows, StandingLines]:
     """Places in `rows` of the jobs that hold what they asked for, and where each stands. Others go into `others`."""
     placements = list(map(snapshot.placements.__getitem__, rows.tolist()))
     spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))

@@ -18,7 +18,7 @@ from headway.core.scaling import Scaling, SizeSpan
 LINES = 9
 
 
-class Lines(NamedTuple):
+class StandingLines(NamedTuple):
     """All aligned with the jobs."""
 
     serials: list[int]
@@ -40,12 +40,12 @@ class Standings:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last = Lines([], [], [], [], [], np.empty((LINES, 0)))
+        self._last = StandingLines([], [], [], [], [], np.empty((LINES, 0)))
 
     def of(
         self, serials: list[int], scalings: list[Scaling], spans: list[SizeSpan], placements: list[Placement],
         table_of: Callable[[Scaling, SizeSpan], Any],
-    ) -> Lines:  # fmt: skip
+    ) -> StandingLines:  # fmt: skip
         """Lines of these jobs, each known by its arrival number."""
         old = self._aligned(serials)
         tables, numbers = old.tables, old.numbers
@@ -59,10 +59,10 @@ class Standings:
         if stale:
             fresh = [_line(tables[place], placements[place]) for place in stale]
             numbers[:, stale] = np.array(fresh, np.float64).T
-        self._last = Lines(serials, scalings, spans, placements, tables, numbers)
+        self._last = StandingLines(serials, scalings, spans, placements, tables, numbers)
         return self._last
 
-    def _aligned(self, serials: list[int]) -> Lines:
+    def _aligned(self, serials: list[int]) -> StandingLines:
         """What is known of these jobs; None, and any numbers, where a job was not asked about."""
         last = self._last
         if last.serials == serials:
@@ -72,7 +72,7 @@ class Standings:
         numbers: FloatArray = np.concatenate([last.numbers, np.zeros((LINES, 1))], axis=1)[:, places]
         taken = [[*column, None] for column in (last.scalings, last.spans, last.placements, last.tables)]
         scalings, spans, placements, tables = ([column[place] for place in places] for column in taken)
-        return Lines(serials, scalings, spans, placements, tables, numbers)
+        return StandingLines(serials, scalings, spans, placements, tables, numbers)
 
 
 def _line(table: Any, placement: Placement) -> Sequence[float]:
