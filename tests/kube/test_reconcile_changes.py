@@ -57,6 +57,32 @@ def test_shrinking_takes_the_highest_and_waits_until_it_is_gone():
     assert reconcile(a_view(intent, *BOTH)).intent.state is State.RUNNING
 
 
+def test_a_job_whose_pod_is_evicted_saves_first_and_then_starts_elsewhere():
+    leaving = a_pod(1, "n2", deleting=True, ends_at=NOW + 30)
+    step = reconcile(a_view(RUNNING, BOTH[0], leaving, can_save=True, saves=saves(2, 2)))
+    assert (step.intent.state, step.intent.goal, step.intent.reason) == (State.STOPPING, State.WAITING, "PodEvicted")
+    assert (step.intent.until, step.actions) == (NOW + 28, (RequestCheckpoint(),)), "nothing is deleted or made yet"
+    asked = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, saves=saves(2, 1)))
+    assert (asked.intent, asked.actions) == (step.intent, ())
+    saved = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, saves=saves(2, 2)))
+    assert (saved.intent.saved, saved.actions) == (True, (delete(BOTH[0], 1),))
+    assert reconcile(a_view(saved.intent)).intent.state is State.WAITING
+    for late in ({"saves": saves(2, 1, "disk full")}, {"now": NOW + 28}):
+        lost = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, **late)).intent
+        assert (lost.goal, lost.reason, len(lost.losses.times)) == (State.WAITING, "Interrupted", 1)
+    killed = reconcile(a_view(step.intent, BOTH[0], replace(leaving, phase=Phase.LOST, why="SIGTERM"), can_save=True))
+    assert killed.intent.reason == "Interrupted", "it did not live that long"
+
+
+def test_an_eviction_that_leaves_no_time_or_nobody_who_saves_is_a_loss():
+    leaving = a_pod(1, "n2", deleting=True, ends_at=NOW + 1)
+    assert reconcile(a_view(RUNNING, BOTH[0], leaving, can_save=True)).intent.reason == "Interrupted"
+    later = replace(leaving, ends_at=NOW + 30)
+    assert reconcile(a_view(RUNNING, BOTH[0], later)).intent.reason == "Interrupted"
+    dead = a_view(RUNNING, BOTH[0], later, can_save=True, gone=frozenset({"n2"}))
+    assert reconcile(dead).intent.reason == "Interrupted"
+
+
 def test_replacing_makes_the_new_before_the_old_goes():
     intent = meant(State.SCALING, allocation=TWO, target=(on("n1", "n3"),), until=NOW + 9)
     hosts = (("worker", ("worker-0:2222", "worker-2:2222")),)

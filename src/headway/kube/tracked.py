@@ -23,7 +23,7 @@ from headway.kube.api.objects import Meta, Pod
 from headway.kube.api.usage import PodUsage
 from headway.kube.attention import Attention
 from headway.kube.job.hosts import subdomain_of
-from headway.kube.job.intent import Allocation, Intent, allocation_of, placement_of
+from headway.kube.job.intent import EVICTED, Allocation, Intent, allocation_of, placement_of
 from headway.kube.job.orders import NO_ORDERS, Orders
 from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
@@ -229,6 +229,8 @@ class Tracked:
         self.explained_at, self.attention.dirty = now, True
 
     def _remember(self, new: Intent) -> None:
+        if new.reason == EVICTED and self.memory.reason != EVICTED:
+            self.saves = self.saves.next()
         if new.attempt != self.memory.attempt:
             self.reports.reporter, self.size_changed, self.savers, self.unmarked = None, False, set(), False
         self.memory, self.refusal = new.without_board(), None

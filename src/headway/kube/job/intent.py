@@ -20,6 +20,8 @@ from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
 from headway.core.states import OVER, State
 from headway.kube.settings import KubeTimeouts
 
+EVICTED = "PodEvicted"
+"""The reason of a job that saves because another hand deletes one of its pods."""
 QUOTA_FULL = "QuotaFull"
 """The reason of a job that a full ResourceQuota keeps waiting."""
 NAME_TAKEN = "NameTaken"

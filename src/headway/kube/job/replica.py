@@ -28,6 +28,8 @@ class PodReplica:
     bound: bool = True
     phase: Phase = Phase.PENDING
     deleting: bool = False
+    ends_at: float | None = None
+    """When a pod that is being deleted is killed, on the cluster's clock."""
     finished_at: float | None = None
     """On the cluster's clock."""
     why: str = ""
@@ -66,6 +68,7 @@ def replica_of(pod: Pod, job: str, began: float) -> PodReplica | None:
         name=pod.metadata.name, role=role, index=index, attempt=attempt,
         node=pod.spec.nodeName or pod.metadata.annotations.get(PLANNED_NODE, ""), uid=pod.metadata.uid,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
+        ends_at=_moment(pod.metadata.deletionTimestamp, began),
         finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
         given=None if seen is None or seen.resources is None else _amounts(seen.resources),

@@ -9,7 +9,7 @@ from headway.core.job import Role
 from headway.core.states import OVER, State
 from headway.kube.job.hold import hold_name
 from headway.kube.job.hosts import addresses
-from headway.kube.job.intent import Allocation, RoleAllocation, wanted
+from headway.kube.job.intent import EVICTED, Allocation, RoleAllocation, wanted
 from headway.kube.job.pod_marks import pod_name
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import (
@@ -40,6 +40,8 @@ def act(view: View) -> tuple[PodAction, ...]:
         return tuple(_delete(r) for r in view.replicas if not r.deleting and not _keeps_its_log(view, r))
     if intent.state is State.WAITING:
         return tuple(_delete(r) for r in view.replicas if not r.deleting)
+    if intent.reason == EVICTED and intent.state is State.STOPPING and not intent.draining:
+        return tuple(_request_checkpoint(view))  # nothing is made in place of the pod that goes
     if allocation is None:
         return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_force(view))
     return (

@@ -11,12 +11,14 @@ from dataclasses import replace
 
 from headway.core.gang import SETTLE_SECONDS, GangState, GangVerdict, Phase, back_off_seconds, judge
 from headway.core.states import OVER, State
-from headway.kube.job.intent import Allocation, Intent, RoleAllocation
+from headway.kube.job.intent import EVICTED, Allocation, Intent, RoleAllocation
 from headway.kube.job.replica import PodReplica
 from headway.kube.reconcile.model import View, all_up, matched
 from headway.kube.reconcile.obey import left_unsaved, obey
 from headway.kube.reconcile.outcome import settle, take_down
 
+LEAVING_SECONDS = 2.0
+"""So long before a pod is killed its job must have saved."""
 QUOTA_SECONDS = 20.0
 """A start that a full quota refused is tried again after this."""
 
@@ -34,7 +36,23 @@ def observe(view: View) -> Intent:
         return ordered or intent
     if intent.draining:
         return _drained(view)
-    return _judged(view) or _change_outcome(view)
+    return _evicted(view) or _judged(view) or _change_outcome(view)
+
+
+def _evicted(view: View) -> Intent | None:
+    """Another hand deletes a pod, as in a drain. While it still runs, the whole gang is asked to save."""
+    intent = view.intent
+    going = [one for one in view.mine() if one.deleting and one.phase is Phase.UP and one.node not in view.gone]
+    if intent.state is not State.RUNNING or not going or not view.can_save:
+        return None
+    ends = [view.timeouts.save + view.now, *(one.ends_at for one in going if one.ends_at is not None)]
+    until = min(ends) - LEAVING_SECONDS
+    if until <= view.now or any(one.phase is Phase.LOST for one in view.mine()):
+        return None
+    why = f"{going[0].name} is being deleted by another hand: the job saves first, and starts again elsewhere"
+    return replace(
+        intent, state=State.STOPPING, goal=State.WAITING, since=view.now, until=until, reason=EVICTED, message=why
+    )
 
 
 # ── the gang: whole, done, failed or lost? ──────────────────────────────────────────────────────────────────
@@ -43,7 +61,11 @@ def observe(view: View) -> Intent:
 def gang_verdict(view: View) -> GangVerdict:
     """What the gang rule says of the job's pods."""
     intent = view.intent
-    present = [one for one in view.mine() if not one.deleting and one.uid not in view.excused]
+    saving = intent.reason == EVICTED and intent.state is State.STOPPING
+    present = [
+        one for one in view.mine()
+        if (not one.deleting or (saving and one.phase is Phase.UP)) and one.uid not in view.excused
+    ]  # fmt: skip
     settle = _settle_seconds(view, present)
     facts = [replica.member(gone=replica.node in view.gone, since=intent.since) for replica in present]
     members = [replace(fact, settle=settle) for fact in facts]
@@ -118,7 +140,7 @@ def _change_outcome(view: View) -> Intent:
         case State.MOVING:
             return _started(view) if intent.saved else _saving(view)
         case State.STOPPING:
-            return _saving(view)
+            return _stopping(view)
     return intent
 
 
@@ -168,6 +190,13 @@ def has(replica: PodReplica, share: RoleAllocation) -> bool:
     """Whether the kubelet gives the replica the amounts of its share. One that is over needs nothing."""
     asked = {kind: amount for kind, amount in share.amounts if kind in dict(replica.spec)}
     return replica.over or (dict(replica.spec) == asked and dict(replica.given or ()) == asked)
+
+
+def _stopping(view: View) -> Intent:
+    intent, saves = view.intent, view.saves
+    if intent.reason == EVICTED and (saves.failed or view.now >= intent.until):
+        return interrupted(view, f"{intent.message}; it could not save in time {saves.failed}".rstrip())
+    return _saving(view)
 
 
 def _saving(view: View) -> Intent:

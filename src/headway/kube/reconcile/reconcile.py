@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 
 from headway.core.states import OVER, State
+from headway.kube.job.intent import EVICTED
 from headway.kube.reconcile.act import act
 from headway.kube.reconcile.model import NextStep, View
 from headway.kube.reconcile.observe import gang_verdict, observe
@@ -21,7 +22,8 @@ ASK_AGAIN_SECONDS = 1.0
 def reconcile(view: View) -> NextStep:
     intent = observe(view)
     if intent != view.intent:
-        view = replace(view, intent=intent, refusal=None)
+        saves = view.saves.next() if intent.reason == EVICTED and view.intent.reason != EVICTED else view.saves
+        view = replace(view, intent=intent, refusal=None, saves=saves)
     resting = intent.state in OVER or intent.state is State.WAITING
     settles = math.inf if resting or intent.draining else gang_verdict(view).until
     # A replica has ended, and the gang rule waits for the others: no action before its verdict.
