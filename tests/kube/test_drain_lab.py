@@ -12,10 +12,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 def test_an_evicted_gang_saves_first_and_loses_nothing(schedule):
     lab, namespace = schedule.lab, schedule.namespace
     schedule.start()
-    schedule.submit("drained", {"worker": {"replicas": 2, "least": 2, "most": 2}}, ["--steps", "100000"])
+    time_to_save = {"spec": {"terminationGracePeriodSeconds": 30}}
+    pair = {"worker": {"replicas": 2, "least": 2, "most": 2}}
+    schedule.submit("drained", pair, ["--steps", "100000"], template=time_to_save)
     schedule.wait("drained", "Running", seconds=60)
     deadline = time.monotonic() + 30
-    while not schedule.job("drained")["status"].get("progress"):
+    while ((schedule.job("drained")["status"].get("progress") or {}).get("step") or 0) < 20:
         assert time.monotonic() < deadline, schedule.words()
         time.sleep(0.1)
     name = "drained-0-worker-0"
@@ -25,7 +27,9 @@ def test_an_evicted_gang_saves_first_and_loses_nothing(schedule):
     while schedule.job("drained")["status"]["attempt"] == 0:
         assert time.monotonic() < deadline, schedule.words()
         time.sleep(0.1)
-    schedule.wait("drained", "Running", seconds=60)
+    while sum(" 1 from " in line for line in schedule.story("drained")) < 2:
+        assert time.monotonic() < deadline, schedule.words()
+        time.sleep(0.1)
     status, story = schedule.job("drained")["status"], schedule.story("drained")
     assert not status.get("losses"), "it is no loss: nothing was lost"
     saved = {line.split()[1]: int(line.split()[-1]) for line in story if " 0 saved " in line}

@@ -43,6 +43,7 @@ from headway.cli.wiring import (
     safe_policy_for,
 )
 from headway.core.errors import UserError
+from headway.core.gang import RestartLimits
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
@@ -105,6 +106,15 @@ def schedule(
     lost_node_seconds: Annotated[
         float, typer.Option(help="Wait this long for a silent node before its gangs start elsewhere.")
     ] = 60.0,
+    losses: Annotated[
+        int, typer.Option(min=0, help="Fail a job after more losses than this in a window without progress.")
+    ] = RestartLimits().losses,
+    loss_window: Annotated[
+        float, typer.Option(min=0, help="The seconds of that window.")
+    ] = RestartLimits().window_seconds,
+    refusals: Annotated[
+        int, typer.Option(min=0, help="Fail a job after more refused starts in a row than this.")
+    ] = RestartLimits().refusals,
     progress_seconds: Annotated[
         float, typer.Option(help="Write progress to a job's status at most once in this time.")
     ] = 60.0,
@@ -150,6 +160,7 @@ def schedule(
     how = KubeSettings(
         began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
         pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen),
+        limits=RestartLimits(losses=losses, window_seconds=loss_window, refusals=refusals),
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
         claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
     )  # fmt: skip

@@ -1,0 +1,136 @@
+"""A mutating webhook adds a 2-cpu sidecar to every pod: is a node ever given more than it has?
+
+    python bench/sidecars.py [--nodes 100] [--pods 1000]
+
+The nodes are simulated (KWOK) and refuse nothing, so the bench counts itself, as a kubelet does, what the pods on each
+node request. Each job asks for 1 cpu; with its sidecar it holds 3. A node of 32 cpu takes ten of them, not 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import collections
+import http.server
+import json
+import ssl
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from schedule_process import installed, phases, started, submit
+
+from headway.lab import Lab
+from headway.lab.credentials import Authority, CertificateSubject
+from headway.lab.node_shapes import node_groups
+
+NODE_CPUS = 32
+SIDECAR = {"name": "sidecar", "image": "sidecar", "resources": {"requests": {"cpu": "2"}}}
+
+
+class Webhook(http.server.BaseHTTPRequestHandler):
+    """Adds the sidecar."""
+
+    protocol_version = "HTTP/1.1"
+    asked = 0
+
+    def do_POST(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        Webhook.asked += 1
+        patch = json.dumps([{"op": "add", "path": "/spec/containers/-", "value": SIDECAR}])
+        answer = {
+            "uid": review["request"]["uid"], "allowed": True, "patchType": "JSONPatch",
+            "patch": base64.b64encode(patch.encode()).decode(),
+        }  # fmt: skip
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def serve_webhook(lab: Lab, folder: Path) -> None:
+    """Starts the webhook on loopback and tells the API server of it."""
+    authority = Authority(folder, "webhook-authority")
+    pair = authority.issue("webhook", CertificateSubject(name="webhook", hosts=("127.0.0.1",)))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Webhook)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(str(pair.certificate), str(pair.key))
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    client = {
+        "url": f"https://127.0.0.1:{server.server_port}/",
+        "caBundle": base64.b64encode(authority.certificate.read_bytes()).decode(),
+    }
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    hook = {
+        "name": "sidecar.example.com", "clientConfig": client, "rules": [rule], "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+    }  # fmt: skip
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    lab.api.post(path, {"metadata": {"name": "sidecar"}, "webhooks": [hook]})
+
+
+def held(lab: Lab) -> tuple[collections.Counter[str], collections.Counter[str]]:
+    """By node: the cpus that its pods request, and how many pods it has."""
+    cpus, pods = collections.Counter[str](), collections.Counter[str]()
+    for pod in lab.api.get("/api/v1/namespaces/crowd/pods")["items"]:
+        node = pod["spec"].get("nodeName")
+        if node and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            asked = [one["resources"]["requests"]["cpu"] for one in pod["spec"]["containers"]]
+            cpus[node] += sum(int(one) for one in asked)
+            pods[node] += 1
+    return cpus, pods
+
+
+def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
+    lab.create_namespace("crowd")
+    serve_webhook(lab, folder)
+    template = {"spec": {"containers": [{"name": "main", "image": "train"}]}}
+    process, _ = started(lab, "crowd", folder, template, "--policy", "fifo")
+    began, most, total = time.monotonic(), 0, collections.Counter[str]()
+    for number in range(options.pods):
+        submit(lab, "crowd", f"job-{number}", {"worker": {"cpu": 1}})
+    while time.monotonic() - began < options.seconds and process.poll() is None:
+        cpus, total = held(lab)
+        most = max(most, *cpus.values(), 0)
+        if total.total() >= options.pods:
+            break
+        time.sleep(3)
+    took = time.monotonic() - began
+    said = collections.Counter(str(one.get("phase")) for one in phases(lab, "crowd").values())
+    process.terminate()
+    process.wait()
+    print(
+        f"{options.nodes} simulated nodes of {NODE_CPUS} cpu, {options.pods} jobs of 1 cpu, a sidecar of 2 in each pod"
+    )
+    print(
+        f"bound {total.total()} pods in {took:.0f} s; jobs: {dict(said)}; the webhook was asked {Webhook.asked} times"
+    )
+    print(f"the fullest node had {max(total.values(), default=0)} pods; at any look at most {most} of {NODE_CPUS} cpu")
+    print(f"pods that a kubelet would have turned away (OutOfcpu): {'none' if most <= NODE_CPUS else 'some'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=300.0, help="end after this, whatever is left")
+    options = parser.parse_args()
+    nodes = node_groups(options.nodes, [f"{NODE_CPUS}cpu,128Gi"])
+    lab = Lab.up("sidecars", simulated=nodes, bench=True, owned=True)
+    try:
+        installed(lab)
+        with tempfile.TemporaryDirectory() as folder:
+            measure(lab, options, Path(folder))
+    finally:
+        lab.down()
+
+
+if __name__ == "__main__":
+    main()
