@@ -28,6 +28,7 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
+from headway.cli.restart_options import Losses, LossWindow, Refusals
 from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.template_file import pod_defaults
@@ -106,15 +107,9 @@ def schedule(
     lost_node_seconds: Annotated[
         float, typer.Option(help="Wait this long for a silent node before its gangs start elsewhere.")
     ] = 60.0,
-    losses: Annotated[
-        int, typer.Option(min=0, help="Fail a job after more losses than this in a window without progress.")
-    ] = RestartLimits().losses,
-    loss_window: Annotated[
-        float, typer.Option(min=0, help="The seconds of that window.")
-    ] = RestartLimits().window_seconds,
-    refusals: Annotated[
-        int, typer.Option(min=0, help="Fail a job after more refused starts in a row than this.")
-    ] = RestartLimits().refusals,
+    losses: Losses = RestartLimits().losses,
+    loss_window: LossWindow = RestartLimits().window_seconds,
+    refusals: Refusals = RestartLimits().refusals,
     progress_seconds: Annotated[
         float, typer.Option(help="Write progress to a job's status at most once in this time.")
     ] = 60.0,
@@ -152,8 +147,7 @@ def schedule(
     guard = guard_for(policy, settings, log)
     access = access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    began, serials = _earlier(log)
-    book = keep_beliefs(estimates, known, log)
+    (began, serials), book = _earlier(log), keep_beliefs(estimates, known, log)
     address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
