@@ -65,7 +65,9 @@ def test_a_job_whose_pod_is_evicted_saves_first_and_then_starts_elsewhere():
     asked = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, saves=saves(2, 1)))
     assert (asked.intent, asked.actions) == (step.intent, ())
     saved = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, saves=saves(2, 2)))
-    assert (saved.intent.saved, saved.actions) == (True, (delete(BOTH[0], 1),))
+    assert (saved.intent.saved, saved.actions) == (True, (delete(BOTH[0], 1), delete(leaving, 1)))
+    soon = replace(leaving, ends_at=NOW + 1)
+    assert reconcile(a_view(saved.intent, soon)).actions == (), "it is asked once"
     assert reconcile(a_view(saved.intent)).intent.state is State.WAITING
     for late in ({"saves": saves(2, 1, "disk full")}, {"now": NOW + 28}):
         lost = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, **late)).intent

@@ -43,7 +43,7 @@ def act(view: View) -> tuple[PodAction, ...]:
     if intent.reason == EVICTED and intent.state is State.STOPPING and not intent.draining:
         return tuple(_request_checkpoint(view))  # nothing is made in place of the pod that goes
     if allocation is None:
-        return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_force(view))
+        return (*(_delete(r, _grace(view)) for r in view.alive() if not r.deleting), *_hurry(view), *_force(view))
     return (
         *_clear(view, allocation),
         *_publish(view),
@@ -68,6 +68,15 @@ def _grace(view: View) -> int | None:
 
 def _delete(replica: PodReplica, grace: int | None = None) -> Delete:
     return Delete(replica.name, replica.uid, grace)
+
+
+def _hurry(view: View) -> Iterator[Delete]:
+    """A pod that another hand deletes with a long grace time is not waited for any more, once its gang has saved."""
+    grace = _grace(view)
+    for replica in view.alive() if grace is not None else ():
+        late = replica.ends_at is not None and replica.ends_at > view.now + 2 * AT_ONCE_SECONDS + 1
+        if replica.deleting and late and replica.node not in view.gone:
+            yield _delete(replica, grace)
 
 
 def _force(view: View) -> Iterator[Delete]:
