@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 MAIN = "from headway.cli import main; main()"
 
@@ -33,6 +34,10 @@ def headway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         (["up", "--with", "volcano"], "there is no operator 'volcano'"),
         (["up", "--life", "--times-faster", "0"], "--times-faster must be above 0"),
         (["build", "banana"], "there is no program 'banana'"),
+        (["kubeconfig", "--name", "nowhere"], "there is no lab 'nowhere'"),
+        (["template", "--name", "nowhere"], "there is no lab 'nowhere'"),
+        (["template", "--path", "no-such-folder"], "--path no-such-folder: does not exist"),
+        (["template", "--checkpoints", "here"], "--checkpoints here: must be an absolute path"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, arguments, sentence):
@@ -51,13 +56,19 @@ def test_no_lab_is_told(tmp_path):
 
 
 @pytest.mark.lab
-def test_a_lab_from_the_command_line(control_plane):
+def test_a_lab_from_the_command_line(control_plane, tmp_path):
     """On the session's lab, found by its name."""
     name = control_plane.name
     told = json.loads(headway("status", "--name", name, "--json").stdout)["labs"][0]
     assert told["healthy"] is True
     assert [part["name"] for part in told["parts"]][:2] == ["etcd", "kube-apiserver"]
     assert all(part["memory_bytes"] > 10**7 for part in told["parts"])
+    assert headway("kubeconfig", HEADWAY_LAB=name).stdout.strip() == str(control_plane.kubeconfig)
+    pod = yaml.safe_load(headway("template", "--path", str(tmp_path), HEADWAY_LAB=name).stdout)["spec"]
+    (main,), folders = pod["containers"], {one["name"]: one["hostPath"]["path"] for one in pod["volumes"]}
+    mounts = {one["mountPath"]: (folders[one["name"]], one["readOnly"]) for one in main["volumeMounts"]}
+    assert mounts["/checkpoints"] == (str(control_plane.shared), False)
+    assert mounts[str(tmp_path)] == (str(tmp_path), True)
     assert "healthy" in headway("status", "--name", name).stdout
     listed = headway("kubectl", "--name", name, "--", "get", "namespaces", "-o", "name")
     assert "namespace/kube-system" in listed.stdout

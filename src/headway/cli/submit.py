@@ -30,7 +30,9 @@ def submit(
     files: Annotated[list[Path], typer.Argument(help="Jobs files (YAML), as for run and simulate.")],
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    namespace: Annotated[str, typer.Option(help="Submit to this namespace. Default: the context's.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Submit to this namespace. Default: the context's.")
+    ] = "",
     directory: Annotated[
         str, typer.Option(help="Run commands in this folder of the container; `.` is the file's own folder.")
     ] = "",
