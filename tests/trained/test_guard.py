@@ -19,7 +19,7 @@ from headway.record.log import LogWriter, read
 from headway.record.replay import ReplayCluster
 from headway.trained.file import TrainedPolicy, write_trained
 from headway.trained.guard import LEAST_JOBS, TrainedGuard
-from headway.trained.regret import Regret, recent, regret, regret_of
+from headway.trained.regret import Regret, jittered, recent, regret, regret_of
 from learn_tasks import fixed
 
 WORSE, ALIKE = Regret(120, 0.05, 0.03), Regret(120, 0.02, -0.01)
@@ -103,20 +103,31 @@ def test_its_time_is_an_input_too(tmp_path):
     assert _replayed(log, Learned(network=a_network())) == []
 
 
-def test_regret_is_of_pairs_and_its_bound_of_blocks():
+def test_regret_is_of_pairs_and_its_bound_of_blocks_and_of_replays():
     chance = np.random.default_rng(1)
-    plain = chance.lognormal(6, 1, 150)
+    plain = np.tile(chance.lognormal(6, 1, 150), (3, 1))
     assert regret(plain, plain) == Regret(150, 0.0, 0.0)
     worse = regret(plain * 1.05, plain)
     assert worse.mean == pytest.approx(0.05)
     assert worse.too_much
     assert not regret(plain * 0.9, plain).too_much
-    assert not regret(plain[:90] * 1.5, plain[:90]).too_much, "fewer than a hundred jobs say nothing"
+    assert not regret(plain[:, :90] * 1.5, plain[:, :90]).too_much, "fewer than a hundred jobs say nothing"
     noisy = regret(plain * chance.lognormal(0, 0.5, 150), plain)
     assert noisy.lower < noisy.mean - 0.02
+    once = regret(plain * np.array([[1.2], [1.0], [1.0]]), plain)
+    assert once.mean == pytest.approx(0.2 / 3)
+    assert not once.too_much, "one bad replay of three is chance"
     unfinished = plain.copy()
-    unfinished[:40] = np.nan
+    unfinished[0, :40] = np.nan
     assert regret(unfinished, plain).jobs == 110
+
+
+def test_replays_differ_by_some_seconds_and_keep_the_order():
+    case = fixed(2, 16)
+    assert jittered(case, 0) is case
+    before, after = ([job.submit for job in one.trace.jobs] for one in (case, jittered(case, 1)))
+    assert after == sorted(after)
+    assert all(0.0 <= later - earlier <= 30.0 for earlier, later in zip(before, after, strict=True))
 
 
 def test_the_recent_jobs_of_a_log_are_replayed_under_both(tmp_path):

@@ -1,14 +1,14 @@
 """Paired regret: the recent jobs of a log, in virtual time under the trained policy and under headway.
 
 Example: the last 150 finished jobs take 1,020 s in the mean under the trained policy and 1,000 s under headway. The
-regret is 2 %. Whether that is more than chance says its lower bound. Jobs of one stretch wait for each other, so they
-are not told apart one by one: the stretch is cut into blocks, and the blocks are the sample.
+regret is 2 %. Whether that is more than chance says its lower bound. Two things are chance. Jobs of one stretch wait
+for each other, so the stretch is cut into blocks, and the blocks are the sample. And a few seconds more or less can
+change a whole run, so the stretch is replayed several times, with arrivals that differ by some seconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,8 +30,12 @@ from headway.workload.trace import Trace, rebase
 LEAST_JOBS = 100
 MOST_JOBS = 200
 BLOCKS = 10
-STUDENT = 1.383
-"""The one-sided 90 % bound of Student's distribution for ten blocks."""
+WORLDS = 3
+"""Replays with other arrivals."""
+JITTER = 30.0
+"""Seconds by which arrivals differ at most."""
+STUDENT = 1.886
+"""The one-sided 90 % bound of Student's distribution for three replays; for the blocks alone it would be 1.383."""
 TOO_MUCH = 0.01
 """Regret whose lower bound is above this share switches the trained policy off."""
 STEPS = 1_000_000
@@ -60,15 +64,19 @@ class Regret:
 
 
 def regret(trained: FloatArray, plain: FloatArray) -> Regret:
-    """From the completion times of the same jobs, in the order of their arrival. Unfinished ones are NaN."""
-    both = np.isfinite(trained) & np.isfinite(plain)
-    off, count = (trained - plain)[both], int(both.sum())
+    """From (replays, jobs): completion times of the same jobs, in the order of arrival. Unfinished ones are NaN."""
+    both = (np.isfinite(trained) & np.isfinite(plain)).all(axis=0)
+    count = int(both.sum())
     if count < BLOCKS:
         return Regret(count, 0.0, -math.inf)
-    off /= plain[both].mean()
-    blocks = np.array([part.mean() for part in np.array_split(off, BLOCKS)])
-    error = float(blocks.std(ddof=1)) / math.sqrt(BLOCKS)
+    off = (trained - plain)[:, both] / plain[:, both].mean(axis=1, keepdims=True)
+    blocks = np.array([part.mean() for part in np.array_split(off.mean(axis=0), BLOCKS)])
+    error = math.hypot(_error(blocks), _error(off.mean(axis=1)))
     return Regret(count, float(off.mean()), float(off.mean()) - STUDENT * error)
+
+
+def _error(sample: FloatArray) -> float:
+    return float(sample.std(ddof=1)) / math.sqrt(len(sample)) if len(sample) > 1 else 0.0
 
 
 def regret_of(log: Path, file: Path) -> Regret:
@@ -77,13 +85,25 @@ def regret_of(log: Path, file: Path) -> Regret:
     return compared(case, read_trained(file).policy(), Headway())
 
 
-def compared(case: Scenario, trained: Policy, plain: Policy, seeds: Sequence[int] = (0, 0)) -> Regret:
-    """The two policies on the same jobs; with the same seed in the same world."""
-    found = [
-        perform(case, Task(policy="replayed", make=partial(_same, policy), estimates="progress", seed=seed))
-        for policy, seed in zip((trained, plain), seeds, strict=True)
-    ]
-    return regret(*(np.where(one.finished, one.completion, np.nan) for one in found))
+def compared(case: Scenario, trained: Policy, plain: Policy, other_chance: int = 0) -> Regret:
+    """The two policies on the same jobs, in several worlds. For A/A, `other_chance` is added to the second's seeds."""
+    found: tuple[list[FloatArray], list[FloatArray]] = ([], [])
+    for world in range(WORLDS):
+        jobs = jittered(case, world)
+        for policy, seed, into in ((trained, world, found[0]), (plain, world + other_chance, found[1])):
+            task = Task(policy="replayed", make=partial(_same, policy), estimates="progress", seed=seed)
+            one = perform(jobs, task)
+            into.append(np.where(one.finished, one.completion, np.nan))
+    return regret(np.array(found[0]), np.array(found[1]))
+
+
+def jittered(case: Scenario, world: int) -> Scenario:
+    """The same jobs, which arrive some seconds later; world 0 is as it was."""
+    if not world:
+        return case
+    later = np.sort(np.random.default_rng(world).uniform(0.0, JITTER, len(case.trace.jobs))).tolist()
+    jobs = tuple(replace(job, submit=job.submit + more) for job, more in zip(case.trace.jobs, later, strict=True))
+    return replace(case, trace=replace(case.trace, jobs=jobs))
 
 
 def _same(policy: Policy) -> Policy:
