@@ -55,18 +55,39 @@ def test_a_user_is_told_what_its_own_jobs_have_shown():
     assert kind.step("ann", 4).seconds == pytest.approx(1.0)
 
 
-def test_two_users_who_differ_are_told_with_a_wide_spread():
+def test_of_two_users_who_do_not_agree_the_one_who_has_shown_more_is_told():
     one, other = Seconds(), Seconds()
-    for _ in range(9):
-        one, other = one.add(1.0), other.add(4.0)
-    told = agreed_seconds([one, other]).guess()
-    assert told.seconds == pytest.approx(2.0)
-    assert told.spread > one.guess().spread * 3
+    for number in range(9):
+        one, other = one.add(1.0), other.add(4.0) if number < 7 else other
+    assert agreed_seconds([one, other]).guess().seconds == pytest.approx(1.0)
+    assert agreed_seconds([other, one]).guess().seconds == pytest.approx(1.0)
 
 
 def test_honest_users_who_differ_a_little_all_count():
     users = [Seconds().add(math.exp(off)).add(math.exp(off)) for off in (-FAR / 2, 0.0, FAR / 2)]
     assert agreed_seconds(users).count == pytest.approx(sum(one.count for one in users))
+
+
+OTHER = (*TRUE[:2], 1.0, *TRUE[3:])
+
+
+def _taught(kind, coefficients, jobs):
+    for _ in range(jobs):
+        for user in HONEST:
+            kind = kind.scaled_like(user, coefficients, Form.GANG, ASKED, 2)
+    return kind
+
+
+def test_a_model_that_scales_otherwise_from_now_on_is_learned_anew_by_a_few_jobs():
+    new = _taught(Kind(), OTHER, 1)
+    changed = _taught(_taught(Kind(), TRUE, 30), OTHER, 5)
+    assert abs(math.log(_speed(changed) / _speed(new))) < 0.1
+    assert abs(math.log(_speed(_taught(Kind(), TRUE, 1)) / _speed(new))) > 1.0, "they differ much"
+
+
+def test_one_odd_job_does_not_replace_what_many_have_shown():
+    odd = _taught(Kind(), TRUE, 30).scaled_like("ann", OTHER, Form.GANG, ASKED, 2)
+    assert abs(math.log(_speed(odd) / _speed(_taught(Kind(), TRUE, 1)))) < 0.05
 
 
 def test_what_is_kept_of_users_is_bounded():

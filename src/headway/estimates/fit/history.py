@@ -116,7 +116,9 @@ class History:
         at_asked = track.seconds_at(asked, prior)
         sizes = len({one.setting for one in track.observations()})
         if sizes > 1:
-            kind = kind.scaled_like(job.user, track.fitted(prior).coefficients, prior.form, asked, sizes)
+            # By its own measurements: what is believed already must not confirm itself.
+            found = track.fitted(replace(prior, spread=max(prior.spread, PRIOR_SPREAD)))
+            kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes)
         if at_asked is not None and at_asked.spread < 0.3:
             kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
         targets = self.targets

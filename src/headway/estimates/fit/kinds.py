@@ -29,8 +29,14 @@ MOST_USERS = 25
 """Users of one model who are remembered."""
 FEW_USERS = 3
 """From this many users on, what does not agree with the middle does not count."""
-FAR = 0.15
+FAR = 0.1
 """Beyond this distance from the middle, as a logarithm, users do not agree."""
+RECENT_USERS = 5
+"""Only those whose jobs finished last are asked: a model may have changed since others trained it."""
+SURPRISE = 0.2
+"""A job whose curve is this far from what its user's jobs have shown, as a logarithm: the model may have changed."""
+AFTER_SURPRISE = 1.0
+"""What was shown before a surprise weighs no more than this many sizes: four such jobs replace it."""
 TINY = 1e-12
 """Seconds: a curve without compute says nothing, and agrees with nobody."""
 
@@ -83,11 +89,16 @@ class Shown:
         if not self.weight:
             return replace(self, coefficients=fresh, weight=sizes - 1.0)
         base = _seconds(self.coefficients, form, asked)
-        weight = min(MEMORY, self.weight + sizes - 1.0)
+        known = min(self.weight, AFTER_SURPRISE) if self._surprised(fresh, form) else self.weight
+        weight = min(MEMORY, known + sizes - 1.0)
         share = (sizes - 1.0) / weight
         pairs = zip(self.coefficients, fresh, strict=True)
         return replace(self, coefficients=tuple((1 - share) * old / base + share * new for old, new in pairs),
                        weight=weight)  # fmt: skip
+
+    def _surprised(self, fresh: Coefficients, form: Form) -> bool:
+        curves = _curves(np.array([self.coefficients, fresh]), form)[1]
+        return float(np.abs(curves[0] - curves[1]).max()) > SURPRISE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ class Kind:
         """After a job of this user with these coefficients."""
         own = self.users.get(user, Shown()).scaled_like(found, form, asked, sizes)
         users = newest(self.users, {user: own}, MOST_USERS)
-        coefficients, weight = agreed([one for one in users.values() if one.weight], form)
+        coefficients, weight = agreed([one for one in users.values() if one.weight][-RECENT_USERS:], form)
         return replace(self, coefficients=coefficients, weight=weight, users=users)
 
     def took(self, user: str, workers: int, seconds: float) -> Kind:
@@ -113,7 +124,8 @@ class Kind:
         mine = own.seconds.get(workers, Seconds()).add(seconds)
         own = replace(own, seconds=newest(own.seconds, {workers: mine}, MOST_SIZES))
         users = newest(self.users, {user: own}, MOST_USERS)
-        told = agreed_seconds([one.seconds[workers] for one in users.values() if workers in one.seconds])
+        recent = [one.seconds[workers] for one in users.values() if workers in one.seconds][-RECENT_USERS:]
+        told = agreed_seconds(recent)
         return replace(self, seconds=newest(self.seconds, {workers: told}, MOST_SIZES), users=users)
 
     def sizes(self, user: str) -> set[int]:
@@ -135,12 +147,11 @@ def agreed(shown: Sequence[Shown], form: Form) -> tuple[Coefficients, float]:
     """What users agree on, and how much it rests on. One user alone is believed as it is."""
     if len(shown) <= 1:
         return (shown[0].coefficients, shown[0].weight) if shown else ((), 0.0)
-    table = np.array([one.coefficients for one in shown])
-    table /= np.maximum(table @ np.array(terms(form, ALONE))[:, None], TINY)
-    curves = np.log(np.maximum(table @ np.array([terms(form, size) for size in SIZES]).T, TINY))
+    table, curves = _curves(np.array([one.coefficients for one in shown]), form)
     apart: FloatArray = np.abs(curves[:, None] - curves[None]).max(axis=2)
-    near = _near(apart)
-    weight = _capped(np.array([one.weight for one in shown])[near])
+    weight = np.array([one.weight for one in shown])
+    near = _near(apart, weight)
+    weight = _capped(weight[near])
     mixed = weight @ table[near] / weight.sum()
     return tuple(mixed.tolist()), min(MEMORY, float(weight.sum()))
 
@@ -150,7 +161,7 @@ def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
     if len(shown) == 1:
         return shown[0]
     means = np.array([one.mean for one in shown])
-    near = _near(np.abs(means[:, None] - means[None]))
+    near = _near(np.abs(means[:, None] - means[None]), np.array([one.count for one in shown]))
     kept = [one for one, counts in zip(shown, near.tolist(), strict=True) if counts]
     weight, means = _capped(np.array([one.count for one in kept])), means[near]
     count = float(weight.sum())
@@ -159,11 +170,18 @@ def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
     return Seconds(min(MEMORY, count), mean, (inside + float(weight @ (means - mean) ** 2)) * min(1.0, MEMORY / count))
 
 
-def _near(apart: FloatArray) -> BoolArray:
-    """Which agree with the one in the middle; all, where there are too few to say who is odd."""
+def _curves(table: FloatArray, form: Form) -> tuple[FloatArray, FloatArray]:
+    """Coefficients, scaled to one second per step on one worker, and logarithms of the seconds at some sizes."""
+    scaled = table / np.maximum(table @ np.array(terms(form, ALONE))[:, None], TINY)
+    return scaled, np.log(np.maximum(scaled @ np.array([terms(form, size) for size in SIZES]).T, TINY))
+
+
+def _near(apart: FloatArray, weight: FloatArray) -> BoolArray:
+    """Which agree with the one in the middle; of two that do not agree, the one whose jobs have shown more."""
     if len(apart) < FEW_USERS:
-        return np.ones(len(apart), np.bool_)
-    middle = int(np.median(apart, axis=1).argmin())
+        agree = bool((apart <= FAR).all())
+        return np.ones(len(apart), np.bool_) if agree else np.arange(len(apart)) == int(weight.argmax())
+    middle = int((np.median(apart, axis=1) + 1e-3 * apart.mean(axis=1)).argmin())
     near: BoolArray = apart[middle] <= FAR
     return near
 
