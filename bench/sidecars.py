@@ -17,6 +17,7 @@ import ssl
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,12 @@ def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
     template = {"spec": {"containers": [{"name": "main", "image": "train"}]}}
     process, _ = started(lab, "crowd", folder, template, "--policy", "fifo")
     began, most, total = time.monotonic(), 0, collections.Counter[str]()
-    for number in range(options.pods):
-        submit(lab, "crowd", f"job-{number}", {"worker": {"cpu": 1}})
-    while time.monotonic() - began < options.seconds and process.poll() is None:
+    with ThreadPoolExecutor(8) as hands:
+        list(
+            hands.map(lambda number: submit(lab, "crowd", f"job-{number}", {"worker": {"cpu": 1}}), range(options.pods))
+        )
+    until = time.monotonic() + options.seconds
+    while time.monotonic() < until and process.poll() is None:
         cpus, total = held(lab)
         most = max(most, *cpus.values(), 0)
         if total.total() >= options.pods:
