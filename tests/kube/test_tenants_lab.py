@@ -177,7 +177,7 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     lab.api.delete(f"/api/v1/persistentvolumes/{namespace}")
     lab.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{namespace}")
     schedule.submit("resize", {"worker": {}, "late": {"after": ["worker"]}}, ["--steps", "90"])
-    schedule.submit("taken", {"worker": {}}, ["--steps", "10"])
+    schedule.submit("taken", {"worker": {}}, ["--steps", "10"], ttlSecondsAfterFinished=1)
     schedule.submit(
         "spy", {"worker": {"command": ["sh", "-c", LOOKS.format(lab.shared)]}}, [], template=_spying(schedule)
     )
@@ -196,6 +196,7 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
         assert not [path for path in shown if "other-team" in path or "weights" in path or "model" in path], shown
     lab.api.delete(f"{TRAINING.format(namespace)}/spy")
     schedule.wait("resize", "Succeeded")
+    soon(lambda: "taken" not in [job["metadata"]["name"] for job in lab.api.get(TRAINING.format(namespace))["items"]])
     soon(lambda: not [pod for pod in schedule.pods("spy") if not pod["metadata"].get("deletionTimestamp")])
     assert "pods of other namespaces cannot be read" in schedule.words()
     assert schedule.stop() == 0
