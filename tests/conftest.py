@@ -25,6 +25,7 @@ ON_KUBERNETES = {"lab", "control_plane"}  # fixtures
 ON_THIS_MACHINE = {"conformance", "examples", "local", "progress", "progress_server"}  # folders
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("lab") or ON_KUBERNETES & set(getattr(item, "fixturenames", ())):
