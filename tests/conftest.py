@@ -9,31 +9,37 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from headway.lab.testing import control_plane, lab, namespace
 from scheduling import installed, schedule
 
 __all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
 
-ON_KUBERNETES = {"lab", "control_plane"}  # fixtures
-ON_THIS_MACHINE = {"conformance", "examples", "local", "progress", "progress_server"}  # folders
+ON_KUBERNETES = re.compile(r"tests/(lab|conformance)/|_lab\.py")
+ON_THIS_MACHINE = re.compile(r"tests/(examples|local|progress|progress_server)/")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("lab") or ON_KUBERNETES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("kubernetes"))
-        elif item.get_closest_marker("train") or ON_THIS_MACHINE & set(item.path.parts):
-            item.add_marker(pytest.mark.xdist_group("this machine"))
-        else:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+class Groups(LoadScopeScheduling):
+    """Which tests stay in one worker, by their file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if ON_KUBERNETES.search(file):
+            return "kubernetes"
+        return "this machine" if ON_THIS_MACHINE.search(file) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    return Groups(config, log)
 
 
 # How long an example takes depends on what else the machine does. Times are measured in bench/, not here.

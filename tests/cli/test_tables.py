@@ -16,6 +16,7 @@ from headway.cli.tables import TableColumn, fitted
 from headway.core.plan import Plan
 from headway.core.states import State
 from headway.cycle.loop import Decided
+from headway.experiment.case import said
 from headway.experiment.registry import EXPERIMENTS
 from headway.record.metrics import Course
 from make import a_job, a_snapshot, running, some_nodes, waiting
@@ -113,4 +114,4 @@ def test_an_experiment_fits_in_eighty_columns(name, monkeypatch, capsys):
     row = [line for line in shown.splitlines() if line.startswith(f" {chosen.entries[0].label} ")]
     text = " ".join(row)
     for number, figure in enumerate(chosen.figures):
-        assert figure.form.format(1234.5 + number) in text
+        assert said(figure.form, 1234.5 + number) in text

@@ -36,9 +36,9 @@ def traces(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "philly/philly_jobs.csv.gz", "wt") as file:
         file.write(HEADER + "".join(rows))
     monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path))
-    everything_cells._read.cache_clear()
+    everything_cells.read_trace.cache_clear()
     yield tmp_path
-    everything_cells._read.cache_clear()
+    everything_cells.read_trace.cache_clear()
 
 
 def test_tuning_and_reporting_share_no_job(traces):
@@ -82,7 +82,7 @@ def test_a_small_trace_is_taken_from_its_beginning():
 
 def test_a_trace_that_is_not_there_is_said_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path))
-    everything_cells._read.cache_clear()
+    everything_cells.read_trace.cache_clear()
     with pytest.raises(UserError, match="HEADWAY_TRACES: name a folder of published traces that has tiresias"):
         case_of("tiresias", 1, 10)
 
