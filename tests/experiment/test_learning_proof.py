@@ -12,7 +12,7 @@ from headway.experiment import everything_cells
 from headway.experiment.learning import proof_windows
 from headway.experiment.learning.plan import Window, read_plan, small, windows_of
 from headway.experiment.learning.proof import look, looks
-from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels
+from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels, told_by
 from headway.experiment.learning.proof_stats import change, interval, slowest_of
 from headway.experiment.learning.proof_windows import first_arrival, job_sets, scenario, teaching
 from headway.learn.training.candidate import Candidate, Ranges
@@ -105,6 +105,14 @@ def test_each_arm_is_what_its_name_says():
     assert arm(context, window, "0")[0].make() == Headway()
     assert isinstance(arm(context, window, "learned 1")[0].make(), Learned)
     assert arm(context, window, "elastic, tuned")[0].make().margin == 0.2
+
+
+def test_what_a_kept_run_is_named_by_is_the_same_in_every_process():
+    context = ProofContext(small(PLAN), DIGEST, Learnt({"generated": NO_BELIEFS}, {}, {}, (), {}), None)
+    window = Window("generated", 7, "generated", "chosen", "test")
+    names = {label: told_by(arm(context, window, label)[0], "x") for label in ("0", "beliefs", "elastic")}
+    assert not [name for name in names.values() if " at 0x" in name]
+    assert len(set(names.values())) == 3
 
 
 def _outcome(times):

@@ -71,13 +71,18 @@ def run_item(context: ProofContext, item: tuple[Window, str], tell: Tell) -> Out
     window, label = item
     case = scenario(context.plan, context.digest, window)
     task, beliefs = arm(context, window, label)
-    told = (context.digest, window.name, label, content(case), task.make, beliefs.name, task.estimates, task.rigid)
-    key = sha256(repr(told).encode()).hexdigest()[:32]
+    key = sha256(told_by(task, context.digest, window.name, content(case), beliefs.name).encode()).hexdigest()[:32]
     before = None if context.kept is None else context.kept.get(key)
     found = before or perform(replace(case, beliefs=beliefs), task, tell)
     if before is None and context.kept is not None:
         context.kept.put(key, found)
     return found
+
+
+def told_by(task: Task, *more: str) -> str:
+    """Everything that a run depends on, the same in every process."""
+    made_by = task.make.args if isinstance(task.make, partial) else ()
+    return repr((*more, task.policy, made_by, task.estimates, task.rigid))
 
 
 def arm(context: ProofContext, window: Window, label: str) -> tuple[Task, LearnedBeliefs]:
