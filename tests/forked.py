@@ -31,6 +31,19 @@ def headway(*words: str, folder: Path | None = None, seconds: float = 200) -> Co
     return CompletedProcess(words, code, *said)
 
 
+def call(capsys, *words: object) -> tuple[int, str, str]:
+    """The same in this process, where a test changes what the command finds: exit code, output, errors."""
+    from headway.cli import main
+
+    sys.argv = ["headway", *map(str, words)]
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    return code, *capsys.readouterr()
+
+
 def _be_headway(words: tuple[str, ...], folder: Path | None, out: int, error: int) -> None:
     code = 1
     try:

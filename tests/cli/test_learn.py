@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from headway.cli import main
+from forked import call
 from headway.record.lines import Head
 from headway.record.log import read
 
@@ -22,16 +21,6 @@ jobs:
 )  # fmt: skip
 
 
-def _call(capsys, *words):
-    sys.argv = ["headway", *map(str, words)]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    return code, *capsys.readouterr()
-
-
 @pytest.fixture
 def jobs(tmp_path):
     path = tmp_path / "jobs.yaml"
@@ -41,8 +30,8 @@ def jobs(tmp_path):
 
 def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
     log, file, second = tmp_path / "a.log", tmp_path / "beliefs.json", tmp_path / "b.log"
-    assert _call(capsys, "simulate", jobs, "--estimates", "progress", "--log", log)[0] == 0
-    code, out, err = _call(capsys, "learn", "beliefs", log, "--out", file)
+    assert call(capsys, "simulate", jobs, "--estimates", "progress", "--log", log)[0] == 0
+    code, out, err = call(capsys, "learn", "beliefs", log, "--out", file)
     assert code == 0, err
     assert "8 jobs that finished" in out
     assert max(map(len, out.splitlines()[1:])) <= 80
@@ -50,31 +39,31 @@ def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
     assert made["made_of"][0]["name"] == "a.log"
     assert made["scores"]["error of like jobs"] is not None
     words = ("simulate", jobs, "--estimates", "progress", "--beliefs", file, "--log", second)
-    assert _call(capsys, *words)[0] == 0
+    assert call(capsys, *words)[0] == 0
     head = next(line for line in read(second) if isinstance(line, Head))
     assert head.settings["beliefs"].startswith("beliefs.json ")
-    assert _call(capsys, "replay", second)[0] == 0, "a replay needs no beliefs"
+    assert call(capsys, "replay", second)[0] == 0, "a replay needs no beliefs"
 
 
 def test_the_file_has_a_prior_for_models_that_nobody_has_seen(tmp_path, jobs, capsys):
     file, without = tmp_path / "beliefs.json", tmp_path / "without.json"
-    code, out, err = _call(capsys, "learn", "beliefs", jobs, "--unseen", "--out", file)
+    code, out, err = call(capsys, "learn", "beliefs", jobs, "--unseen", "--out", file)
     assert code == 0, err
     assert "unseen models   gang: by 11 published profiles" in out
     assert max(map(len, out.splitlines()[1:])) <= 80
     made = json.loads(file.read_text())
     assert {one["form"]: one["models"] for one in made["unseen"]} == {"gang": 11, "sync": 8}
     assert made["scores"]["error of unseen models"] > 0
-    assert _call(capsys, "learn", "beliefs", jobs, "--no-unseen", "--from", file, "--out", without)[0] == 0
+    assert call(capsys, "learn", "beliefs", jobs, "--no-unseen", "--from", file, "--out", without)[0] == 0
     assert json.loads(without.read_text())["unseen"] == []
 
 
 def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsys):
     file, more = tmp_path / "beliefs.json", tmp_path / "more.json"
-    code, out, _ = _call(capsys, "learn", "beliefs", jobs, "-o", file, "--json")
+    code, out, _ = call(capsys, "learn", "beliefs", jobs, "-o", file, "--json")
     assert code == 0
     assert json.loads(out)["scores"]["jobs"] == 8
-    assert _call(capsys, "learn", "beliefs", jobs, "--from", file, "-o", more)[0] == 0
+    assert call(capsys, "learn", "beliefs", jobs, "--from", file, "-o", more)[0] == 0
     every = json.loads(more.read_text())
     assert [one["name"] for one in every["made_of"]] == ["jobs.yaml", "jobs.yaml"]
     assert next(one for one in every["durations"] if one["kind"] == ["all"])["count"] == 16
@@ -92,7 +81,7 @@ def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsy
 )
 def test_mistakes_are_told_in_one_sentence(jobs, monkeypatch, capsys, words, says):
     monkeypatch.chdir(jobs.parent)
-    code, _, err = _call(capsys, *words)
+    code, _, err = call(capsys, *words)
     assert code == 2
     assert says in err
     assert "Traceback" not in err

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from headway.cli import main
+from forked import call
 from headway.core.errors import UserError
 from headway.learn.leaderboard import LOWER, ranked, score_agent, score_policies
 from headway.learn.suites import PARTS, SUITES, suite_named
@@ -79,27 +78,17 @@ def _first_legal(seen):
     return int(seen["action_mask"].argmax())
 
 
-def _call(capsys, *words):
-    sys.argv = ["headway", *map(str, words)]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    return code, *capsys.readouterr()
-
-
 def test_one_command_makes_the_file(trace, tmp_path, capsys):
     out, mine = tmp_path / "board.json", tmp_path / "mine.py"
     mine.write_text("def agent(seen):\n    return int(seen['action_mask'].argmax())\n")
     words = ("learn", "leaderboard", "--trace", trace, "--window", 10, "--policies", "sjf", "--jobs", 1, "--out", out)
-    code, said, err = _call(capsys, *words, "--agent", f"{mine}:agent")
+    code, said, err = call(capsys, *words, "--agent", f"{mine}:agent")
     assert code == 0, err
     assert "gap closed" in said
     assert max(map(len, said.splitlines()[:-1])) <= 80
     board = json.loads(out.read_text())
     assert {score["policy"] for score in board["scores"]} >= {"sjf", "first-fit", f"{mine}:agent"}
-    code, _, err = _call(capsys, *words, "--part", "all")
+    code, _, err = call(capsys, *words, "--part", "all")
     assert (code, "choose one of" in err) == (2, True)
-    code, _, err = _call(capsys, *words, "--agent", f"{mine}:nobody")
+    code, _, err = call(capsys, *words, "--agent", f"{mine}:nobody")
     assert (code, "no function nobody" in err) == (2, True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headway.cli import main
+from forked import call
 from headway.compare.own_log import trace_of_log
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
@@ -149,16 +149,6 @@ def test_workers_end_with_the_process_that_started_them():
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _call(capsys, *words):
-    sys.argv = ["headway", *map(str, words)]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    return code, *capsys.readouterr()
-
-
 @pytest.fixture
 def jobs(tmp_path):
     path = tmp_path / "mine.yaml"
@@ -169,7 +159,7 @@ def jobs(tmp_path):
 
 def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
     log = tmp_path / "run.log"
-    assert _call(capsys, "simulate", jobs, "--set", "margin=0.4", "--log", log)[0] == 0
+    assert call(capsys, "simulate", jobs, "--set", "margin=0.4", "--log", log)[0] == 0
     found = read_windows(log, WindowSettings(jobs=10))
     assert found.present == {"margin": 0.4}
     seen = [job.id for case in (*found.tuned, *found.held_out) for job in case.trace.jobs]
@@ -185,12 +175,12 @@ def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
 def test_the_command_tells_and_goes_on(jobs, capsys):
     words = ("tune", jobs, "--window", 10, "--budget", 28, "--only", "margin,trial", "--executor",
              "concurrent.futures.ThreadPoolExecutor", "--jobs", 1)  # fmt: skip
-    code, said, err = _call(capsys, *words)
+    code, said, err = call(capsys, *words)
     assert code == 0, err
     assert "keep what you have" in said or "use it with" in said
     assert max(map(len, said.splitlines())) <= 80
     kept = jobs.with_name("mine.yaml.tune").read_text()
-    code, told, err = _call(capsys, *words, "--json")
+    code, told, err = call(capsys, *words, "--json")
     assert code == 0, err
     assert jobs.with_name("mine.yaml.tune").read_text() == kept, "nothing is run twice"
     assert json.loads(told)["windows"] >= 3
@@ -207,7 +197,7 @@ def test_the_command_tells_and_goes_on(jobs, capsys):
     ],
 )
 def test_mistakes_are_one_sentence(jobs, capsys, words, sentence):
-    code, _, err = _call(capsys, "tune", jobs, *words)
+    code, _, err = call(capsys, "tune", jobs, *words)
     assert code == 2
     assert sentence in err
     assert "Traceback" not in err

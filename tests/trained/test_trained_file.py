@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 from networks import KNOBS, a_network
 
-from headway.cli import main
+from forked import call
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.policies.learned import Learned
@@ -97,34 +96,24 @@ def test_the_one_that_comes_with_headway_fits():
     assert read_trained(SHIPPED).name.startswith("shipped.npz ")
 
 
-def _call(capsys, *words):
-    sys.argv = ["headway", *map(str, words)]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    return code, *capsys.readouterr()
-
-
 def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2(tmp_path, capsys):
     jobs, file, log = tmp_path / "jobs.yaml", tmp_path / "t.npz", tmp_path / "a.log"
     jobs.write_text(JOBS)
     write_trained(file, TrainedPolicy(a_network()))
     words = ("--estimates", "progress", "--policy", "learned", "--set", f"file={file}")
-    assert _call(capsys, "simulate", jobs, *words, "--log", log)[0] == 0
+    assert call(capsys, "simulate", jobs, *words, "--log", log)[0] == 0
     head = next(line for line in read(log) if isinstance(line, Head))
     assert head.policy == "learned"
-    assert _call(capsys, "replay", log)[0] == 0
-    code, out, err = _call(
+    assert call(capsys, "replay", log)[0] == 0
+    code, out, err = call(
         capsys, "compare", jobs, "--policies", "headway,learned", "--estimates", "progress", "--jobs", 1
     )
     assert code == 0, err
     assert "learned" in out
     file.write_bytes(b"nothing")
-    code, _, err = _call(capsys, "simulate", jobs, *words)
+    code, _, err = call(capsys, "simulate", jobs, *words)
     assert code == 2
     assert "t.npz: is not a trained policy" in err
-    code, _, err = _call(capsys, "simulate", jobs, "--policy", "learned", "--set", "colour=1")
+    code, _, err = call(capsys, "simulate", jobs, "--policy", "learned", "--set", "colour=1")
     assert code == 2
     assert "file=FILE" in err

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.job import Target
 from headway.estimates.fit.duration import BINS, Durations, Histogram
@@ -135,23 +135,12 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> Non
         [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
     )  # fmt: skip
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fields), indent=1))
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1))
 
 
 def read_beliefs(path: Path) -> LearnedBeliefs:
     """Raises a UserError with one sentence where the file does not fit."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; this is not a file of beliefs")
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    raw = read_whole(path, MOST_BYTES, "a file of beliefs")
     try:
         fields = msgspec.json.decode(raw, type=BeliefsFields)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

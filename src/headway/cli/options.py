@@ -43,6 +43,9 @@ World = Annotated[
 Report = Annotated[
     Path | None, typer.Option(help="Write a page with tables and charts to this file. It needs no network.")
 ]
+ExecutorName = Annotated[
+    str, typer.Option(help="Run on another concurrent.futures executor: the dotted name of its class or maker.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Processes = Annotated[int, typer.Option("--jobs", "-j", help="Use this many processes. 0 means one per core.", min=0)]
 

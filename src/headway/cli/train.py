@@ -11,7 +11,7 @@ import typer
 
 from headway import __version__
 from headway.cli.live import Bars
-from headway.cli.options import Cluster, Format, Json, Processes, need_learn
+from headway.cli.options import Cluster, ExecutorName, Format, Json, Processes, need_learn
 from headway.cli.wiring import writable
 from headway.trained.file import TrainedPolicy, write_trained
 
@@ -41,9 +41,7 @@ def train(
     state: Annotated[
         Path | None, typer.Option(help="Keep finished runs in this file. Default: OUT.runs. A second start goes on.")
     ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Run on another concurrent.futures executor: the dotted name of its class or maker.")
-    ] = "",
+    executor: ExecutorName = "",
     jobs: Processes = 0,
     json: Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from headway.cli.live import Bars
-from headway.cli.options import BeliefsFile, Cluster, Format, Json, Processes, World, need_learn
+from headway.cli.options import BeliefsFile, Cluster, ExecutorName, Format, Json, Processes, World, need_learn
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.cli.wiring import beliefs_for, writable
@@ -49,9 +49,7 @@ def tune(
     state: Annotated[
         Path | None, typer.Option(help="Keep finished runs in this file. Default: FILE.tune. A second start goes on.")
     ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Run on another concurrent.futures executor: the dotted name of its class or maker.")
-    ] = "",
+    executor: ExecutorName = "",
     jobs: Processes = 0,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.policies.knobs import BY_NAME
 from headway.policies.learned import Learned
@@ -62,23 +62,12 @@ def write_trained(path: Path, trained: TrainedPolicy, headway: str = "") -> None
     text = np.frombuffer(msgspec.json.format(msgspec.json.encode(about), indent=1), np.uint8)
     content = io.BytesIO()
     np.savez(content, about=text, **{name: getattr(network, name) for name in ARRAYS})
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        fresh.write_bytes(content.getvalue())
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, content.getvalue())
 
 
 def read_trained(path: Path) -> TrainedPolicy:
     """Raises a UserError with one sentence where the file does not fit."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; this is not a trained policy")
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    raw = read_whole(path, MOST_BYTES, "a trained policy")
     arrays = _arrays(path, raw)
     try:
         about = msgspec.json.decode(arrays.pop("about").tobytes(), type=TrainedFields)
