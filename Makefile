@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
 	@echo "make test   install everything, then run every check and test"
-	@echo "make torch-test   train a stock torch script; installs 5 GB into .venv-torch"
+	@echo "make torch-test   train a stock torch script and a stock MaskablePPO; installs 5 GB into .venv-torch"
 	@echo "make check  format, lint, types and import rules only"
 
 $(VENV)/.made:
@@ -75,16 +75,17 @@ lab-ready: $(VENV)/.test
 test: check browser terminal clock lab-ready
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=30
 
-# A stock torch script on two processes and on two real kubelets. Torch is 5 GB, so it has an environment of its own.
+# A stock torch script on two processes and on two real kubelets, and a stock MaskablePPO that learns to schedule. Torch is
+# 5 GB, so it has an environment of its own.
 TORCH := .venv-torch
 $(TORCH)/.made: pyproject.toml
 	@echo "installing torch (about two minutes, 5 GB)"
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet torch -e '.[kube,lab,dev]'
+	$(TORCH)/bin/pip install --quiet torch -e '.[kube,lab,ppo,dev]'
 	@touch $@
 
 torch-test: $(TORCH)/.made
-	$(TORCH)/bin/pytest -m torch tests/local/test_torch.py tests/kube/test_torch_lab.py
+	$(TORCH)/bin/pytest -m torch tests/local/test_torch.py tests/kube/test_torch_lab.py tests/learn/test_ppo.py
 
 clean:
 	rm -rf $(VENV) $(TORCH)

@@ -122,6 +122,9 @@ def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
     print(f"jobs: {dict(found)}; starts that were refused: {words.count(': stopping:')}")
     print(f"turned away by kubelets: {len(watcher.away)} of ours, {churn.turned_away} native")
     print(f"made on another node instead of releasing the gang: {words.count('is made on another node')}")
+    for line in words.splitlines():
+        if ": stopping:" in line:
+            print(f"  refused: {line}")
     longest = half[-1] if half else 0.0
     print(f"a gang was half bound {len(half)} times, at most {longest:.1f} s (bound: {START_SECONDS:.0f} s)")
     print(f"half bound at the end: {len(watcher.half_since)}")

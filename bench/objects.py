@@ -1,6 +1,6 @@
 """Generated TrainingJobs, statuses and pods against a live scheduler: does it survive, and do other jobs still start?
 
-    python bench/objects.py [--cases 10000] [--seed 1]
+    python bench/objects.py [--cases 10000] [--starts 1] [--seed 1]
 
 It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server
 accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down. Statuses that
@@ -37,13 +37,13 @@ from doors import KINDS, case, line  # noqa: E402
 from hostile import accepted_specs, statuses  # noqa: E402
 from tenant import Tenant  # noqa: E402
 
-from headway.kube.job.pod_marks import MARK  # noqa: E402
 from headway.lab import Lab  # noqa: E402
 from headway.lab.api import LabApiError  # noqa: E402
 from headway.lab.node_shapes import node_groups  # noqa: E402
 
 JOBS = "/apis/headway.dev/v1alpha1/namespaces/{}/trainingjobs"
 LIMIT_SECONDS = 5.0
+LONGEST_SECONDS = 60.0
 SENDERS = 8
 LEVELS = 3000
 DEEP = b'{"roles":{"worker":{}},"template":' + b'{"a":[' * LEVELS + b"1" + b"]}" * LEVELS + b"}"
@@ -86,12 +86,22 @@ class Scheduler:
         command = [sys.executable, "-m", "headway", "schedule", "--kubeconfig", str(self.folder / "kubeconfig"),
                    "--template", str(self.folder / "template"), "--log", str(self.folder / "log"),
                    "--progress-listen", self.address, "--progress-address", self.address]  # fmt: skip
+        self.said = len(self.words()) if self.output.exists() else 0
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
+
+    def is_up(self) -> bool:
+        """Whether this process has read all objects and begun to decide."""
+        return "scheduling with policy" in self.words()[self.said :]
 
     def threads(self) -> int:
         assert self.process.poll() is None, f"the scheduler ended:\n{self.words()[-3000:]}"
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def cpu(self) -> float:
+        """Processor seconds of this process."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def words(self) -> str:
         return self.output.read_text(errors="replace")
@@ -126,12 +136,34 @@ def bound_after(lab: Lab, other: Tenant, name: str) -> float:
     """Submits a healthy job; the seconds until both its pods are bound."""
     began = time.monotonic()
     other.submit(name, HEALTHY)
-    while time.monotonic() - began < 60:
+    while time.monotonic() - began < LONGEST_SECONDS:
         pods = lab.api.get(f"/api/v1/namespaces/{other.namespace}/pods?labelSelector=headway.dev/job={name}")["items"]
         if sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2:
             return time.monotonic() - began
         time.sleep(0.05)
-    raise AssertionError(f"{name} was not started within a minute")
+    raise AssertionError(f"{name} was not started within {LONGEST_SECONDS:g} s")
+
+
+def restart(lab: Lab, scheduler: Scheduler, other: Tenant, name: str) -> float:
+    """Starts the scheduler beside all objects, and submits a healthy job at once; the seconds until it is bound."""
+    began, up, log = time.monotonic(), list[float](), scheduler.folder / "log"
+
+    def wait_until_up() -> None:
+        while not scheduler.is_up():
+            time.sleep(0.05)
+        up.extend((time.monotonic() - began, scheduler.cpu()))
+
+    scheduler.start()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(wait_until_up)
+        seconds = bound_after(lab, other, name)
+        cpu = scheduler.cpu()
+    print(f"bound after {seconds:.2f} s from the start of the process ({cpu:.2f} s of cpu)", flush=True)
+    print(
+        f"it was up after {up[0]:.2f} s ({up[1]:.2f} s of cpu); its log has {log.stat().st_size / 1e6:.1f} MB",
+        flush=True,
+    )
+    return seconds
 
 
 def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> None:
@@ -142,7 +174,7 @@ def forge(lab: Lab, forger: Tenant, victim: Tenant, name: str, count: int) -> No
     owner = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "name": name, "uid": job["metadata"]["uid"],
              "controller": True}  # fmt: skip
     for number in range(count):
-        notes = {"headway.dev/lab-fail": "Forged", MARK: real["metadata"]["annotations"][MARK]}
+        notes = {**real["metadata"]["annotations"], "headway.dev/lab-fail": "Forged"}
         meta = {"name": f"{name}-{number % 3}-worker-{number + 2}", "labels": real["metadata"]["labels"]}
         body = {"apiVersion": "v1", "kind": "Pod",
                 "metadata": {**meta, "namespace": forger.namespace, "annotations": notes, "ownerReferences": [owner]},
@@ -171,12 +203,12 @@ def talk(lab: Lab, scheduler: Scheduler, attacker: Tenant, name: str, lines: int
             plain = socket.create_connection((host, int(port)), timeout=5)
             with context.wrap_socket(plain, server_hostname="headway-progress") as sock:
                 sock.sendall(line({"hello": 1, **({"token": token} if connections % 2 else {})}))
-                for _ in range(20):
+                for _ in range(5):
                     said = case(random_.choice(KINDS), random_).partition(b"\n")[2]
                     sent += max(1, said.count(b"\n"))
                     sock.sendall(said if said.endswith(b"\n") else said + b"\n")
             ended -= 1
-        sent += 20 if ended == connections else 0
+        sent += 5 if ended == connections else 0
     return f"{sent:,} lines in {connections} connections, {ended} of which the server ended"
 
 
@@ -185,25 +217,25 @@ def undisturbed(victim: Tenant, name: str) -> None:
     assert (status["attempt"], status["phase"]) in ((0, "Starting"), (0, "Running")), status
 
 
-def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]]) -> None:
+def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]], starts: int) -> None:
     for name in ("attacker", "other"):
         lab.create_namespace(name)
     attacker, other = Tenant(lab, "attacker"), Tenant(lab, "other")
     scheduler = Scheduler(lab, folder)
     scheduler.start()
     try:
-        under_attack(lab, scheduler, attacker, other, objects)
+        under_attack(lab, scheduler, attacker, other, objects, starts)
     finally:
         scheduler.process.kill()
         scheduler.process.wait()
 
 
 def under_attack(
-    lab: Lab, scheduler: Scheduler, attacker: Tenant, other: Tenant, objects: list[tuple[bytes, Any]]
+    lab: Lab, scheduler: Scheduler, attacker: Tenant, other: Tenant, objects: list[tuple[bytes, Any]], starts: int
 ) -> None:
     print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
     bound_after(lab, attacker, "own")
-    threads, half = scheduler.threads(), len(objects) // 2
+    threads, half, took = scheduler.threads(), len(objects) // 2, list[float]()
     for part, first in (("while it runs", 0), ("while it is down, then a start", half)):
         if first:
             scheduler.process.kill()
@@ -212,15 +244,16 @@ def under_attack(
         answers = submit_all(attacker, objects[first : first + half], first)
         print(f"{part}: {dict(answers)} in {time.monotonic() - began:.0f} s", flush=True)
         if first:
-            scheduler.start()
-            print(f"bound after {bound_after(lab, other, 'at-start'):.2f} s from the start of the process", flush=True)
+            for number in range(starts):
+                scheduler.process.kill()
+                scheduler.process.wait()
+                took.append(restart(lab, scheduler, other, f"at-start-{number}"))
         print(f"{part}: {talk(lab, scheduler, attacker, 'own', half)}", flush=True)
         forge(lab, attacker, other, "before", 20)
         if first:
             forge(lab, other, other, "before", 20)
-        seconds = bound_after(lab, other, f"after-{first}")
-        print(f"{part}: a healthy job is bound after {seconds:.2f} s", flush=True)
-        assert seconds <= LIMIT_SECONDS, f"{seconds:.1f} s is more than {LIMIT_SECONDS:g}"
+        took.append(bound_after(lab, other, f"after-{first}"))
+        print(f"{part}: a healthy job is bound after {took[-1]:.2f} s", flush=True)
         assert scheduler.threads() >= threads, "a thread has ended"
         undisturbed(other, "before")
         for pod in lab.api.get("/api/v1/namespaces/attacker/pods?limit=500")["items"]:
@@ -230,12 +263,14 @@ def under_attack(
     print(f"faults that nobody foresaw: {sum(phases.values())} {dict(phases.most_common(10))}")
     assert "Traceback" not in scheduler.words()
     assert scheduler.stop() == 0
+    assert max(took) <= LIMIT_SECONDS, f"{max(took):.1f} s is more than {LIMIT_SECONDS:g}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--starts", type=int, default=1, help="how often it is killed and started beside all objects")
     options = parser.parse_args()
     began, objects = time.monotonic(), generated(options.cases, options.seed)
     print(f"generated {len(objects):,} in {time.monotonic() - began:.0f} s", flush=True)
@@ -245,7 +280,7 @@ def main() -> None:
         subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                attack(lab, Path(folder), objects)
+                attack(lab, Path(folder), objects, options.starts)
             except BaseException:
                 print((Path(folder) / "output").read_text(errors="replace")[-4000:])
                 raise

@@ -1,9 +1,12 @@
 """A mutating webhook adds a 2-cpu sidecar to every pod: is a node ever given more than it has?
 
     python bench/sidecars.py [--nodes 100] [--pods 1000]
+    python bench/sidecars.py --kubelets 3 --pods 60
 
-The nodes are simulated (KWOK) and refuse nothing, so the bench counts itself, as a kubelet does, what the pods on each
-node request. Each job asks for 1 cpu; with its sidecar it holds 3. A node of 32 cpu takes ten of them, not 32.
+Simulated nodes (KWOK) refuse nothing, so the bench counts itself, as a kubelet does, what pods on each node request.
+Each job asks for 1 cpu; with its sidecar it holds 3. A node of 32 cpu takes ten of them, not 32. With `--kubelets` the
+nodes are real, and pods ask for a tenth of that: a kubelet turns away what does not fit (OutOfcpu), and each pod ends
+after some seconds.
 """
 
 from __future__ import annotations
@@ -23,12 +26,17 @@ from typing import Any
 
 from schedule_process import installed, phases, started, submit
 
+from headway.core.quantity import CPU, count
 from headway.lab import Lab
 from headway.lab.credentials import Authority, CertificateSubject
 from headway.lab.node_shapes import node_groups
 
 NODE_CPUS = 32
-SIDECAR = {"name": "sidecar", "image": "sidecar", "resources": {"requests": {"cpu": "2"}}}
+REAL_CPUS = 2
+SIDECAR: dict[str, Any] = {
+    "name": "sidecar", "image": "sidecar", "restartPolicy": "Always", "command": ["sleep", "1000"],
+    "resources": {"requests": {"cpu": "2"}},
+}  # fmt: skip
 
 
 class Webhook(http.server.BaseHTTPRequestHandler):
@@ -40,7 +48,7 @@ class Webhook(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Webhook.asked += 1
-        patch = json.dumps([{"op": "add", "path": "/spec/containers/-", "value": SIDECAR}])
+        patch = json.dumps([{"op": "add", "path": "/spec/initContainers", "value": [SIDECAR]}])
         answer = {
             "uid": review["request"]["uid"], "allowed": True, "patchType": "JSONPatch",
             "patch": base64.b64encode(patch.encode()).decode(),
@@ -77,16 +85,54 @@ def serve_webhook(lab: Lab, folder: Path) -> None:
     lab.api.post(path, {"metadata": {"name": "sidecar"}, "webhooks": [hook]})
 
 
-def held(lab: Lab) -> tuple[collections.Counter[str], collections.Counter[str]]:
+def held(lab: Lab) -> tuple[dict[str, float], collections.Counter[str]]:
     """By node: the cpus that its pods request, and how many pods it has."""
-    cpus, pods = collections.Counter[str](), collections.Counter[str]()
+    cpus, pods = collections.defaultdict[str, float](float), collections.Counter[str]()
     for pod in lab.api.get("/api/v1/namespaces/crowd/pods")["items"]:
         node = pod["spec"].get("nodeName")
         if node and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            asked = [one["resources"]["requests"]["cpu"] for one in pod["spec"]["containers"]]
-            cpus[node] += sum(int(one) for one in asked)
+            containers = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+            asked = [one["resources"]["requests"]["cpu"] for one in containers]
+            cpus[node] += sum(count(CPU, one) for one in asked) / 1000
             pods[node] += 1
     return cpus, pods
+
+
+def turned_away(lab: Lab) -> set[str]:
+    """Pods that a kubelet did not take, by uid."""
+    found = lab.api.get("/api/v1/namespaces/crowd/pods")["items"]
+    return {pod["metadata"]["uid"] for pod in found if pod["status"].get("reason", "").startswith("OutOf")}
+
+
+def on_kubelets(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
+    """Real nodes and pods that end: the next ones come as soon as there is room."""
+    lab.create_namespace("crowd")
+    template = lab.pod_template()
+    SIDECAR.update(image=template["spec"]["containers"][0]["image"], resources={"requests": {"cpu": "200m"}})
+    serve_webhook(lab, folder)
+    process, said = started(lab, "crowd", folder, template, "--policy", "first-fit")
+    began, away, most = time.monotonic(), set[str](), 0.0
+    for number in range(options.pods):
+        submit(lab, "crowd", f"job-{number}", {"worker": {"cpu": "100m", "command": ["sleep", "3"]}})
+    until = time.monotonic() + options.seconds
+    while time.monotonic() < until and process.poll() is None:
+        away |= turned_away(lab)
+        most = max(most, *held(lab)[0].values(), 0)
+        if all(one.get("phase") in ("Succeeded", "Failed") for one in phases(lab, "crowd").values()):
+            break
+        time.sleep(0.3)
+    took = time.monotonic() - began
+    ended = collections.Counter(str(one.get("phase")) for one in phases(lab, "crowd").values())
+    refused = said.read_text().count("is made on another node")
+    if not ended["Succeeded"]:
+        print(said.read_text(), phases(lab, "crowd")["job-0"])
+    process.terminate()
+    process.wait()
+    print(
+        f"{options.kubelets} kubelets of {REAL_CPUS} cpu, {options.pods} jobs of 0.1 cpu, a sidecar of 0.2 in each pod"
+    )
+    print(f"after {took:.0f} s: {dict(ended)}; at any look at most {most:.1f} cpu requested on a node")
+    print(f"pods that a kubelet turned away (OutOf*): {len(away)}; made elsewhere: {refused}")
 
 
 def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
@@ -94,7 +140,7 @@ def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
     serve_webhook(lab, folder)
     template = {"spec": {"containers": [{"name": "main", "image": "train"}]}}
     process, _ = started(lab, "crowd", folder, template, "--policy", "fifo")
-    began, most, total = time.monotonic(), 0, collections.Counter[str]()
+    began, most, total = time.monotonic(), 0.0, collections.Counter[str]()
     with ThreadPoolExecutor(8) as hands:
         list(
             hands.map(lambda number: submit(lab, "crowd", f"job-{number}", {"worker": {"cpu": 1}}), range(options.pods))
@@ -116,22 +162,28 @@ def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
     print(
         f"bound {total.total()} pods in {took:.0f} s; jobs: {dict(said)}; the webhook was asked {Webhook.asked} times"
     )
-    print(f"the fullest node had {max(total.values(), default=0)} pods; at any look at most {most} of {NODE_CPUS} cpu")
+    print(
+        f"the fullest node had {max(total.values(), default=0)} pods; at any look at most {most:g} of {NODE_CPUS} cpu"
+    )
     print(f"pods that a kubelet would have turned away (OutOfcpu): {'none' if most <= NODE_CPUS else 'some'}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--kubelets", type=int, default=0, help="so many real nodes in place of simulated ones")
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=300.0, help="end after this, whatever is left")
     options = parser.parse_args()
-    nodes = node_groups(options.nodes, [f"{NODE_CPUS}cpu,128Gi"])
-    lab = Lab.up("sidecars", simulated=nodes, bench=True, owned=True)
+    if options.kubelets:
+        lab = Lab.up("sidecars", kubelets=options.kubelets, kubelet_cpus=REAL_CPUS, owned=True)
+    else:
+        nodes = node_groups(options.nodes, [f"{NODE_CPUS}cpu,128Gi"])
+        lab = Lab.up("sidecars", simulated=nodes, bench=True, owned=True)
     try:
         installed(lab)
         with tempfile.TemporaryDirectory() as folder:
-            measure(lab, options, Path(folder))
+            (on_kubelets if options.kubelets else measure)(lab, options, Path(folder))
     finally:
         lab.down()
 

@@ -1,7 +1,7 @@
 """What does choosing sizes cost? Rows for `decisions.py --sizes` and `speed.py --sizes`.
 
 `cycles`: jobs that may have any size, all submitted at once; processor milliseconds per cycle (snapshot, book, policy,
-check and log together). `whole`: a published workload from beginning to end; processor seconds. Other work on the same
+check and log together). `whole`: published workloads from beginning to end; processor seconds. Other work on the same
 cores makes both longer, so every row has the time of one turn of an empty loop (`loop_ns`, about 30 on a quiet one).
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +70,22 @@ def cycles(policy: str, count: int, gpus: int, seconds: float) -> dict[str, obje
     }  # fmt: skip
 
 
-def whole(policy: str, workload: Path, nodes: int = 16, each: int = 4) -> dict[str, object]:
-    """A workload of Pollux's or Sia's, sized by progress alone."""
-    trace = open_workload(workload)
-    truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
+def whole(policy: str, workloads: Sequence[Path], nodes: int = 16, each: int = 4) -> dict[str, object]:
+    """Workloads of Pollux's or Sia's, all at the same time, sized by progress alone."""
+    jobs, truth = list[Job](), dict[JobId, float]()
+    for number, path in enumerate(workloads):
+        trace = open_workload(path)
+        for job in trace.jobs:
+            named = replace(job, id=JobId(f"{job.id}.{number}" if number else job.id))
+            jobs.append(named)
+            truth[named.id] = trace.work(job) or 0.0
     table = Nodes.of(Node(name=f"n{number}", capacity=((GPU, each),)) for number in range(nodes))
     world = World(costs=COSTS, speed=Speed(profiles=BUILT_IN), work=lambda job: truth[job.id], reports=REPORTS)
-    found, unfinished = _timed(SimCluster(table, list(trace.jobs), world), policy, float("inf"))
+    found, unfinished = _timed(SimCluster(table, jobs, world), policy, float("inf"))
     return {
-        "policy": policy, "workload": workload.name, "jobs": len(trace.jobs), "unfinished": unfinished,
-        "cycles": len(found), "cpu_s": round(sum(found), 2), "loop_ns": round(loop_ns(), 1),
+        "policy": policy, "workload": " ".join(f"{path.parent.name}/{path.name}" for path in workloads),
+        "jobs": len(jobs), "gpus": nodes * each, "unfinished": unfinished, "cycles": len(found),
+        "cpu_s": round(sum(found), 2), "loop_ns": round(loop_ns(), 1),
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@
     python bench/speed.py philly_jobs.csv.gz --gpus 2496 --first 10000
     python bench/speed.py philly_all_5000.csv --gpus 240 --policy fifo --peer 17.6
     python bench/speed.py --sizes pollux/workloads/workload-1.csv --policy headway
+    python bench/speed.py --sizes pollux/workloads/workload-?.csv --policy headway --nodes 96
 
 An event is an arrival, a start, a stop or an end of a job. Times are processor time of this process. Other work on the
 same cores still makes them longer, so every line also has the time of one turn of an empty loop (`loop_ns`, about 30 on
@@ -126,7 +127,7 @@ def measure(jobs: list[Job], nodes: Nodes, policy: str, estimates: str) -> dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=Path)
+    parser.add_argument("trace", type=Path, nargs="+", help="one; several with --sizes: all at the same time")
     parser.add_argument("--gpus", type=int, default=2496)
     parser.add_argument("--faster", type=float, default=1.0, help="divide submit times by this")
     parser.add_argument("--policy", default="first-fit")
@@ -135,12 +136,13 @@ def main() -> None:
     parser.add_argument("--peer", type=float, help="seconds of another simulator on the same run")
     parser.add_argument("--all", action="store_true", help="the four Philly settings")
     parser.add_argument("--sizes", action="store_true", help="a workload of Pollux's or Sia's, sized by progress")
+    parser.add_argument("--nodes", type=int, default=16, help="with --sizes: nodes of 4 GPUs")
     given = parser.parse_args()
     if given.sizes:
-        print(json.dumps(whole(given.policy, given.trace)), flush=True)
+        print(json.dumps(whole(given.policy, given.trace, given.nodes)), flush=True)
         return
     for gpus, faster in ALL if given.all else ((given.gpus, given.faster),):
-        jobs = jobs_of(given.trace, faster)[: given.first]
+        jobs = jobs_of(given.trace[0], faster)[: given.first]
         found = measure(jobs, nodes_of(gpus), given.policy, given.estimates)
         if given.peer:
             found["times_faster_than_peer"] = round(given.peer / float(str(found["cpu_s"])), 1)

@@ -17,10 +17,11 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 
+from headway.compare.executors import make_executor
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
 from headway.learn.suites import blind, elastic_world, fixed_world
-from headway.learn.tuning.runs import RunFigures, Runs, Setting, figures_of, make_executor, run_window
+from headway.learn.tuning.runs import RunFigures, Runs, Setting, figures_of, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, search
 from headway.learn.tuning.verdict import judge
 from headway.policies.headway import Headway

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headway.core.job import Job, JobId, Role, Success
+from headway.core.restarts import Restarts
 
 GRACE = 1.0
 """Seconds that the clusters give in these tests."""
@@ -35,10 +36,11 @@ class Case:
     not_before: float = 0.0
     """Seconds that the gang goes on at least."""
     every_attempt: bool = False
+    restarts: Restarts = Restarts()
 
     @property
     def job(self) -> Job:
-        return Job(id=JobId("gang"), roles=self.roles, success=self.success, seconds=30.0)
+        return Job(id=JobId("gang"), roles=self.roles, success=self.success, restarts=self.restarts, seconds=30.0)
 
 
 def _role(name: str, replicas: int = 1, after: tuple[str, ...] = ()) -> Role:
@@ -87,4 +89,6 @@ CASES = [
     Case("a worker's node is gone", WORKERS, _one("worker", NODE), "restarted"),
     Case("a worker is killed in every attempt, without progress", WORKERS, _one("worker", KILL), "failed",
          every_attempt=True),
+    Case("a worker is killed, and its job allows no loss", WORKERS, _one("worker", KILL), "failed",
+         restarts=Restarts(losses=0)),
 ]  # fmt: skip

@@ -94,6 +94,20 @@ def test_training_jobs_fit_in_eighty_columns():
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_of_why_a_job_waits_enough_is_left_in_eighty_columns():
+    fields = {"replicas": 0, "nodes": [], "loss": None, "eta": "", "attempt": 0, "progress": "", "message": ""}
+    words = "One replica of role 'worker' asks for 64 cpu; the largest suitable node has 2 cpu."
+    waits = {"name": "huge", "user": "headway-lab-admin", "phase": "Waiting", "message": words}
+    runs = {"name": "long", "user": "ana", "phase": "Running", "replicas": 1, "nodes": ["worker: node-1"],
+            "progress": "279/4000", "loss": 0.3369, "eta": "2026-11-17T08:25:37"}  # fmt: skip
+    rows = [SimpleNamespace(**fields | one) for one in (waits, runs)]
+    shown = printed(table_of(rows, today="2026-11-17"))
+    assert "One replica of role 'worker'" in shown
+    assert "08:25Z" in shown.split()
+    assert "11-17 08:25Z" in printed(table_of(rows, 120, today="2026-11-16"))
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_fits_in_eighty_columns(name, monkeypatch, capsys):
     """Every figure of every policy is there, in as many tables as it takes."""

@@ -10,10 +10,8 @@ from gang_cases import CASES, GRACE, MEMORY, NODE, Case
 from headway.core.gang import (
     GangState,
     GangVerdict,
-    Losses,
     Phase,
     ReplicaFact,
-    RestartLimits,
     SaveRound,
     back_off_seconds,
     exit_sentence,
@@ -22,6 +20,7 @@ from headway.core.gang import (
     to_ask,
 )
 from headway.core.job import Job, JobId, Role
+from headway.core.restarts import Losses, RestartLimits
 
 DOCS = (Path(__file__).parents[2] / "docs" / "gangs.md").read_text()
 LIMITS = RestartLimits(losses=3, window_seconds=3600)
@@ -61,12 +60,12 @@ def _run(case: Case) -> tuple[GangVerdict, float]:
 def test_the_table_of_cases(case):
     verdict, now = _run(case)
     assert now >= case.not_before
-    if case.every_attempt:
-        losses = Losses()
-        for attempt in range(LIMITS.losses + 1):
-            assert not losses.too_many(LIMITS)
-            losses = losses.another(float(attempt), -1, LIMITS)
-        assert losses.too_many(LIMITS)
+    if case.every_attempt or case.restarts.losses is not None:
+        losses, limits = Losses(), LIMITS.of(case.restarts)
+        for attempt in range(limits.losses + 1):
+            assert not losses.too_many(limits)
+            losses = losses.another(float(attempt), -1, limits)
+        assert losses.too_many(limits)
     else:
         assert verdict.state.value == {"finished": "done", "restarted": "lost"}.get(case.outcome, case.outcome)
 

@@ -75,7 +75,7 @@ def test_a_history_of_many_models_is_bounded(monkeypatch):
     last, first = jobs[-1], jobs[0]
     assert learned.kind(last) is not None
     assert learned.kind(first) is None
-    assert learned.durations.most_alike(last).count == 120, "the most general kind stays"
+    assert learned.durations.histograms["all",].count == 120, "the most general kind stays"
 
 
 def _reported(book, board, row, step):

@@ -77,4 +77,4 @@ def test_the_book_uses_it_where_a_model_has_no_history_and_only_there():
     assert known.prior(job, asked).coefficients == seen.coefficients
     learned = told.learn(job, None, asked, 60.0)
     assert learned.unseen is unseen
-    assert math.isfinite(learned.durations.histograms["all",].quantile(0.5))
+    assert math.isfinite(learned.durations.histograms["all",].lengths.quantile(0.5))

@@ -80,6 +80,15 @@ def test_a_small_trace_is_taken_from_its_beginning():
     assert len(blind(Trace(name="t", jobs=(a_job("z", seconds=0.0),))).jobs) == 0
 
 
+@pytest.mark.parametrize("tuning", [False, True])
+def test_forty_places_of_a_trace_are_forty_windows_that_share_no_job(tuning):
+    jobs = tuple(a_job(f"j{i}", seconds=10.0) for i in range(6000))
+    trace = Trace(name="t", jobs=jobs)
+    names = [job.id for place in range(1, 41) for job in window(trace, place, 45, tuning=tuning).jobs]
+    assert len(names) == len(set(names)) == 40 * 45
+    assert {int(name[1:]) < 2000 for name in names} == {tuning}
+
+
 def test_a_trace_that_is_not_there_is_said_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path))
     everything_cells.read_trace.cache_clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,16 @@ def test_a_cell_that_says_nothing_of_a_target_does_not_count():
     assert told["targets"][0]["cells"] == 0
     assert told["targets"][0]["median"] is None
     assert not math.isnan(told["targets"][2]["median"])
+
+
+def test_any_executor_finds_what_this_process_finds():
+    experiment, size = EXPERIMENTS["deadline-scarce"], RunSize(12, (1, 2))
+    here = run(experiment, experiment.quick_cells[:1], size, 1, lambda _: None)
+    told = []
+    with ThreadPoolExecutor(1) as pool:
+        there = run(experiment, experiment.quick_cells[:1], size, pool, told.append)
+    assert repr(there) == repr(here)
+    assert told == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.estimates.fit.history import History
+from headway.estimates.fit.pledge import Pledge
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.learning.curve import course, drawn, swapped
 from headway.experiment.learning.curve_windows import own_windows
@@ -33,11 +34,11 @@ def test_frozen_beliefs_learn_nothing(windows):
     assert more.durations.histograms["all",].count > first.durations.histograms["all",].count
 
 
-def test_one_lying_tenant_moves_what_others_are_told_by_at_most_five_percent(windows):
+def test_one_lying_tenant_moves_what_others_are_told_by_at_most_five_percent(windows, monkeypatch):
     assert largest_user(windows) == "u0"
-    found = moved_by(windows)
-    assert max(one.most for one in found) <= 0.05
-    assert max(one.most for one in found) > 0.0
+    assert max(one.most for one in moved_by(windows)) <= 0.05
+    monkeypatch.setattr(Pledge, "kept", lambda *_: True)
+    assert max(one.most for one in moved_by(windows)) > 0.05, "the lies are told, and would be believed"
 
 
 def test_profiles_are_swapped_between_those_that_scale_and_those_that_do_not():

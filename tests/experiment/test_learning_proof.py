@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,14 @@ from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
 from headway.experiment import everything_cells
 from headway.experiment.learning import proof_windows
 from headway.experiment.learning.plan import Window, read_plan, small, windows_of
-from headway.experiment.learning.proof import look, looks
+from headway.experiment.learning.proof import Proof, look, looks, told
 from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels, told_by
 from headway.experiment.learning.proof_stats import change, interval, slowest_of
 from headway.experiment.learning.proof_windows import first_arrival, job_sets, scenario, teaching
 from headway.learn.training.candidate import Candidate, Ranges
+from headway.learn.training.train import TASKS_AT_ONCE, TrainSettings
 from headway.policies.headway import Headway
+from headway.policies.knobs import KNOBS
 from headway.policies.learned import Learned
 from headway.policies.network import HIDDEN
 from headway.record.results import Outcome
@@ -39,14 +42,23 @@ def trace(monkeypatch):
 
 def test_places_that_were_looked_at_before_are_not_in_the_plan_and_parts_do_not_overlap():
     named = [(one.source, one.place) for one in windows_of(PLAN)]
-    assert len(named) == len(set(named)) == 50
+    assert len(named) == len(set(named)) == 68
     published = [one for one in windows_of(PLAN) if one.source not in ("generated", "sia")]
-    assert {one.place for one in published if one.part == "validation"} == {4, 5, 6}
-    assert {one.place for one in published if one.part == "test"} == {7, 8, 9, 10}
+    assert min(one.place for one in published) > 10
+    assert not {one.place for one in published if one.source == "itp, half"} & set(range(21)), "of plans 1 and 2"
     assert {(one.place, one.part) for one in windows_of(PLAN) if one.source == "sia"} == {
         (7, "validation"),
         (8, "test"),
     }
+
+
+def test_the_budgets_allow_at_least_one_generation_of_settings_and_two_of_networks():
+    """A budget below that leaves both exactly at headway."""
+    given, usual = PLAN.training, TrainSettings()
+    assert given.tasks + 2 * usual.population * min(TASKS_AT_ONCE, given.tasks) <= given.budget
+    knobs = [knob for knob in KNOBS if knob.acts != "deadlines"]
+    population, windows = 4 + int(3 * math.log(len(knobs) + 1)), PLAN.tuning.windows
+    assert windows + population * windows + 2 * windows <= PLAN.tuning.budget
 
 
 def test_no_job_is_in_two_sets(trace):
@@ -141,6 +153,23 @@ def test_intervals_cover_and_are_wider_at_a_higher_level():
 
 def test_the_slowest_are_a_share_of_the_finished():
     assert slowest_of(_outcome(range(1, 101)), 0.05) == 98.0
+
+
+def test_windows_that_were_not_run_under_all_arms_are_named_and_do_not_count():
+    plan = small(PLAN)
+    whole, part = [one for one in windows_of(plan) if one.part == "test"]
+    found = {(whole, label): _outcome([10.0, 20.0 + number]) for number, label in enumerate(labels(plan, "chosen"))}
+    found[part, "0"] = _outcome([10.0, 20.0])
+    proof = Proof(plan, DIGEST, found, Learnt({}, {}, {}, (), {}))
+    assert proof.windows("chosen", "test") == [whole]
+    said = told(proof, {whole.name: 16.0, part.name: 40.0})
+    assert list(said["missing"]) == [part.name, "generated 1"]
+    assert said["missing"][part.name] == labels(plan, "chosen")[1:]
+    assert said["steps"]["chosen, test"]["0 -> beliefs"]["windows"] == 1
+    closed = said["gap closed"]["chosen, test"]
+    assert closed["0"]["windows"] == {whole.name: pytest.approx((16.0 - 15.0) / (16.0 - 15.5))}
+    assert closed["beliefs"]["all windows"] == pytest.approx((16.0 - 16.0) / (16.0 - 15.5))
+    assert closed["gap"] == {whole.name: pytest.approx(16.0 / 15.5 - 1.0)}
 
 
 def test_every_look_is_counted(tmp_path):

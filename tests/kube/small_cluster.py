@@ -23,7 +23,7 @@ from headway.kube.pod.constraints import BoundClaim
 from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, SetCondition
 from headway.kube.rehearsal import Rehearsed
 from headway.kube.settings import KubeSettings
-from headway.kube.work import ActionResult, ApiWork, ClaimsRead, Performed
+from headway.kube.work import ActionResult, ApiWork, ClaimsRead, LeaseRead, Performed
 from headway.policies.baselines.fifo import first_fit
 from headway.progress_server import Event
 
@@ -51,6 +51,8 @@ class MemoryApi:
         self.asked_nodes: list[list[str]] = []
         """Of each measurement."""
         self.measured = Measured({})
+        self.leases: dict[str, str] = {}
+        """By node: when it was renewed last."""
         self.paused: list[tuple[str, str, dict[str, Any]]] = []
         self.nodes = [a_node(f"n{number}") for number in range(nodes)]
         self._numbers = itertools.count(1)
@@ -137,6 +139,9 @@ class MemoryApi:
             self.unread.append(pod)
             return
         self.inbox.put(ClaimsRead(pod.metadata.uid, dict(self.claims)))
+
+    def read_lease(self, node: str, now: float) -> None:
+        self.inbox.put(LeaseRead(node, self.leases.get(node, ""), now))
 
     def measure(self, how: str, nodes: list[str]) -> None:
         self.asked_nodes.append(list(nodes))

@@ -11,6 +11,7 @@ from headway.core.board import Board
 from headway.core.node import Node, Nodes
 from headway.core.states import State
 from headway.kube.admission import Admission
+from headway.kube.adoption import in_order
 from headway.kube.api.errors import Forbidden, KubeError, NotFound, Unreachable
 from headway.kube.api.objects import Meta, NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
@@ -91,7 +92,7 @@ def test_at_the_start_jobs_keep_their_numbers_and_new_ones_follow_by_age():
     admission = an_admission(serials={"team/old": 7})
     new, newer = an_object("new", "1", created=1200), an_object("newer", "2", created=1300)
     old = an_object("old", "3", created=1400)
-    admitted = admission.in_order(admission.first([newer, old, new]))
+    admitted = in_order([*admission.first([newer, old, new]), *admission.some()], admission.settings.serials)
     assert names(admitted) == ["team/old", "team/new", "team/newer"]
     assert [admission.enrol(entry, 0.0) for entry in admitted] == [True] * 3
     table = admission.board.table
@@ -123,9 +124,11 @@ def test_a_job_whose_pods_went_meanwhile_starts_again_from_its_checkpoint():
     assert admission.board.table.get("stops", entry.tracked.row) == 3
 
 
-def test_a_job_that_is_over_is_followed_but_not_on_the_board():
+def test_a_job_that_is_over_is_followed_while_it_has_pods_but_not_on_the_board():
     admission = an_admission()
-    (entry,) = admission.first([an_object(intent=Intent(state=State.FINISHED))])
+    gone = an_object("gone", "v", intent=Intent(state=State.FINISHED))
+    (entry,) = admission.first([an_object(intent=Intent(state=State.FINISHED)), gone], [its_pod()])
+    assert admission.some() == [], "of the other no pod is left"
     assert not admission.enrol(entry, 0.0)
     assert (admission.board.table.count, list(admission.jobs)) == (0, ["u"])
 

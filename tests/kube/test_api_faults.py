@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from fake_api_server import a_list, a_node, change, serving, stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_watch import summary
 from test_worker import CREATE, a_pod, performed, work
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import Faulty, KubeError, Unreachable
-from headway.kube.api.nesting import cut, depth
+from headway.kube.api.nesting import cut, depth, is_deeper
 from headway.kube.api.objects import NodeObject, TrainingJob
 from headway.kube.api.watch import Follower, WatchFailed
 from headway.kube.inbox import Inbox
@@ -57,6 +59,32 @@ def test_what_is_too_deep_is_cut_out(raw, levels, left):
     assert cut(raw, levels) == left
     assert depth(left) <= levels
     assert json.loads(left) is not None
+
+
+nested = st.recursive(
+    st.sampled_from([1, None, "", "a", '"', "\\", '\\"{[', "]}\n", "\\\\", "\u202e"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(['"', "\\", "{", "a"]), inner, max_size=3)
+    ),
+)
+
+
+def without(value, levels: int):
+    """The same by reading it."""
+    if levels == 0 and isinstance(value, dict | list):
+        return None
+    if isinstance(value, dict):
+        return {key: without(one, levels - 1) for key, one in value.items()}
+    return [without(one, levels - 1) for one in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=100, deadline=None)
+@given(nested, st.integers(0, 4))
+def test_whatever_is_written_in_texts_the_levels_are_right(value, levels):
+    raw = json.dumps(value).encode()
+    assert json.loads(cut(raw, levels)) == without(value, levels)
+    assert is_deeper(raw, levels) == (without(value, levels) != value)
+    assert depth(cut(raw, levels)) <= levels
 
 
 def test_one_object_of_thousands_of_levels_stops_neither_a_list_nor_a_watch():

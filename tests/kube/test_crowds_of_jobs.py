@@ -8,8 +8,13 @@ from typing import Any
 
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
+from headway.kube import newcomers as newcomers_module
+from headway.kube.admission import Admission
+from headway.kube.api.objects import Meta, TrainingJob
 from headway.kube.attention import Attention
 from headway.kube.fair import MOST_PER_TURN, in_turn
+from headway.kube.inbox import Inbox
+from headway.kube.newcomers import Newcomers
 from headway.kube.settings import KubeTimeouts
 
 CROWD = "crowd"
@@ -59,6 +64,54 @@ def test_jobs_that_have_pods_go_on_before_the_first_decision():
     assert sorted(job.job.id for job in small.cluster._jobs()) == ["crowd/c0", "crowd/c1", "crowd/c2"]
 
 
+def test_a_job_is_read_beside_thousands_that_are_not_read_yet():
+    api = MemoryApi(nodes=20)
+    a_crowd(api, 600)
+    good = api.submit("good", HEALTHY)
+    small = SmallCluster(api, timeouts=KubeTimeouts(rehearsals=0.0))
+    small.turn(4)
+    assert small.phase(good) == "Running"
+    assert small.cluster._admission.newcomers.waiting, "the crowd is still being read"
+    while small.cluster._admission.to_come:
+        small.turn()
+    assert len(list(small.cluster._jobs())) == 601
+
+
+def test_a_list_shows_again_only_what_has_changed(monkeypatch):
+    api = MemoryApi()
+    a_crowd(api, 3)
+    small = SmallCluster(api)
+    small.turn(3)
+    api.submit("good", HEALTHY)
+    seen: list[str] = []
+    monkeypatch.setattr(Admission, "_changed", lambda _, found: seen.append(found.metadata.name))
+    api.inbox = small.cluster._worker.inbox = Inbox()
+    api.begin()
+    small.turn()
+    assert seen == ["good"]
+
+
+def test_of_newcomers_each_namespace_has_its_turn_until_the_time_is_over():
+    now = 0.0
+    newcomers = Newcomers(lambda: now)
+    for name in [f"a{number}" for number in range(200)] + ["b0", "b1"]:
+        newcomers.put(TrainingJob(Meta(name=name, namespace=name[0], uid=name)))
+    newcomers.drop(Meta(namespace="b", uid="b0"))
+    newcomers.new_turn()
+    taken = []
+    for found in newcomers.this_turn():
+        taken.append(found.metadata.name)
+        now += 0.01
+    assert taken == ["a0", "b1", *(f"a{number}" for number in range(1, 7))], "at least so many in each turn"
+    assert list(newcomers.this_turn()) == [], "until the next turn"
+    newcomers.new_turn()
+    assert len(list(newcomers.this_turn())) == newcomers_module.MOST_PER_TURN, "if they take no time"
+    newcomers.keep({"a199"})
+    newcomers.new_turn()
+    assert [found.metadata.name for found in newcomers.this_turn()] == ["a199"]
+    assert not newcomers.waiting
+
+
 def test_refused_jobs_are_not_rehearsed():
     api = MemoryApi()
     for number in range(3):
@@ -70,7 +123,7 @@ def test_refused_jobs_are_not_rehearsed():
 def test_a_job_starts_in_a_few_turns_beside_many_of_another_namespace():
     api = MemoryApi(nodes=20)
     crowd = a_crowd(api, 170)
-    small = SmallCluster(api)
+    small = SmallCluster(api, timeouts=KubeTimeouts(rehearsals=60.0))
     small.turn()
     taken = [job.attention.taken for job in small.cluster._jobs()]
     assert sum(one == max(taken) for one in taken) == MOST_PER_TURN < len(taken)

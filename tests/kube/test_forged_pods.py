@@ -50,6 +50,7 @@ def a_running_job(**settings: object) -> tuple[SmallCluster, str]:
 FORGED = {
     "in another namespace": forged(namespace="other"),
     "with the name of a replica, in another namespace": forged("good-0-worker-0", namespace="other"),
+    "with the name and mark of a replica, in another namespace": forged("good-0-worker-0", namespace="other"),
     "with our owner and labels": forged(),
     "with the mark of another pod": forged(),
     "of an earlier attempt": forged("good-7-worker-0"),
@@ -65,14 +66,16 @@ def test_a_forged_pod_changes_nothing_also_after_a_restart(what):
     small, good = a_running_job()
     before = small.api.status(good)
     pod = copy.deepcopy(FORGED[what])
-    if what == "with the mark of another pod":
-        (first, *_) = small.api.pods_of("good")
-        pod["metadata"]["annotations"] = {MARK: first["metadata"]["annotations"][MARK]}
+    if "mark" in what:
+        real = small.api.pods["team/good-0-worker-0"]
+        pod["metadata"]["annotations"] = dict(real["metadata"]["annotations"])
     small.api.put_pod(pod)
+    small.cluster._read_messages()
+    assert len(small.cluster._by_id["team/good"].replicas) == 2, "it is not taken for a replica, not even for a turn"
     small.turn(3)
     for _ in range(2):
         job = small.cluster._by_id["team/good"]
-        assert {replica.name for replica in job.replicas.values()} == {"good-0-worker-0", "good-0-worker-1"}
+        assert sorted(replica.name for replica in job.replicas.values()) == ["good-0-worker-0", "good-0-worker-1"]
         assert {key: small.api.status(good)[key] for key in ("phase", "attempt", "allocation")} == {
             key: before[key] for key in ("phase", "attempt", "allocation")
         }

@@ -33,6 +33,11 @@ def test_a_job_that_names_no_queue_is_in_the_first_that_its_namespace_may_use():
     ("claim", "said"),
     [
         ({"queue": "others"}, "spec.queue: namespace 'team' may not use 'others'; it may use research"),
+        (
+            {"restarts": {"losses": 101}},
+            "spec.restarts.losses: must be at most 100, not 101, as the admin",
+        ),
+        ({"restarts": {"window": 3}}, "spec.restarts.window: must be at least 60 seconds, not 3"),
         ({"priority": 11}, "spec.priority: 11 is above 10"),
         ({"deadline": 60}, "spec.deadline: queue 'research' allows no deadlines"),
         (

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from intents import LARGE, MOVING, RUNNING, STARTING, TWO, a_pod, a_view, meant, on
 
-from headway.core.gang import Losses, Phase
+from headway.core.gang import Phase
+from headway.core.restarts import Losses
 from headway.core.states import State
 from headway.kube.job.kept_status import without_nodes
 from headway.kube.reconcile.locate import locate
@@ -33,6 +34,7 @@ def located(intent, *pods, **fields):
         (RUNNING, (BOTH[0], replace(BOTH[1], phase=Phase.FAILED))),
         (RUNNING, (*BOTH, a_pod(0, "n9", attempt=7), replace(THIRD, deleting=True))),
         (STARTING, (BOTH[0], PENDING)),
+        (GROWING, (*BOTH, replace(THIRD, bound=False))),
         (RESIZING, BOTH),
         (STOPPING, BOTH),
         (GROWING, (*BOTH, THIRD)),
@@ -50,13 +52,17 @@ def test_of_a_gang_that_shrinks_the_replicas_that_stay_are_its_target():
     assert located(SHRINKING, BOTH[0]).reason == "Interrupted"
 
 
-@pytest.mark.parametrize("pods", [(), (BOTH[0],), (BOTH[0], UNBOUND), (BOTH[0], a_pod(1, "n2", attempt=3))])
-def test_a_gang_that_was_half_made_is_released_whole(pods):
-    """Where an unbound pod was to go is in an annotation, which others can change: it does not count."""
-    found = located(STARTING, *pods)
-    assert (found.state, found.goal) == ((State.STOPPING, State.WAITING) if pods else (State.WAITING, State.WAITING))
-    assert (found.reason, found.losses) == ("Released", Losses()), "it is no loss"
-    assert found.attempt == (0 if pods else 1), "pods of the attempt before are never taken for new ones"
+@pytest.mark.parametrize("pods", [(BOTH[0],), (BOTH[0], a_pod(1, "n2", attempt=3))])
+def test_a_gang_that_was_half_made_goes_on_with_what_is_there(pods):
+    assert located(STARTING, *pods) == replace(STARTING, target=(on("n1"),))
+    assert located(STARTING, BOTH[0], UNBOUND) == STARTING, "its mark vouches for the node of an unbound pod"
+
+
+def test_a_gang_of_which_no_pod_was_made_waits_and_that_costs_no_attempt():
+    found = located(STARTING)
+    assert (found.state, found.reason, found.attempt, found.losses) == (State.WAITING, "Released", 0, Losses())
+    found = located(replace(STARTING, attempt=1), replace(BOTH[0], deleting=True))
+    assert (found.state, found.goal, found.attempt) == (State.STOPPING, State.WAITING, 0), "the next one is 1"
 
 
 def test_a_gang_that_lost_a_replica_meanwhile_is_interrupted_and_that_counts():
@@ -66,18 +72,20 @@ def test_a_gang_that_lost_a_replica_meanwhile_is_interrupted_and_that_counts():
 
 
 def test_changes_whose_aim_is_not_known_any_more_are_given_up_and_training_goes_on():
-    for intent, pods in ((MOVING, BOTH), (GROWING, BOTH), (GROWING, (*BOTH, replace(THIRD, bound=False)))):
+    for intent, pods in ((MOVING, BOTH), (GROWING, BOTH)):
         found = located(intent, *pods)
         assert (found.state, found.allocation, found.target) == (State.RUNNING, TWO, None)
         assert "given up" in found.message
 
 
-def test_a_move_that_has_saved_goes_on_if_all_its_new_pods_are_there():
+def test_a_move_that_has_saved_goes_on_with_its_new_pods_that_are_there():
     saved = replace(MOVING, saved=True, attempt=1)
     there = (a_pod(0, "n3", attempt=1), a_pod(1, "n4", attempt=1))
     assert located(saved, *BOTH, *there) == saved
     assert located(saved, replace(BOTH[0], deleting=True), *there).allocation == (on("n1"),), "what is left there"
-    assert located(saved, there[0]).reason == "Released"
+    assert located(saved, there[0]).target == (on("n3"),)
+    found = located(saved, *BOTH)
+    assert (found.state, found.reason, found.attempt) == (State.STOPPING, "Released", 0), "its next attempt is 1"
 
 
 def test_a_job_that_is_taken_down_holds_what_its_pods_hold():

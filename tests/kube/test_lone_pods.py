@@ -193,7 +193,7 @@ def test_a_refused_binding_is_tried_again_after_a_pause():
     pod["metadata"]["labels"] = {}
     small.turn(2)
     assert node_of(pod) == "", "not at once"
-    small.cluster._lone.by_id["team/pod:pod"].seat_again = 0.0
+    small.cluster._lone.by_id["team/pod:pod"].pause.again = 0.0
     small.turn(3)
     assert node_of(pod)
 

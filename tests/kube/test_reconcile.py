@@ -21,7 +21,8 @@ from intents import (
     on,
 )
 
-from headway.core.gang import Losses, Phase
+from headway.core.gang import Phase
+from headway.core.restarts import Losses
 from headway.core.states import State
 from headway.kube.job.kept_status import read_status
 from headway.kube.job.status import status_of

@@ -10,6 +10,7 @@ import pytest
 from gang_cases import CASES, GRACE, MEMORY, NODE, Case
 from headway.core.placement import Placement
 from headway.core.plan import Start
+from headway.core.restarts import RestartLimits
 from headway.core.states import OVER, State
 from headway.kube.api.objects import Pod, timestamp
 from headway.kube.job.intent import Intent, RoleAllocation, begun
@@ -89,7 +90,7 @@ def test_the_table_of_cases_by_reconciliation(case):
             intent = _started(case, intent, now)
         kubelets.pass_time(intent.attempt, now)
         view = View(name="gang", job=case.job, intent=intent, replicas=kubelets.replicas(), now=now,
-                    gone=kubelets.gone(), timeouts=patience)  # fmt: skip
+                    gone=kubelets.gone(), timeouts=patience, limits=RestartLimits().of(case.job.restarts))  # fmt: skip
         step = reconcile(view)
         kubelets.act(step, now)
         restarts += step.intent.state is State.WAITING and intent.state is not State.WAITING

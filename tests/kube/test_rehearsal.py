@@ -10,8 +10,9 @@ import pytest
 from small_cluster import MemoryApi, SmallCluster
 
 from headway.core.quantity import count
-from headway.kube.api.objects import NodeObject, PodRule
-from headway.kube.api.watch import Changed
+from headway.kube.api.errors import OverQuota
+from headway.kube.api.objects import LimitRange, NodeObject, PodRule
+from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.pod.constraints import BoundClaim
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -44,6 +45,17 @@ def a_cluster(api: MemoryApi, *machines: NodeObject) -> SmallCluster:
 
 def job(template: dict[str, Any] | None = None, **role: Any) -> dict[str, Any]:
     return {"roles": {"worker": {"cpu": "1", **role}}, "template": {"spec": template or {}}}
+
+
+def a_webhook(*hooks: str, **meta: str) -> PodRule:
+    return msgspec.json.decode(
+        msgspec.json.encode({"metadata": {"name": "mesh", "uid": "m", **meta}, "webhooks": list(hooks)}), type=PodRule
+    )
+
+
+def a_limit_range(namespace: str, cpu: str) -> LimitRange:
+    meta = {"name": "most", "namespace": namespace, "uid": f"l-{namespace}"}
+    return msgspec.json.decode(msgspec.json.encode({"metadata": meta, "spec": {"limits": [cpu]}}), type=LimitRange)
 
 
 def bound_cpu(api: MemoryApi) -> dict[str, int]:
@@ -88,12 +100,120 @@ def test_a_dry_run_is_repeated_when_a_webhook_or_a_limit_range_changes():
     small.api.submit("first", job())
     small.turn(5)
     small.api.on = True
-    small.api.inbox.put(Changed(PodRule, msgspec.convert({"metadata": {"name": "mesh"}}, PodRule)))
+    small.api.inbox.put(Changed(PodRule, a_webhook()))
     for number in range(3):
         small.api.submit(f"j{number}", job())
     small.turn(6)
     assert len(small.api.rehearsed) == 2
     assert bound_cpu(small.api) == {"a": 4000, "b": 3000}, "1 + 3 on one node, 3 on the other"
+
+
+def full_and_waiting(api: Injecting) -> tuple[SmallCluster, str]:
+    """One job of 4 cpu runs on the only node; one of 1 cpu waits, with the webhook as it is."""
+    small = a_cluster(api, a_machine("a"))
+    small.api.inbox.put(Listed(PodRule, ()))
+    small.api.on, on = False, api.on
+    small.api.submit("first", job(cpu="4"))
+    small.turn(5)
+    small.api.on = on
+    return small, small.api.submit("waits", job())
+
+
+def demand(small: SmallCluster) -> dict[str, int]:
+    (held,) = [tracked for tracked in small.cluster._jobs() if tracked.meta.name == "waits"]
+    role = held.job.role("worker")
+    return {kind: amount + dict(role.overhead).get(kind, 0) for kind, amount in role.request}
+
+
+def test_jobs_that_wait_are_rehearsed_again_when_a_webhook_comes_or_goes():
+    api = Injecting()
+    api.on = False
+    small, uid = full_and_waiting(api)
+    small.turn(3)
+    assert demand(small) == {"cpu": 1000}
+    api.on = True
+    small.api.inbox.put(Changed(PodRule, a_webhook("mesh")))
+    small.turn(3)
+    assert demand(small) == {"cpu": 3000}, "before anything is held for it"
+    assert "needs 3 cpu" in small.api.status(uid)["message"]
+    api.on = False
+    small.api.inbox.put(Deleted(PodRule, a_webhook("mesh")))
+    small.turn(3)
+    assert demand(small) == {"cpu": 1000}
+
+
+def test_only_a_change_of_content_counts_and_a_limit_range_only_in_its_namespace():
+    small, _ = full_and_waiting(Injecting())
+    small.turn(3)
+    asked = len(small.api.rehearsed)
+    small.api.inbox.put(Changed(PodRule, a_webhook("mesh")))
+    small.turn(2)
+    assert len(small.api.rehearsed) == asked + 1
+    small.api.inbox.put(Changed(PodRule, a_webhook("mesh", resourceVersion="77")))
+    small.api.inbox.put(Listed(PodRule, (a_webhook("mesh"),)))
+    small.api.inbox.put(Changed(LimitRange, a_limit_range("elsewhere", "4")))
+    small.turn(2)
+    assert len(small.api.rehearsed) == asked + 1, "nothing has changed for this job"
+    small.api.inbox.put(Changed(LimitRange, a_limit_range("team", "4")))
+    small.turn(2)
+    assert len(small.api.rehearsed) == asked + 2
+    small.api.inbox.put(Listed(PodRule, ()))
+    small.turn(2)
+    assert len(small.api.rehearsed) == asked + 3, "the webhook went while nobody looked"
+
+
+def test_an_answer_that_was_asked_for_before_the_change_does_not_count():
+    api = Injecting()
+    api.on = False
+    small, _ = full_and_waiting(api)
+    small.api.inbox.put(Changed(PodRule, a_webhook("mesh")))
+    small.cluster._read_messages()
+    api.on = True
+    small.turn(3)
+    small.api.inbox.put(Changed(PodRule, a_webhook("mesh", "other")))
+    small.turn(3)
+    assert demand(small) == {"cpu": 3000}
+
+
+def test_a_dry_run_that_a_full_quota_refused_is_tried_again_while_the_job_waits():
+    class Capped(Injecting):
+        full = True
+
+        def webhook(self, pod: dict[str, Any]) -> dict[str, Any]:
+            if self.full and "-try-" in pod["metadata"]["name"]:
+                raise OverQuota(403, "exceeded quota: q")
+            return super().webhook(pod)
+
+    api = Capped()
+    small, _ = full_and_waiting(api)
+    small.turn(3)
+    assert demand(small) == {"cpu": 1000}, "as it is sent"
+    small.api.pass_time()
+    small.turn(2)
+    api.full = False
+    small.api.pass_time()
+    small.turn(3)
+    assert demand(small) == {"cpu": 3000}
+    assert not small.api.paused, "it is known now"
+
+
+def test_a_job_that_waits_and_can_no_longer_be_honoured_is_refused():
+    class Gating(Injecting):
+        def webhook(self, pod: dict[str, Any]) -> dict[str, Any]:
+            if self.on:
+                pod["spec"]["schedulingGates"] = [{"name": "x.com/wait"}]
+            return pod
+
+    api = Gating()
+    api.on = False
+    small, uid = full_and_waiting(api)
+    small.turn(3)
+    api.on = True
+    small.api.inbox.put(Changed(PodRule, a_webhook("gates")))
+    small.turn(4)
+    status = small.api.status(uid)
+    assert (status["phase"], status["reason"]) == ("Failed", "Unplaceable")
+    assert "schedulingGates" in status["message"]
 
 
 def test_what_a_pod_holds_beyond_its_booking_counts_against_its_node():

@@ -6,7 +6,7 @@ import yaml
 
 from headway.kube.api.install import manifests
 
-SCHEDULER = ("headway-scheduler", "headway-node-reader", "headway-progress")
+SCHEDULER = ("headway-scheduler", "headway-node-reader", "headway-progress", "headway-heartbeats")
 
 
 def rights(namespace: str, *kinds: str) -> set[tuple]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.job import Can, Job, JobId, Role, Success, Target
+from headway.core.restarts import Restarts
 from headway.core.text import clean
 from headway.kube.api.objects import TrainingJob, timestamp
 from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
@@ -45,6 +46,7 @@ def a_job(draw):
         target=draw(st.sampled_from([None, Target(value=0.5), Target(metric="accuracy", value=0.0, higher=True)])),
         steps=draw(st.sampled_from([None, 7])), seconds=draw(st.sampled_from([None, 2.5])),
         success=draw(st.sampled_from([Success(), Success(roles=("chief",), any_replica=True)])),
+        restarts=draw(st.sampled_from([Restarts(), Restarts(losses=0, window=60.0), Restarts(refusals=3)])),
         can=Can(draw(st.integers(0, 31))), checkpoints=saves != "never", saves_itself=saves == "itself",
     )  # fmt: skip
 

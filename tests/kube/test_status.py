@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.estimates import Basis, Estimate
-from headway.core.gang import Losses
+from headway.core.restarts import Losses
 from headway.core.states import State
 from headway.kube.api.objects import unix
 from headway.kube.job.intent import Intent, RoleAllocation

@@ -19,7 +19,7 @@ from headway.kube.api.errors import ApiError, Forbidden
 from headway.kube.api.install import install, manifests
 from headway.kube.api.user_policy import GROUP, NAME
 from headway.lab.api import LabApiError
-from scheduling import TRAINING
+from scheduling import HERE, TRAINING
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 EDITED = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
@@ -178,6 +178,9 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     lab.api.delete(f"/api/v1/persistentvolumes/{namespace}")
     lab.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{namespace}")
     schedule.submit("resize", {"worker": {}, "late": {"after": ["worker"]}}, ["--steps", "90"])
+    hangs = ["python", str(HERE / "trainer.py"), "--steps", "100000"]
+    torn = {"worker": {"cpu": "1100m"}, "peer": {"cpu": "1100m", "command": hangs}}
+    schedule.submit("torn", torn, ["--steps", "90", "--fail-at", "5"])
     schedule.submit("taken", {"worker": {}}, ["--steps", "10"], ttlSecondsAfterFinished=1)
     schedule.submit(
         "spy", {"worker": {"command": ["sh", "-c", LOOKS.format(lab.shared)]}}, [], template=_spying(schedule)
@@ -197,6 +200,7 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
         assert not [path for path in shown if "other-team" in path or "weights" in path or "model" in path], shown
     lab.api.delete(f"{TRAINING.format(namespace)}/spy")
     schedule.wait("resize", "Succeeded")
+    assert "exit code 3" in schedule.wait("torn", "Failed", seconds=40)["status"]["message"], "its peer's node lives"
     soon(lambda: "taken" not in [job["metadata"]["name"] for job in lab.api.get(TRAINING.format(namespace))["items"]])
     soon(lambda: not [pod for pod in schedule.pods("spy") if not pod["metadata"].get("deletionTimestamp")])
     assert "pods of other namespaces cannot be read" in schedule.words()
@@ -272,7 +276,7 @@ def granted_in(namespace: str) -> set[Right]:
     return {right for role in roles if role["metadata"]["name"] in SCHEDULER_ROLES for right in rights_of(role)}
 
 
-SCHEDULER_ROLES = ("headway-scheduler", "headway-node-reader", "headway-progress")
+SCHEDULER_ROLES = ("headway-scheduler", "headway-node-reader", "headway-progress", "headway-heartbeats")
 
 
 def rights_of(role: dict) -> set[Right]:

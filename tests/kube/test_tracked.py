@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from headway.core.board import Board
-from headway.core.gang import Losses, Phase
+from headway.core.gang import Phase
 from headway.core.job import Job, JobId, Role, Target
 from headway.core.node import Node, Nodes
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Resize, Scale, Start, Stop
+from headway.core.restarts import Losses
 from headway.core.states import State
-from headway.kube.answers import learn
+from headway.kube.answers import learn, trouble
 from headway.kube.api.errors import Conflict, Denied, Forbidden, Invalid, NotFound, OverQuota, Refused, Unreachable
 from headway.kube.api.objects import Meta
 from headway.kube.hearing import ask_to_save, hear
@@ -160,13 +161,13 @@ def test_trouble_is_said_once_and_pauses_grow(caplog):
     tracked = a_job()
     pauses = []
     for _ in range(9):
-        tracked.trouble(Unreachable(0, "no answer"), 100.0)
+        trouble(tracked, Unreachable(0, "no answer"), 100.0)
         pauses.append(tracked.attention.not_before - 100.0)
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.25, 15.0)
     assert len(caplog.records) == 1
     tracked.attention.recovered()
-    tracked.trouble(Unreachable(429, "slow down", 40.0), 100.0)
+    trouble(tracked, Unreachable(429, "slow down", 40.0), 100.0)
     assert tracked.attention.not_before == 140.0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
+import sys
 import time
+from pathlib import Path
 
 from headway.lab import process
 
@@ -56,3 +59,27 @@ def test_output_goes_to_the_log(tmp_path):
     assert process.wait_gone([done], 60)
     assert (tmp_path / "log").read_text().splitlines() == ["out", "err"]
     process.send(done, signal.SIGKILL)
+
+
+def test_a_process_whose_threads_still_end_is_not_gone(tmp_path):
+    """The first thread of a killed program is a zombie once it has ended; the others may hold the port for longer."""
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    one = process.spawn([sys.executable, "-c", program], tmp_path / "log", dict(os.environ))
+    try:
+        _until(lambda: Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+        assert process.is_alive(one)
+        assert not process.wait_gone([one], 0.1)
+    finally:
+        process.end([one], grace_seconds=0)
+    assert not process.is_alive(one)
+
+
+def _until(is_so, seconds=20):
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

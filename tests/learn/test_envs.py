@@ -192,7 +192,8 @@ def test_of_more_jobs_than_slots_the_first_and_the_shortest_are_shown():
     seen, _ = env.reset(seed=1, options={"task": 0})
     jobs = env.play.view.snapshot.jobs
     waiting = jobs.waiting().tolist()
-    shortest = sorted(waiting[3:], key=lambda row: env.play.view.left[row])[:3]
+    left = env.play.snapshot.estimates.left(env.play.snapshot.now)
+    shortest = sorted(waiting[3:], key=lambda row: left[row])[:3]
     assert env.shown.tolist() == [*waiting[:3], *sorted(shortest)]
     assert seen["cluster"][4] == pytest.approx(np.log2(1 + len(waiting) - 6))
 

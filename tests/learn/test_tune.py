@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from forked import call
+from headway.compare.executors import make_executor
 from headway.compare.own_log import trace_of_log
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.learn.tuning.runs import RunFigures, Runs, digest, make_executor, run_window
+from headway.learn.tuning.runs import RunFigures, Runs, digest, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, search
 from headway.learn.tuning.verdict import judge
 from headway.learn.tuning.windows import WindowSettings, read_windows
@@ -132,7 +133,7 @@ def test_executors_by_name():
 def test_workers_end_with_the_process_that_started_them():
     """Also when that is killed."""
     text = (
-        "import os, time\nfrom headway.learn.tuning.runs import make_executor\n"
+        "import os, time\nfrom headway.compare.executors import make_executor\n"
         "if __name__ == '__main__':\n"
         "    print(make_executor('', 1).submit(os.getpid).result(), flush=True)\n    time.sleep(60)\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 
 import numpy as np
@@ -153,3 +154,12 @@ def test_no_flapping_whatever_comes(seed):
     assert len(ends_of(cycles)) == len(jobs)
     starts = Counter(d.job for cycle in cycles for d in cycle.plan.decisions if isinstance(d, Start))
     assert max(starts.values()) <= 6
+
+
+def test_a_job_that_the_cluster_cannot_hold_is_never_done_and_that_can_be_written_down():
+    large = a_job("large", gpus=8, seconds=10.0, deadline=10_000.0)
+    snapshot = a_snapshot(large, nodes=some_nodes(1, gpus=2), left={"large": 10.0}, speed=linear)
+    told = Deadline().explain(snapshot, 0)["in_time"]
+    assert told["done_at"] is None
+    assert told["remedy"] == "a smaller job, or more nodes"
+    assert json.dumps(told, allow_nan=False)

@@ -66,15 +66,15 @@ def test_refusals_in_a_row_are_counted():
     gangs = Gangs(Faults(refused_starts=1.0), seed=0)
     for _ in range(gangs.limits.refusals):
         assert not gangs.start(JOB, 0.0)
-    assert not gangs.refused_too_often(JOB.id)
+    assert not gangs.refused_too_often(JOB)
     gangs.start(JOB, 0.0)
-    assert gangs.refused_too_often(JOB.id)
+    assert gangs.refused_too_often(JOB)
 
 
 def test_losses_without_progress_become_too_many():
     gangs = Gangs(Faults(), seed=0)
     for done, expected in ((5.0, 1), (5.0, 2), (5.9, 3), (6.0, 1)):
-        assert len(gangs.lose(JOB.id, 10.0, done).times) == expected, "a whole second of work is progress"
+        assert len(gangs.lose(JOB, 10.0, done).times) == expected, "a whole second of work is progress"
 
 
 def test_a_slow_replica_slows_its_gang_until_the_job_is_forgotten():

@@ -26,6 +26,16 @@ BAD = {
         "field saves: a job without checkpoints",
     ),
     "saves by whom": ("a.yaml", "jobs: [{name: a, saves: never}]", "saves"),
+    "a loss below none": (
+        "a.yaml",
+        "jobs: [{name: a, restarts: {losses: -1}}]",
+        "restarts.losses: must be between",
+    ),
+    "no window": (
+        "a.yaml",
+        "jobs: [{name: a, restarts: {window: soon}}]",
+        "restarts.window: 'soon' is not a",
+    ),
     "no number": ("a.csv", PHILLY + "2,0,ten,1,a\n", "a.csv, line 3: field duration_s: 'ten' is not a number"),
     "infinite": ("a.csv", PHILLY + "2,0,inf,1,a\n", "a.csv, line 3: field duration_s: 'inf' is not finite"),
     "nan": ("a.csv", PHILLY + "2,nan,5,1,a\n", "a.csv, line 3: field submit_s: 'nan' is not finite"),

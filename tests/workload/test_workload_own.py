@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headway.core.errors import UserError
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.node import Node
+from headway.core.restarts import Restarts
 from headway.workload.json_schema import schemas
 from headway.workload.open import open_workload
 from headway.workload.trace import Trace
@@ -81,7 +82,8 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     )  # fmt: skip
     job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False,
               target=Target(metric="accuracy", value=0.9, higher=True),
-              success=Success(roles=("worker",), any_replica=True))  # fmt: skip
+              success=Success(roles=("worker",), any_replica=True),
+              restarts=Restarts(losses=9, window=60.0))  # fmt: skip
     nodes = (
         *(
             Node(name=f"big-{i}", capacity=(("cpu", 8000), ("gpu", 4)), domain="r1", labels=(("zone", "a"),))
@@ -106,6 +108,10 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     [
         ("can", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), can=Can.STOP)),
         ("saves", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), saves_itself=True)),
+        (
+            "restarts",
+            Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), restarts=Restarts(losses=1)),
+        ),
         ("checkpoints", Job(id=JobId("a"), roles=(Role(name="worker", request=(("gpu", 1),)),), checkpoints=False)),
         ("limit", Job(id=JobId("a"), roles=(Role(name="worker", request=(("cpu", 500),), limit=(("cpu", 900),)),))),
         ("resources", Job(id=JobId("a"), roles=(Role(name="worker", request=(("fpga", 1),)),))),

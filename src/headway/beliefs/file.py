@@ -19,9 +19,10 @@ import numpy as np
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.estimates.fit.duration import BINS, Durations, Histogram
+from headway.estimates.fit.duration import Durations, Explained, Histogram
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
+from headway.estimates.fit.lengths import BINS
 from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form
 from headway.estimates.fit.target import GRID, Reached
@@ -98,6 +99,8 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     """In the state of a live run: the run's time up to which its finished jobs are folded in."""
     kinds: list[KindFields] = []
     durations: list[DurationFields] = []
+    explained: dict[str, tuple[float, Positive]] = {}
+    """What kinds of jobs have explained of lengths, by what they go by; the share is the first over the second."""
     targets: list[ReachedFields] = []
     unseen: list[UnseenFields] = []
     promises: dict[str, tuple[Positive, float]] = {}
@@ -127,6 +130,7 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> Non
         [_kind_fields(model, form, kind) for (model, form), kind in history.kinds.items()],
         [DurationFields(list(kind), found.count, dict(found.weights))  # type: ignore[arg-type]
          for kind, found in history.durations.histograms.items()],
+        {name: (one.both, one.square) for name, one in history.durations.explained.items()},
         [
             ReachedFields(model, target.metric, target.value, target.higher, list(found.lengths),
                          [shape.tolist() for shape in found.shapes])
@@ -180,6 +184,7 @@ def _history(fields: BeliefsFields) -> History:
     for number, two in enumerate(fields.durations):
         _check(0 < len(two.kind) < 6 and two.count >= 0, f"field durations[{number}]", "is no kind of job")
         weights: dict[int, float] = dict(two.weights)
+        _check(0 < sum(weights.values()) < math.inf, f"field durations[{number}].weights", "must not all be 0")
         durations[tuple(two.kind)] = Histogram(two.count, weights)
     for number, three in enumerate(fields.targets):
         targets[three.model, Target(metric=three.metric, value=three.value, higher=three.higher)] = _reached(
@@ -187,7 +192,8 @@ def _history(fields: BeliefsFields) -> History:
         )
     unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
     users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
-    return History(kinds, Durations(durations), targets, users, unseen)
+    explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
+    return History(kinds, Durations(durations, explained), targets, users, unseen)
 
 
 def _kind(where: str, fields: KindFields) -> Kind:

@@ -12,8 +12,8 @@ from statistics import median
 
 from headway.core.job import Job
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.duration import Histogram
 from headway.estimates.fit.history import History
+from headway.estimates.fit.lengths import Lengths
 from headway.estimates.fit.speed import Setting
 from headway.estimates.progress import ProgressBook
 
@@ -60,17 +60,18 @@ class Folding:
             "told": len(self.told),
             "error of like jobs": round(median(self.told), 4) if self.told else None,
             "error of all jobs' median": round(median(self.plain), 4) if self.plain else None,
+            **{f"explained by {name}": round(one.share, 4) for name, one in self.history.durations.explained.items()},
         }
 
     def _score(self, history: History, job: Job, seconds: float) -> None:
         self.jobs += 1
-        like = history.durations.most_alike(job)
+        like = history.durations.told(job)
         if like is None or not seconds > 0:
             return
-        everyone = history.durations.histograms.get(ALL, Histogram())
+        everyone = history.durations.histograms.get(ALL)
         self.told.append(_error(like, seconds))
-        self.plain.append(_error(everyone, seconds) if everyone.count else self.told[-1])
+        self.plain.append(_error(everyone.lengths, seconds) if everyone is not None else self.told[-1])
 
 
-def _error(told: Histogram, seconds: float) -> float:
+def _error(told: Lengths, seconds: float) -> float:
     return abs(math.log(max(1.0, told.quantile(0.5)) / max(1.0, seconds)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -17,11 +18,13 @@ from rich.text import Text
 from headway.cli.learning import learning_curve
 from headway.cli.learning_proof import learning
 from headway.cli.live import Bars
-from headway.cli.options import Json, Processes, Report
+from headway.cli.options import ExecutorName, Json, Processes, Report
 from headway.cli.say import say
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted, parts
 from headway.cli.wiring import command_line, seeds_of, writable
+from headway.compare.executors import make_executor, running
+from headway.compare.perform import Workers
 from headway.core.errors import UserError
 from headway.experiment.case import Experiment
 from headway.experiment.gather import result, run
@@ -39,6 +42,7 @@ def experiment(
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer jobs, cells and seeds: about a minute.")] = False,
     report: Report = None,
     jobs: Processes = 0,
+    executor: ExecutorName = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that an earlier call has finished.")] = False,
     json: Json = False,
 ) -> None:
@@ -48,7 +52,8 @@ def experiment(
     """
     writable(report, "--report")
     if name in STUDIES:
-        STUDIES[name](quick=quick, jobs=jobs, as_json=json, report=report, fresh=fresh)
+        with _workers(executor, jobs) as workers:
+            STUDIES[name](quick=quick, workers=workers, as_json=json, report=report, fresh=fresh)
         return
     if name not in EXPERIMENTS:
         offer = ", ".join((*EXPERIMENTS, *STUDIES))
@@ -58,9 +63,9 @@ def experiment(
     size = replace(size, seeds=seeds_of(seeds, first=1)) if seeds else size
     store = _kept(fresh=fresh)
     try:
-        with Bars([name], quiet=json) as bars:
+        with _workers(executor, jobs) as workers, Bars([name], quiet=json) as bars:
             found = run(
-                chosen, chosen.quick_cells if quick else chosen.cells, size, jobs or len(os.sched_getaffinity(0)),
+                chosen, chosen.quick_cells if quick else chosen.cells, size, workers,
                 lambda share: bars.set(0, share), store,
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -76,6 +81,17 @@ def experiment(
     _show(chosen, told)
     if report is not None:
         print(f"report  {report}")
+
+
+@contextmanager
+def _workers(executor: str, jobs: int) -> Iterator[Workers]:
+    """Processes of this machine, or the executor of that name until the experiment has ended."""
+    processes = jobs or len(os.sched_getaffinity(0))
+    if not executor:
+        yield processes
+        return
+    with running(make_executor(executor, processes)) as pool:
+        yield pool
 
 
 def _kept(*, fresh: bool) -> Kept | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -46,17 +47,26 @@ def jobs(
     from rich.console import Console
 
     console = Console()
-    console.print(table_of(rows, console.width))
+    console.print(table_of(rows, console.width, time.strftime("%Y-%m-%d", time.gmtime())))
 
 
-def table_of(rows: list[ListedJob], width: int = 80) -> Table:
+def table_of(rows: list[ListedJob], width: int = 80, today: str = "") -> Table:
+    """`today` is a date such as 2026-11-17."""
     cells: list[list[str | Text]] = []
     for row in rows:
         loss = "" if row.loss is None else f"{row.loss:.4f}"
-        texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, row.eta,
+        texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, _short(row.eta, today),
                  str(row.attempt or ""), " ".join(row.nodes), row.message)  # fmt: skip
         cells.append([plain(text) for text in texts])
     return fitted("", COLUMNS, cells, width)
+
+
+def _short(eta: str, today: str) -> str:
+    """Example: `08:25Z` for 2026-11-17T08:25:37, which is in UTC; on other days `11-17 08:25Z`."""
+    day, _, clock = eta.partition("T")
+    if not clock:
+        return eta
+    return f"{clock[:5]}Z" if day == today else f"{day[5:]} {clock[:5]}Z"
 
 
 async def _list(access: Access, namespace: str) -> list[ListedJob]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,18 @@ from rich.console import Console
 
 from headway.cli.live import Bars
 from headway.cli.tables import TableColumn, fitted
-from headway.compare.perform import perform_all
+from headway.compare.perform import Workers, perform_all
 from headway.experiment.learning.curve import ARMS, CHANGES, ArmCourse, courses_of, ratio
 from headway.experiment.learning.curve_windows import itp_windows, own_windows
 from headway.experiment.learning.liar import Moved, moved_by
 
 
-def learning_curve(*, quick: bool, jobs: int, as_json: bool, report: Path | None = None, **_: object) -> None:
+def learning_curve(*, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, **_: object) -> None:
     """Eight consecutive windows of itp; with `quick`, four small ones of our own."""
     windows = own_windows() if quick else itp_windows()
     arms = [(change, arm) for change in CHANGES for arm in ARMS]
     with Bars([*(f"{change}, {arm}" for change, arm in arms), "a liar"], quiet=as_json) as bars:
-        found = perform_all(courses_of, windows, arms, jobs or len(os.sched_getaffinity(0)), bars.set)
+        found = perform_all(courses_of, windows, arms, workers, bars.set)
         moved = moved_by(windows, lambda share: bars.set(len(arms), share))
     courses = {(one.change, one.arm): one for one in found}
     told = _told(courses, moved)

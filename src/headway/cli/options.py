@@ -73,6 +73,6 @@ def access_for(kubeconfig: Path | None, context: str) -> Access:
 
 def need_learn() -> None:
     """Raises a UserError if the extra `learn` is not installed."""
-    for package in ("gymnasium", "cmaes"):
+    for package in ("gymnasium", "cmaes", "scipy"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'headway[learn]'")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from headway.cli import restart_options as restarts
 from headway.cli.options import (
     BeliefsFile,
     Context,
@@ -28,7 +29,6 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
-from headway.cli.restart_options import Losses, LossWindow, Refusals
 from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.template_file import pod_defaults
@@ -44,9 +44,9 @@ from headway.cli.wiring import (
     safe_policy_for,
 )
 from headway.core.errors import UserError
-from headway.core.gang import RestartLimits
 from headway.core.job import JobId
 from headway.core.policy import Policy
+from headway.core.restarts import RestartLimits
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.kube.settings import Measure
 from headway.record.lines import Head, JobLine
@@ -104,12 +104,12 @@ def schedule(
     ] = "",
     save_seconds: Annotated[float, typer.Option(help="Wait this long for a job to save.")] = 60.0,
     start_seconds: Annotated[float, typer.Option(help="Wait this long for all pods of a gang to run.")] = 300.0,
-    lost_node_seconds: Annotated[
-        float, typer.Option(help="Wait this long for a silent node before its gangs start elsewhere.")
-    ] = 60.0,
-    losses: Losses = RestartLimits().losses,
-    loss_window: LossWindow = RestartLimits().window_seconds,
-    refusals: Refusals = RestartLimits().refusals,
+    lost_node_seconds: restarts.LostNodeSeconds = 60.0,
+    losses: restarts.Losses = RestartLimits().losses,
+    loss_window: restarts.LossWindow = RestartLimits().window_seconds,
+    refusals: restarts.Refusals = RestartLimits().refusals,
+    most_restarts: restarts.MostRestarts = RestartLimits().most,
+    least_loss_window: restarts.LeastWindow = RestartLimits().least_window,
     progress_seconds: Annotated[
         float, typer.Option(help="Write progress to a job's status at most once in this time.")
     ] = 60.0,
@@ -151,12 +151,12 @@ def schedule(
     address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
+    limits = restarts.restart_limits(losses, loss_window, refusals, most_restarts, least_loss_window)
     how = KubeSettings(
         began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
         pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen),
-        limits=RestartLimits(losses=losses, window_seconds=loss_window, refusals=refusals),
         timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
-        claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since),
+        claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits),
     )  # fmt: skip
     system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
     cluster = _open(access, inside, progress_listen, system, how, all_pods=facts.sees_all_pods)

@@ -13,7 +13,7 @@ from rich.text import Text
 NARROWEST_TEXT = 12
 LONGEST_NAME = 24
 """A name in the first column of a divided table is folded beyond this."""
-NARROWEST_REASON = 30
+NARROWEST_REASON = 28
 """A text of one line keeps this much before names are folded."""
 _GAP = 2
 """Columns between two cells, and at the edges."""
@@ -124,9 +124,10 @@ def _natural(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], num
 
 
 def _needed(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
-    """The least width in which no figure is cut."""
+    """The least width in which no figure is cut, and enough of a reason is left to understand it."""
     widths = [_natural(columns, rows, number) for number in shown]
     for place, number in enumerate(shown):
         if columns[number].is_text:
-            widths[place] = min(widths[place], NARROWEST_TEXT)
+            kept = NARROWEST_REASON if columns[number].one_line and not columns[number].drop else NARROWEST_TEXT
+            widths[place] = min(widths[place], kept)
     return sum(widths) + _GAP * (len(shown) + 1)

@@ -53,10 +53,11 @@ def train(
     writable(out, "--out")
     kept = state or out.with_name(f"{out.name}.runs")
     writable(kept, "--state")
+    from headway.compare.executors import make_executor, running
     from headway.learn.training.candidate import run_candidate
     from headway.learn.training.train import TrainSettings, check_knobs, tasks_of
     from headway.learn.training.train import train as search
-    from headway.learn.tuning.runs import Runs, make_executor, running
+    from headway.learn.tuning.runs import Runs
 
     given = TrainSettings(knobs=check_knobs([name for name in knobs.split(",") if name]), budget=budget, seed=seed)
     chosen = _suites(suites, trace, cluster, window, format_)

@@ -58,7 +58,8 @@ def tune(
     It proposes a change only where the gain on windows that it did not see is significant. Else: keep what you have.
     """
     need_learn()
-    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs, make_executor, running
+    from headway.compare.executors import make_executor, running
+    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs
     from headway.learn.tuning.search import SearchSettings, as_setting, search
     from headway.learn.tuning.verdict import judge
     from headway.learn.tuning.windows import WindowSettings, read_windows

@@ -61,8 +61,9 @@ __all__ = [
 QUEUES = "queues="
 ROUND = "round="
 TRAINED, FILE = "learned", "file="
-MOST_LOG_BYTES = 64 << 20
-"""A longer log is not read for what its jobs have shown: reading this much takes about twenty seconds."""
+MOST_LOG_BYTES = 1 << 20
+"""A longer log is not read for what its jobs have shown, because a start must not take long: reading this much takes
+a fifth of a second. What was learned up to a minute before the end is kept beside the log."""
 
 
 def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:

@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -182,11 +182,18 @@ _here: dict[str, Any] = {}
 """In a worker process: the work, what all items share, and the shares that are done."""
 
 
+Workers = int | Executor
+"""How many processes of this machine, or an executor that may run elsewhere."""
+
+
 def perform_all(
-    work: Work[Shared, Item, Result], shared: Shared, items: Sequence[Item], processes: int,
+    work: Work[Shared, Item, Result], shared: Shared, items: Sequence[Item], workers: Workers,
     tell: Callable[[int, float], None],
 ) -> list[Result]:  # fmt: skip
     """The results, in the order of the items. `tell` gets an item's number and the share of it that is done."""
+    if isinstance(workers, Executor):
+        return _on_executor(work, shared, items, workers, tell)
+    processes = workers
     if min(processes, len(items)) > 1:
         return _in_processes((work, shared), items, min(processes, len(items)), tell)
     found = []
@@ -194,6 +201,22 @@ def perform_all(
         found.append(work(shared, item, lambda share, number=number: tell(number, share)))  # type: ignore[misc]
         tell(number, 1.0)
     return found
+
+
+def _on_executor(
+    work: Work[Shared, Item, Result], shared: Shared, items: Sequence[Item], pool: Executor,
+    tell: Callable[[int, float], None],
+) -> list[Result]:  # fmt: skip
+    """Where workers may be other machines, only the ends of items are told."""
+    numbers = {pool.submit(work, shared, item, _silent): number for number, item in enumerate(items)}
+    for future in as_completed(numbers):
+        future.result()
+        tell(numbers[future], 1.0)
+    return [future.result() for future in numbers]
+
+
+def _silent(_: float) -> None:
+    """A worker elsewhere tells nothing."""
 
 
 def _in_processes(
@@ -228,11 +251,11 @@ def _watch(futures: Sequence[Future[Any]], shares: Any, tell: Callable[[int, flo
 
 def _receive(pickled: bytes, shares: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     _here["given"], _here["shares"] = pickle.loads(pickled), shares  # noqa: S301  made by our own parent
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A parent that was killed ends nobody: its workers would reckon on for nothing."""
     parent = multiprocessing.parent_process()
     if parent is not None:

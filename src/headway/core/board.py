@@ -15,7 +15,7 @@ import numpy as np
 from headway.core.estimates import NO_ESTIMATES
 from headway.core.job import Job, JobId
 from headway.core.jobs.row import JobRow
-from headway.core.jobs.table import Table
+from headway.core.jobs.table import FEW_DEAD, Table
 from headway.core.jobs.view import Jobs
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
@@ -45,7 +45,8 @@ class Board:
         self._flights: dict[int, Flight] = {}
         self._used_cpu: dict[int, float] = {}
         self._held: dict[int, tuple[Placement, ...]] = {}
-        self._shared = False
+        self._shared = self._free_shared = False
+        """Whether the last snapshot has the same mappings; whether it has the same free capacity."""
         self._changed: dict[int, None] = {}
         self._samples: list[Sample] = []
         self._notes: list[tuple[JobId, str]] = []
@@ -62,8 +63,7 @@ class Board:
 
     def begin(self, row: int, state: State, towards: Placement | None, now: float, until: float) -> None:
         """A change begins: the job is in flight and holds resources in its old and in its new place."""
-        if self._shared:
-            self._own()
+        self._own()
         source = self._placements.get(row)
         self._hold(row, holds(state, source, towards, self.table.shape_at(row)))
         self._flights[row] = Flight(towards, now, until)
@@ -159,6 +159,7 @@ class Board:
         self._own()
         self.nodes = nodes
         self.table.set_nodes(nodes)
+        self._free_shared = False
         self._free = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
         for row, held in self._held.items():
             for placement in held:
@@ -221,9 +222,8 @@ class Board:
         return self.table.count - self.table.dead
 
     def snapshot(self, now: float) -> Snapshot:
-        self._shared = True
-        changed, samples = tuple(self._changed), tuple(self._samples)
-        notes = tuple(self._notes)
+        self._shared = self._free_shared = True
+        changed, samples, notes = tuple(self._changed), tuple(self._samples), tuple(self._notes)
         self._changed, self._samples, self._notes = {}, [], []
         snapshot = Snapshot.of({
             "now": now, "cycle": self._cycle, "nodes": self.nodes, "free": self._free, "jobs": Jobs(self.table),
@@ -236,7 +236,7 @@ class Board:
 
     def compact(self) -> None:
         """Removes the rows of finished jobs if they are more than half. A cluster calls it between cycles."""
-        if self._changed:
+        if self.table.dead < FEW_DEAD or self._changed:
             return
         kept = self.table.compact()
         if kept is None:
@@ -246,7 +246,7 @@ class Board:
         self._flights = {new_row[row]: value for row, value in self._flights.items()}
         self._used_cpu = {new_row[row]: value for row, value in self._used_cpu.items()}
         self._held = {new_row[row]: value for row, value in self._held.items()}
-        self._shared = False
+        self._shared = self._free_shared = False
         self._free = self._free.copy()
         if self._on_compact is not None:
             self._on_compact([int(row) for row in kept])
@@ -256,7 +256,6 @@ class Board:
     def _own(self) -> None:
         """Copies what the last snapshot shares with the board, before the first write after it."""
         if self._shared:
-            self._free = self._free.copy()
             self._placements = self._placements.copy()
             self._flights = self._flights.copy()
             self._used_cpu = self._used_cpu.copy()
@@ -266,6 +265,8 @@ class Board:
         held = self._held.get(row, ())
         if held == placements:
             return
+        if self._free_shared:
+            self._free, self._free_shared = self._free.copy(), False
         shape = self.table.shape_at(row)
         for placement in held:
             take(self._free, placement, shape, +1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from headway.core.job import Role
 from headway.core.node import IntArray
 from headway.core.placement import Placement, Shape, holds, resized, take
@@ -17,7 +19,7 @@ NOTHING = Plan()
 class Draft:
     """Policies write their plan into a draft. Each decision takes what it needs out of `free`."""
 
-    __slots__ = ("_decisions", "_own", "coming", "free", "snapshot", "until")
+    __slots__ = ("_decisions", "_in_flight", "_own", "coming", "free", "snapshot", "until")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -28,6 +30,7 @@ class Draft:
         self.until = math.inf
         self._decisions: dict[int, Decision] = {}
         self._own = False
+        self._in_flight: IntArray | None = None
 
     def copy(self) -> Draft:
         other = Draft(self.snapshot)
@@ -108,19 +111,28 @@ class Draft:
 
     def soon(self) -> IntArray:
         """Free now, or as soon as what this plan and earlier ones have stopped, moved or shrunk is gone."""
-        soon, snapshot = self.free.copy(), self.snapshot
+        soon: IntArray = self.free.copy()
         for placement, shape in self.coming:
             take(soon, placement, shape, +1)
+        if self.snapshot.flights:
+            if self._in_flight is None:
+                self._in_flight = self._freed_by_flights()
+            soon += self._in_flight
+        return soon
+
+    def _freed_by_flights(self) -> IntArray:
+        """By kind and node: what will be free when everything under way has landed, less what it then holds."""
+        snapshot, freed = self.snapshot, np.zeros_like(self.free)
         for row, flight in snapshot.flights.items():
-            source, state = snapshot.placements.get(row), snapshot.jobs.state_of(row)
+            source = snapshot.placements.get(row)
             if source is None:
                 continue
-            shape = snapshot.jobs.shape_at(row)
+            state, shape = snapshot.jobs.state_of(row), snapshot.jobs.shape_at(row)
             for placement in holds(state, source, flight.towards, shape):
-                take(soon, placement, shape, +1)
+                take(freed, placement, shape, +1)
             if flight.towards is not None:
-                take(soon, flight.towards, shape)
-        return soon
+                take(freed, flight.towards, shape)
+        return freed
 
     def _writable(self) -> None:
         if not self._own:

@@ -128,6 +128,8 @@ class Beliefs(NamedTuple):
 
 SentenceSource = Callable[[int, Basis, float], str]
 """Row, basis and the moment to a sentence for people."""
+RowBelief = Callable[[int], tuple[float, float, bool]]
+"""Row to seconds left, the moment as of which, and whether they burn down."""
 
 
 def says_basis(_row: int, basis: Basis, _now: float) -> str:
@@ -153,6 +155,7 @@ class Estimates:
 
     __slots__ = (
         "_beliefs", "_scaling", "_scalings", "_sentence", "_source", "_speed", "asked_scalings", "asked_speeds",
+        "of_row",
     )  # fmt: skip
 
     def __init__(
@@ -162,12 +165,16 @@ class Estimates:
         sentence: SentenceSource = says_basis,
         scaling: ScalingSource | None = None,
         scalings: ScalingsSource | None = None,
+        of_row: RowBelief | None = None,
     ) -> None:
         self._source = source
         self._speed = speed
         self._sentence = sentence
         self._scaling = scaling
         self._scalings = scalings
+        self.of_row = of_row
+        """Of a plain book whose belief about a job follows from its row alone: that belief, without the columns. It
+        changes only when the row does."""
         self._beliefs: Beliefs | None = None
         self.asked_speeds: dict[tuple[int, Counts], float] = {}
         """By row and counts: the speeds that were asked for so far."""
@@ -258,6 +265,10 @@ class Estimates:
     def scalings(self, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         """The same for several jobs."""
         asked = self.asked_scalings
+        if not asked and self._scalings is not None:
+            found = self._scalings(rows, spans)
+            asked.update(zip(rows, found, strict=True))
+            return found
         missing = [(row, span) for row, span in zip(rows, spans, strict=True) if row not in asked]
         if missing and self._scalings is not None:
             new = [row for row, _ in missing]

@@ -196,39 +196,6 @@ def _cause(members: list[ReplicaFact]) -> ReplicaFact | None:
 # ── how often it may start again ────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartLimits:
-    """How often a job is started again. Ten evictions in a week do not fail a job; four in an hour at one step do."""
-
-    losses: int = 3
-    """More losses than this within the window, without a step of progress in between, fail the job."""
-    window_seconds: float = 3600.0
-    refusals: int = 10
-    """More refused starts than this in a row fail the job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """The losses since the job last made progress."""
-
-    times: tuple[float, ...] = ()
-    step: int = -1
-    """The furthest step at any loss so far."""
-
-    def another(self, now: float, step: int, limits: RestartLimits) -> Losses:
-        """The losses with one more, at this time and step. Progress or time removes the earlier ones."""
-        if step > self.step:
-            return Losses((now,), step)
-        recent = tuple(at for at in self.times if now - limits.window_seconds < at <= now)
-        return Losses((*recent[-limits.losses :], now), self.step)
-
-    def too_many(self, limits: RestartLimits) -> bool:
-        return len(self.times) > limits.losses
-
-    def sentence(self, why: str) -> str:
-        return f"lost {len(self.times)} times without progress, last: {why}"
-
-
 def back_off_seconds(refusals: int) -> float:
     """Seconds from the last of N refused starts in a row to the next start: 1, 2, 4, … 60."""
     return min(2.0 ** (min(refusals, 32) - 1), LONGEST_BACK_OFF_SECONDS)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import NewType
 
+from headway.core.restarts import Restarts
+
 JobId = NewType("JobId", str)
 Amounts = tuple[tuple[str, int], ...]
 """Resource kind and amount, sorted by kind, in the units of `quantity`."""
@@ -99,6 +101,7 @@ class Success:
 
 
 _DEFAULT_SUCCESS = Success()
+_DEFAULT_RESTARTS = Restarts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,8 @@ class Job:
     """Training time at the requested size, as the user declares it."""
     can: Can = _EVERYTHING
     success: Success = _DEFAULT_SUCCESS
+    restarts: Restarts = _DEFAULT_RESTARTS
+    """How often it may start again, as far as its user says so and the cluster allows it."""
     checkpoints: bool = True
     """The job saves a checkpoint on request and resumes from it. Without this no policy moves or stops it."""
     saves_itself: bool = False

@@ -23,6 +23,8 @@ ShapeKey = tuple[tuple[object, ...], ...]
 Vector = tuple[int, ...]
 Spots = tuple[tuple[int, int], ...]
 """Nodes, each with the number of replicas there."""
+FEW = 32
+"""Up to this many replicas are counted one by one."""
 MANY = 64
 """More nodes than this of one role are written at once; fewer, one by one."""
 
@@ -169,7 +171,12 @@ def _counted(role: tuple[int, ...]) -> Spots:
     first = role[0]
     if len(role) == 1 or role.count(first) == len(role):
         return ((first, len(role)),)
-    return tuple(Counter(role).items())
+    if len(role) > FEW:
+        return tuple(Counter(role).items())
+    found: dict[int, int] = {}
+    for node in role:
+        found[node] = found.get(node, 0) + 1
+    return tuple(found.items())
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:

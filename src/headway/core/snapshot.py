@@ -82,7 +82,7 @@ class Snapshot:
     def of(cls, fields: dict[str, object]) -> Snapshot:
         """The same as calling the class with all fields, but faster."""
         snapshot = object.__new__(cls)
-        snapshot.__dict__.update(fields)
+        object.__setattr__(snapshot, "__dict__", fields)
         return snapshot
 
     def standing_as(self, standing: Standing) -> Snapshot:

@@ -212,8 +212,11 @@ class BeliefCache(NamedTuple):
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
 
-    def after(self, snapshot: Snapshot, touched: Iterable[int]) -> BeliefCache:
-        """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed."""
+    def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
+        """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed.
+
+        `scaled`: rows of which nothing but the speeds at other sizes is believed to be otherwise.
+        """
         jobs, before = snapshot.jobs, self.jobs
         answers, stale = (self.asked[0], ()) if self.asked else (self.answers, self.stale)
         if (
@@ -224,7 +227,8 @@ class BeliefCache(NamedTuple):
         ):
             return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes)
         fresh = tuple(map(jobs.serial_of, touched))
-        stale, tables = (*stale, *fresh), self._tables_without(fresh, snapshot.nodes)
+        stale = (*stale, *fresh)
+        tables = self._tables_without((*fresh, *map(jobs.serial_of, scaled)), snapshot.nodes)
         if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
             return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes)
         return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes)
@@ -248,7 +252,7 @@ class BeliefCache(NamedTuple):
         tables = self.tables
         if tables is None or snapshot.jobs is not self.jobs:
             return [None] * len(rows)
-        return [tables.get(serial) for serial in snapshot.jobs.serial[np.array(rows, np.intp)].tolist()]
+        return list(map(tables.get, snapshot.jobs.serial[np.array(rows, np.intp)].tolist()))
 
     def keep_table(self, snapshot: Snapshot, row: int, table: Scaling) -> None:
         if self.tables is not None and snapshot.jobs is self.jobs:

@@ -6,17 +6,19 @@ minute. `OracleBook` knows the truth, which only a simulator has. The book that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from headway.core.estimates import Basis, Beliefs, Counts, Estimates, SentenceSource, says_basis
+from headway.core.estimates import Basis, Beliefs, Counts, Estimates, RowBelief, SentenceSource, says_basis
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.scaling import Scaling, ScalingSource, SizeSpan, step_at
 from headway.core.snapshot import Sample, Snapshot
+from headway.core.states import TRAINING
 from headway.estimates.models.scaling import computes, plain_speed
 
 WINDOW_SECONDS = 30.0
@@ -47,7 +49,7 @@ class DeclaredBook:
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: declared_beliefs(snapshot))
+        return annotated(snapshot, lambda: declared_beliefs(snapshot), of_row=lambda row: _declared(snapshot, row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +184,12 @@ def annotated(
     speed: Callable[[Job, Counts], float] = plain_speed,
     sentence: SentenceSource = says_basis,
     scaling: ScalingSource | None = None,
+    of_row: RowBelief | None = None,
 ) -> Snapshot:
     """The snapshot with estimates that are computed when first asked for."""
     jobs, tables = snapshot.jobs, scaling or plain_scaling(snapshot)
     return snapshot.with_estimates(
-        Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence, tables)
+        Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence, tables, of_row=of_row)
     )
 
 
@@ -203,3 +206,10 @@ def _says_recent_speed(row: int, basis: Basis, now: float) -> str:
 def declared_beliefs(snapshot: Snapshot) -> Beliefs:
     jobs = snapshot.jobs
     return Beliefs(jobs.declared - jobs.attained, jobs.since, jobs.training())
+
+
+def _declared(snapshot: Snapshot, row: int) -> tuple[float, float, bool]:
+    """The same of one row."""
+    fields, declared = snapshot.jobs.read(row), snapshot.jobs.job(row).seconds
+    left = math.nan if declared is None else declared - fields.attained
+    return left, fields.since, fields.state in TRAINING

@@ -21,6 +21,7 @@ from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
+from headway.estimates.alike import taught_by
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, Like, asked_setting
@@ -68,7 +69,7 @@ class ProgressBook:
         touched = [*snapshot.changed, *(row_of[one.job] for one in snapshot.samples if one.job in row_of)]
         if not snapshot.samples and not over:
             return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched), self.since)
-        tracks, history = dict(self.tracks), self.history
+        tracks, history, scaled = dict(self.tracks), self.history, list[int]()
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
@@ -78,11 +79,12 @@ class ProgressBook:
             lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
             gone = None if lives_on else tracks.pop(job.id, None)
             if self.teaches(snapshot, row):
-                before = history.trust(job)
+                before = history
                 history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
                 if gone is not None:
-                    touched += _alike(job, snapshot, of_user=history.trust(job).broken != before.broken)
-        return ProgressBook(tracks, history, self.cache.after(snapshot, touched), self.since)
+                    taught = taught_by(job, snapshot, tracks, before, history)
+                    touched, scaled = touched + taught.times, scaled + taught.scalings
+        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
@@ -242,7 +244,7 @@ class ProgressBook:
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
             return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
-        return track.fitted(prior).relative(setting, asked)
+        return track.shape(prior).relative(setting, asked)
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)
@@ -257,21 +259,10 @@ class ProgressBook:
             job = snapshot.jobs.job(row)
             track, asked = self._believed(job), asked_setting(job, snapshot.nodes)
             prior = self.history.prior(job, asked)
-            coefficients = prior.coefficients if track is None else track.fitted(prior).coefficients
+            coefficients = prior.coefficients if track is None else track.shape(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
             self.cache.keep_table(snapshot, row, found)
         return found
-
-
-def _alike(job: Job, snapshot: Snapshot, *, of_user: bool) -> list[int]:
-    """Rows of the jobs of this model that are not over; those of this user, too, if that is asked for."""
-    if not job.model and not of_user:
-        return []
-    rows = np.flatnonzero(~snapshot.jobs.over()).tolist()
-    jobs = [(row, snapshot.jobs.job(row)) for row in rows]
-    return [
-        row for row, other in jobs if (of_user and other.user == job.user) or (job.model and other.model == job.model)
-    ]
 
 
 def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.compare.perform import Tell, perform_all
+from headway.compare.perform import Tell, Workers, perform_all
 from headway.compare.table import drawn_interval
 from headway.experiment.case import Cell, Experiment, Figures, Goal, RunSize
 from headway.experiment.kept import Kept
@@ -17,14 +17,14 @@ from headway.experiment.registry import EXPERIMENTS
 
 
 def run(
-    experiment: Experiment, cells: Sequence[Cell], size: RunSize, processes: int, tell: Tell, kept: Kept | None = None
+    experiment: Experiment, cells: Sequence[Cell], size: RunSize, workers: Workers, tell: Tell, kept: Kept | None = None
 ) -> list[Measurement]:
     """Runs every cell with every seed; results are in the order of cells. `tell` gets the share of runs that are done.
 
     Runs that were kept are not repeated, and each finished run is kept at once.
     """
     wanted = [(cell, seed) for cell in cells for seed in size.seeds]
-    return perform_all(_measure, (experiment.name, size, kept), wanted, processes, _total(len(wanted), tell))
+    return perform_all(_measure, (experiment.name, size, kept), wanted, workers, _total(len(wanted), tell))
 
 
 def _measure(of: tuple[str, RunSize, Kept | None], wanted: tuple[Cell, int], tell: Tell) -> Measurement:

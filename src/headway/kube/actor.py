@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 
 from headway.core.board import Board
 from headway.core.plan import Action, Because, Stop
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, State
-from headway.kube.amendment import apply_terms, must_stop
-from headway.kube.elsewhere import find_elsewhere, rebook
+from headway.kube.amendment import apply_cast, apply_terms, must_stop
+from headway.kube.elsewhere import fill, find_elsewhere, rebook
 from headway.kube.hearing import ask_to_save
+from headway.kube.heartbeats import Heartbeats
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import Allocation, Intent, allocation_of, begun
 from headway.kube.job.status import event_of
 from headway.kube.outgoing import status_for, work_for
 from headway.kube.reconcile.model import NextStep, RequestCheckpoint
+from headway.kube.reconcile.observe import suspects
+from headway.kube.reconcile.outcome import take_down
 from headway.kube.reconcile.reconcile import reconcile
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
@@ -36,8 +40,12 @@ class Actor:
     inventory: Inventory
     shown: Snapshot | None = None
     """The last snapshot with estimates: statuses show these."""
+    heartbeats: Heartbeats = field(init=False)
     changed: bool = False
     """A job's state changed. Policies must see it."""
+
+    def __post_init__(self) -> None:
+        self.heartbeats = Heartbeats(self.worker)
 
     def begin(self, job: Tracked, action: Action, now: float) -> None:
         """Begins a decision."""
@@ -57,6 +65,8 @@ class Actor:
 
     def advance(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
         """Takes the next step with a job."""
+        self.changed |= job.ended is None and job.pause.end(self.board, job.row, now)
+        self.changed |= apply_cast(job, now)
         self.changed |= apply_terms(job, now)
         if must_stop(job):
             self.begin(job, Stop(job.job.id, Because.SUSPENDED), now)
@@ -64,15 +74,26 @@ class Actor:
             job.memory = replace(job.memory, reason="SizeChanged", message=why)
         doubtful = frozenset(self.inventory.not_ready_since) - gone
         self.inventory.own.unsettled.add(job.meta.uid)
+        self._fill(job, now, gone)
         rebook(job, self.inventory.own, now)
         find_elsewhere(job, job.view(job.intent, now, gone, self.settings), self.inventory.neighbours)
         intent = job.intent
-        step = reconcile(job.view(intent, now, gone, self.settings, doubtful))
+        view = replace(job.view(intent, now, gone, self.settings, doubtful), alive_after=self.heartbeats.alive_after)
+        step, unsure = reconcile(view), frozenset() if intent.draining else suspects(view)
         if step.intent != intent:
             self._set_intent(job, intent, step.intent)
             self.changed |= apply_terms(job, now)  # before a policy sees a job that was stopped to be changed
-        job.attention.dirty, job.attention.wake = False, step.wake
+        rests = job.pause.again if job.pause.resting else math.inf
+        job.attention.dirty, job.attention.wake = False, min(step.wake, rests, self.heartbeats.ask(unsure, now))
         self._send(job, step, now)
+
+    def _fill(self, job: Tracked, now: float, gone: frozenset[str]) -> None:
+        """A start that an earlier process left half made goes on, or is released."""
+        if job.lacking and not fill(job, self.inventory.neighbours):
+            view = job.view(job.intent, now, gone, self.settings)
+            why = "its gang was half made while Headway was away, and there is no room for the rest"
+            self._set_intent(job, view.intent, take_down(view, State.WAITING, "Released", why))
+        job.lacking = {}
 
     def _set_intent(self, job: Tracked, old: Intent, new: Intent) -> None:
         self.changed |= old.state not in OVER

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from headway.core.board import Board
 from headway.core.gang import SaveRound
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
-from headway.kube.adoption import by_owner, put_on_board, take_over
+from headway.kube.adoption import Admitted, by_owner, put_on_board, take_over
 from headway.kube.amendment import pending, take_in, withdraw
-from headway.kube.api.objects import Pod, PodRule, TrainingJob
+from headway.kube.api.objects import Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.expiry import Expiry
 from headway.kube.fence import FAULT, sentence
@@ -28,7 +27,10 @@ from headway.kube.job.kept_status import KeptStatus, suits
 from headway.kube.job.orders import read_orders
 from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec
 from headway.kube.job.terms import stretched
+from headway.kube.newcomers import Newcomers
 from headway.kube.pod.constraints import Unplaceable
+from headway.kube.pod_rules import RULES
+from headway.kube.recasting import Recasting
 from headway.kube.refusals import Refusals
 from headway.kube.rehearsal import Cast, Rehearsals, Rehearsed
 from headway.kube.roster import PodRoster
@@ -38,19 +40,9 @@ from headway.kube.versions import Versions
 from headway.kube.worker import ApiWorker
 
 log = logging.getLogger("headway.kube")
+HOLD_NOTHING = frozenset({*OVER, State.WAITING})
 PASSING_SECONDS = 3.0
 """After this a job that lacks a claim or a volume is looked at again."""
-
-
-class Admitted(NamedTuple):
-    """A job that is not on the board yet, and what its status says."""
-
-    tracked: Tracked
-    kept: KeptStatus
-
-    def nodes(self) -> list[str]:
-        """The nodes that its status names."""
-        return self.kept.intent.nodes()
 
 
 @dataclass(slots=True)
@@ -66,73 +58,96 @@ class Admission:
     ready: bool = False
     """Whether jobs wait until their pods are rehearsed."""
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
-    """Of jobs that are taken over at the start, by their uid."""
+    _statuses: dict[str, KeptStatus | None] = field(default_factory=dict)
+    """Both at the start, by the uid of the job."""
     rehearsals: Rehearsals = field(init=False)
     held_back: HeldBack = field(init=False)
+    recasting: Recasting = field(init=False)
     refusals: Refusals = field(init=False)
 
     def __post_init__(self) -> None:
         self.rehearsals = Rehearsals(self.settings.pods)
         self.held_back = HeldBack(self.worker, self.rehearsals)
+        self.recasting = Recasting(self.rehearsals, self.held_back)
         self.refusals = Refusals(self.worker, self.settings.began)
 
     expiry: Expiry = field(default_factory=Expiry)
+    newcomers: Newcomers = field(default_factory=Newcomers)
     _versions: Versions = field(default_factory=Versions)
     _later: dict[JobId, TrainingJob] = field(default_factory=dict)
     """Jobs that wait for an earlier job of the same name to be deleted."""
 
     def first(self, objects: Sequence[TrainingJob], pods: Iterable[Pod] = ()) -> list[Admitted]:
-        """Takes in all jobs at the start, also those that are over: some of their pods may be left. Jobs that have no
-        pods yet come in with the answers to their dry runs.
+        """Takes in the jobs that hold something at the start, also those that are over and have pods left. The others
+        are newcomers: they come in by and by, with the answers to their dry runs.
         """
-        for found in objects:
-            self._versions.take(found.metadata)
-            self.expiry.see(found, self._kept(found))
         self._pods = by_owner(pods, {found.metadata.uid for found in objects})
-        admitted = [entry for found in by_age(objects) if (entry := self._admit(found)) is not None]
-        self._pods = {}
+        admitted = []
+        for found in by_age(objects):
+            self._versions.take(found.metadata)
+            kept = self._kept(found)
+            self.expiry.see(found, kept)
+            state = State.WAITING if kept is None else kept.intent.state
+            if found.metadata.uid not in self._pods and state in HOLD_NOTHING:
+                if state is State.WAITING:
+                    self.newcomers.put(found)
+            elif (entry := self._admit(found)) is not None:
+                admitted.append(entry)
+        self._pods, self._statuses = {}, {}
         return admitted
 
-    def in_order(self, admitted: Iterable[Admitted]) -> list[Admitted]:
-        """Jobs of the start in the order of an earlier run with the same log, then by age."""
-        serials, jobs = self.settings.serials, [(entry, entry.tracked.job) for entry in admitted]
-        jobs.sort(key=lambda one: (serials.get(one[1].id, math.inf), one[1].submit, one[1].id))
-        return [entry for entry, _ in jobs]
+    def some(self) -> list[Admitted]:
+        """Takes in newcomers, as many as this turn has time for."""
+        return [entry for found in self.newcomers.this_turn() if (entry := self._come(found)) is not None]
 
     def rehearse(self, objects: Iterable[TrainingJob]) -> Rehearsals:
         """Asks how pods of the jobs that have some would be, if they were made now; the answers come into the inbox."""
         for found in objects:
             with contextlib.suppress(Exception):  # what is wrong with it is said when it is taken in
-                kept = self._kept(found)
-                if kept is not None and kept.intent.state not in {*OVER, State.WAITING}:
+                kept = self._statuses[found.metadata.uid] = self._kept(found)
+                if kept is not None and kept.intent.state not in HOLD_NOTHING:
                     spec = read_spec(found.spec)
                     job, meta = job_of(found, spec, self.settings.began), found.metadata
                     self.held_back.ask(meta, self.rehearsals.missing(self.rehearsals.parts(job, meta, spec.template)))
         self.ready = True
         return self.rehearsals
 
+    @property
+    def to_come(self) -> bool:
+        """Whether jobs are known that are not taken in yet."""
+        return bool(self.newcomers.waiting or self.held_back.jobs)
+
     def news(self, message: Any) -> list[Admitted]:
-        """Takes in a message of the watch or a rehearsal; returns the jobs that are new."""
+        """Takes in a message of the watch or a rehearsal; returns new jobs, as many as this turn has time for."""
+        self.hear(message)
+        return self.some()
+
+    def hear(self, message: Any) -> None:
         match message:
             case Rehearsed():
-                return self._new(self.held_back.answered(message))
-            case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind is PodRule:
-                self.rehearsals.forget()
+                late = self.held_back.answered(message)
+                self.recasting.answered(message, self.jobs, late)
+                self._see(late)
+            case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind in RULES:
+                if self.recasting.changed(message, self.jobs.values()):
+                    self._see(list(self.held_back.jobs.values()))
             case Listed(objects=objects):
                 there = {found.metadata.uid for found in objects}
-                self._went_back(self._versions.compare(message).went_back)
+                compared = self._versions.compare(message)
+                self._went_back(compared.went_back)
                 self.refusals.refused &= there
                 self.held_back.keep(there)
+                self.newcomers.keep(there)
                 for uid, tracked in self.jobs.items():
                     if uid not in there:
                         withdraw(tracked)
-                return self._new(objects)
+                self._see(objects if message.went_back else compared.there)
             case Changed(object=found):
                 self._versions.take(found.metadata)
-                admitted = self._changed(found)
-                return [] if admitted is None else [admitted]
+                self._changed(found)
             case Deleted(object=found):
                 uid = found.metadata.uid
+                self.newcomers.drop(found.metadata)
                 self._versions.known.pop(uid, None)
                 self.refusals.forget(uid)
                 self.expiry.forget(uid)
@@ -140,7 +155,6 @@ class Admission:
                 if uid in self.jobs:
                     withdraw(self.jobs[uid])
                 self._later = {key: late for key, late in self._later.items() if late.metadata.uid != uid}
-        return []
 
     def _went_back(self, uids: set[str]) -> None:
         """The server has lost what was written to these jobs: it is written again."""
@@ -149,25 +163,14 @@ class Admission:
             tracked.written, tracked.attention.dirty = None, True
 
     def enrol(self, admitted: Admitted, now: float) -> bool:
-        """Puts the job on the board and returns True, unless it is over: then only its pods matter.
-
-        A job whose status makes no sense starts from the beginning. One that cannot be put there at all is refused.
+        """Puts the job on the board and returns True, unless it is over: then only its pods matter. One that cannot be
+        put there is refused.
         """
         try:
-            return put_on_board(*admitted, self.settings, now)
+            return put_on_board(admitted, self.settings, now)
         except Exception as error:  # noqa: BLE001  one job must not keep all others out
-            tracked, why = admitted.tracked, sentence("go on from its status", error)
-            log.warning("job %s: %s; it starts from the beginning", tracked.job.id, why)
-        try:
-            row = self.board.row(tracked.job.id)
-            if row is None:
-                return put_on_board(tracked, KeptStatus(Intent(since=tracked.job.submit)), self.settings, now)
-            tracked.ended = None
-            tracked.restore(Intent(since=tracked.job.submit), {})
-        except Exception as error:  # noqa: BLE001
-            self._refuse(tracked, sentence("take in this job", error))
+            self._refuse(admitted.tracked, sentence("take in this job", error))
             return False
-        return True
 
     def _refuse(self, tracked: Tracked, why: str) -> None:
         row = self.board.row(tracked.job.id)
@@ -180,27 +183,24 @@ class Admission:
         """From this Unix time on the user that a job names is who submitted it; never, if None."""
         self.settings = replace(self.settings, claims=replace(self.settings.claims, users_since=since))
 
-    def give_up(self, uid: str) -> None:
-        """This object is not taken in again while this process lives."""
-        self.refusals.refused.add(uid)
-
     def forget(self, tracked: Tracked) -> list[Admitted]:
         """Drops a job that is over and written. Returns the next job of the same name, if one waits."""
         self._drop(tracked)
         for uid in tracked.replicas:
             self.roster.pop(uid, None)
         late = self._later.pop(tracked.job.id, None)
-        admitted = None if late is None else self._admit(late)
-        return [] if admitted is None else [admitted]
+        return [] if late is None or (admitted := self._admit(late)) is None else [admitted]
 
     def _drop(self, tracked: Tracked) -> None:
         del self.jobs[tracked.meta.uid]
         self.ids.discard(tracked.job.id)
 
-    def _new(self, objects: Iterable[TrainingJob]) -> list[Admitted]:
-        return [entry for found in by_age(objects) if (entry := self._changed(found)) is not None]
+    def _see(self, objects: Iterable[TrainingJob]) -> None:
+        for found in by_age(objects):
+            self._changed(found)
 
-    def _changed(self, found: TrainingJob) -> Admitted | None:
+    def _changed(self, found: TrainingJob) -> None:
+        """Takes in what is new about a job. One that is not followed is a newcomer, if it is to be read at all."""
         meta, kept = found.metadata, self._kept(found)
         self.expiry.see(found, kept)
         over = kept is not None and kept.intent.is_over
@@ -209,18 +209,17 @@ class Admission:
             take_in(tracked, found, self.settings)
             if tracked.ended is not None and tracked.ended.suspended and not over:
                 self._later[tracked.job.id] = found  # it is resumed before it was forgotten
-            return None
-        if meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or over:
-            return None
-        key = job_id(meta.namespace, meta.name)
+        elif meta.deletionTimestamp is not None or meta.uid in self.refusals.refused or over:
+            self.newcomers.drop(meta)
+        else:
+            self.newcomers.put(found)
+
+    def _come(self, found: TrainingJob) -> Admitted | None:
+        key = job_id(found.metadata.namespace, found.metadata.name)
         if key in self.ids:
             self._later[key] = found
             return None
         return self._admit(found)
-
-    def _is_over(self, found: TrainingJob) -> bool:
-        kept = self._kept(found)
-        return kept is not None and kept.intent.state in OVER
 
     def _admit(self, found: TrainingJob) -> Admitted | None:
         kept, orders = self._kept(found), read_orders(found.spec)
@@ -248,7 +247,7 @@ class Admission:
             log.warning("job %s: its status is ignored, it is of another job", job.id)
             kept = None
         tracked = Tracked(
-            found.metadata, cast.job, spec.template, self.board, seats=cast.seats, roster=self.roster,
+            found.metadata, cast.job, spec.template, self.board, seats=cast.seats, parts=cast.parts, roster=self.roster,
             marks=self.settings.marks, orders=orders, spec=spec, raw=bytes(found.spec),
         )  # fmt: skip
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
@@ -293,4 +292,5 @@ class Admission:
             return None
 
     def _kept(self, found: TrainingJob) -> KeptStatus | None:
-        return kept_status_of(found, self.settings.began)
+        uid, known = found.metadata.uid, self._statuses
+        return known[uid] if uid in known else kept_status_of(found, self.settings.began)

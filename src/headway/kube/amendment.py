@@ -7,6 +7,7 @@ that must have four is saved and stopped first, and starts again with four.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 
 from headway.core.job import Can, Job
@@ -86,6 +87,20 @@ def apply_terms(job: Tracked, now: float) -> bool:
     job.job, job.terms, job.written = job.terms, None, None
     job.board.note(job.job.id, "it was changed: it goes on under its new terms")
     log.info("job %s goes on under new terms", job.job.id)
+    return True
+
+
+def apply_cast(job: Tracked, now: float) -> bool:
+    """Books a job that waits as its pods will be from now on. Returns whether that is something else."""
+    cast, job.recast = job.recast, None
+    if cast is None or job.ended is not None or job.state is not State.WAITING:
+        return False
+    job.seats = cast.seats
+    if cast.job == job.job:
+        return False
+    job.board.replace(job.row, cast.job, now)
+    job.job, job.explained_at = cast.job, -math.inf
+    log.info("job %s is booked as its pods will be from now on", job.job.id)
     return True
 
 

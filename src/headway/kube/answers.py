@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
-from headway.kube.api.errors import Conflict, Denied, Faulty, Forbidden, Invalid, NotFound, OverQuota, Unreachable
+from headway.kube.api.errors import (
+    ApiError,
+    Conflict,
+    Denied,
+    Faulty,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OverQuota,
+    Unreachable,
+)
 from headway.kube.fence import Fence
 from headway.kube.inventory import Inventory
 from headway.kube.job.intent import NAME_TAKEN, QUOTA_FULL, Intent
@@ -13,6 +24,7 @@ from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Delete, Publi
 from headway.kube.tracked import Tracked
 from headway.kube.work import ActionResult, Performed
 
+log = logging.getLogger("headway.kube")
 Written = tuple[Intent, TrainingProgress | None]
 """What a whole status holds; it comes back with the answer."""
 
@@ -23,7 +35,7 @@ def take_answer(job: Tracked, message: Performed, inventory: Inventory, fence: F
     if isinstance(message.error, Invalid | Faulty) and token is not None:
         fence.take(job, f"its status cannot be written: {message.error}"[:500])
     elif message.error is not None:
-        job.trouble(message.error, now)
+        trouble(job, message.error, now)
     elif token is not None:
         job.faults = 0
         if message.work.status is not None:
@@ -35,6 +47,13 @@ def take_answer(job: Tracked, message: Performed, inventory: Inventory, fence: F
             learn(job, result, now)
     if message.error is None and not any(result.error for result in message.results) and not job.faults:
         job.attention.recovered()
+
+
+def trouble(job: Tracked, error: ApiError, now: float) -> None:
+    """A request failed for now: logs that once, and tries again later."""
+    if not job.attention.troubled:
+        log.warning("job %s: a request failed and will be tried again: %s", job.job.id, error)
+    job.attention.put_off(error, now)
 
 
 def learn(job: Tracked, result: ActionResult, now: float) -> None:
@@ -55,7 +74,7 @@ def learn(job: Tracked, result: ActionResult, now: float) -> None:
     elif isinstance(error, Unreachable | Forbidden) or not isinstance(
         action, Publish | Release | Create | Bind | ResizePod
     ):
-        job.trouble(error, now)
+        trouble(job, error, now)
     else:
         permanent = isinstance(error, Invalid | Denied) and isinstance(action, Create)
         what = "service" if isinstance(action, Publish) else "configmap" if isinstance(action, Release) else "pod"

@@ -21,7 +21,8 @@ from headway.core.node import Nodes
 from headway.core.plan import Action, Decision, Plan, Reserve
 from headway.core.snapshot import Snapshot
 from headway.kube.actor import Actor
-from headway.kube.admission import Admission, Admitted
+from headway.kube.admission import Admission
+from headway.kube.adoption import Admitted
 from headway.kube.answers import take_answer
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
@@ -31,7 +32,7 @@ from headway.kube.demand import Demand, DemandToken
 from headway.kube.fair import in_turn
 from headway.kube.fence import Fence
 from headway.kube.hearing import hear
-from headway.kube.initial_state import read_initial_state, read_rehearsals
+from headway.kube.initial_state import read_initial_state, take_in_first
 from headway.kube.inventory import Inventory
 from headway.kube.lone.lone_pod import LonePod
 from headway.kube.lone.lone_pods import LonePods
@@ -43,7 +44,7 @@ from headway.kube.roster import PodRoster
 from headway.kube.seats import seated
 from headway.kube.settings import KubeSettings
 from headway.kube.tracked import Tracked
-from headway.kube.work import ClaimsRead, Performed, UsersRecorded, Wake, WorkerEnded
+from headway.kube.work import ClaimsRead, LeaseRead, Performed, UsersRecorded, Wake, WorkerEnded
 from headway.kube.worker import ApiWorker
 from headway.progress_server import Connected, ProgressServer
 
@@ -138,12 +139,7 @@ class KubeCluster:
         look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
         self._inventory.see_nodes(look.nodes, self.now())
-        inbox, admission, objects = self._worker.inbox, self._admission, look.jobs.objects
-        rehearsals, seconds = admission.rehearse(objects), self.settings.timeouts.rehearsals
-        read_rehearsals(inbox, rehearsals, rehearsals.take, seconds)
-        admitted = admission.first(objects, look.pods.objects)
-        read_rehearsals(inbox, rehearsals, lambda answer: admitted.extend(admission.news(answer)), seconds)
-        admitted = admission.in_order(admitted)
+        admitted = take_in_first(self._admission, self._worker.inbox, look.jobs.objects, look.pods.objects)
         self._set_nodes([name for entry in admitted for name in entry.nodes()])
         for entry in admitted:
             self._enrol(entry)
@@ -151,6 +147,7 @@ class KubeCluster:
         self._worker.inbox.put_back(look.later)
 
     def _read_messages(self) -> None:
+        self._admission.newcomers.new_turn()
         while (message := self._worker.inbox.next()) is not None:
             match message:
                 case Wake():
@@ -162,12 +159,15 @@ class KubeCluster:
                     self._performed(message)
                 case ClaimsRead():
                     self._lone.read(message)
+                case LeaseRead():
+                    self._actor.heartbeats.take(message)
                 case WorkerEnded(why=why):
                     raise KubeError(f"the thread that talks to the API server has ended: {why}")
                 case Measured():
                     self._heard |= self._meter.take(message, list(self._jobs()), self._fence, self.now())
                 case Listed() | Changed() | Deleted() | Rehearsed():
                     self._news(message)
+        self._come(self._admission.some())
         self._hear()
 
     def _performed(self, message: Performed) -> None:
@@ -181,8 +181,7 @@ class KubeCluster:
 
     def _hear(self) -> None:
         for event in self._server.poll():
-            job = self._by_id.get(event.job)
-            if job is None:
+            if (job := self._by_id.get(event.job)) is None:
                 continue
             with self._fence.of(job, "take in a report", counts=False):
                 self._heard |= hear(job, event, self.now())
@@ -196,9 +195,12 @@ class KubeCluster:
         elif kind is NodeObject:
             self._inventory.see_nodes(message, self.now())
         else:
-            for entry in self._admission.news(message):
-                self._set_nodes(entry.nodes())
-                self._enrol(entry)
+            self._come(self._admission.news(message))
+
+    def _come(self, admitted: Iterable[Admitted]) -> None:
+        for entry in admitted:
+            self._set_nodes(entry.nodes())
+            self._enrol(entry)
 
     def _enrol(self, entry: Admitted) -> None:
         if self._admission.enrol(entry, self.now()):
@@ -241,9 +243,8 @@ class KubeCluster:
         """Begins to bind a pod that somebody else made."""
         now = self.now()
         found, then = seated(lone, action, later, self._inventory.neighbours, now)
-        if found is None:
-            self._wake = min(self._wake, then)
-        else:
+        self._wake = min(self._wake, math.inf if found else then)
+        if found is not None:
             self._lone.begin(lone, found, now)
 
     def _reconcile(self) -> None:
@@ -265,15 +266,13 @@ class KubeCluster:
         return job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now))
 
     def _drop(self, job: Tracked) -> None:
-        self._admission.give_up(job.meta.uid)
+        self._admission.refusals.refused.add(job.meta.uid)  # it is not taken in again
         self._forget(job)
 
     def _forget(self, job: Tracked) -> None:
         if self._by_id.get(job.job.id) is job:
             del self._by_id[job.job.id]
-        for late in self._admission.forget(job):
-            self._set_nodes(late.nodes())
-            self._enrol(late)
+        self._come(self._admission.forget(job))
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,12 +288,13 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._admission.jobs or self._lone.pods or self._admission.held_back.jobs or not self._seen_any
+        busy = self._admission.jobs or self._admission.to_come or self._lone.pods or not self._seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
         moments = [self._wake, self._lone.next(), self._admission.expiry.next()]
         moments += [self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
+        moments += [now if self._admission.newcomers.waiting else math.inf]
         moments += [job.attention.next() for job in self._jobs()]
         self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))

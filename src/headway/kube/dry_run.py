@@ -9,28 +9,31 @@ import msgspec
 
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, NotFound
-from headway.kube.api.objects import Meta, Pod, PodRule
+from headway.kube.api.objects import LimitRange, Meta, Pod, PodRule
 from headway.kube.api.scheduling import NodeTerms
 from headway.kube.api.watch import Follower, News, WatchFailed
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.rehearsal import Rehearsed
 
-POD_RULES = ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/api/v1/{inside}limitranges")
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+LIMIT_RANGES = "/api/v1/{inside}limitranges"
 
 
-def following_rules(
-    client: Client, inside: str, tell: Callable[[News[PodRule]], None]
-) -> list[Coroutine[Any, Any, None]]:
+def following_rules(client: Client, inside: str, tell: Callable[[News[Any]], None]) -> list[Coroutine[Any, Any, None]]:
     """Watches of what changes pods as they are made; `inside` is the path of one namespace, or empty for all.
 
     Without the right to see it, pods are not asked for again.
     """
 
-    def told(news: News[PodRule]) -> None:
+    def told(news: News[Any]) -> None:
         if not isinstance(news, WatchFailed):
             tell(news)
 
-    return [Follower(client, path.format(inside=inside), PodRule, told).follow() for path in POD_RULES]
+    ranges = LIMIT_RANGES.format(inside=inside)
+    return [
+        Follower(client, WEBHOOKS, PodRule, told).follow(),
+        Follower(client, ranges, LimitRange, told).follow(),
+    ]
 
 
 class _ClaimSpec(msgspec.Struct):

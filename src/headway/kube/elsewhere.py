@@ -7,6 +7,7 @@ ours away (OutOfcpu). The other pods of the gang stay, and this one is made agai
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +45,29 @@ def find_elsewhere(job: Tracked, view: View, neighbours: Neighbours) -> bool:
     job.avoided, job.excused = avoided, job.excused | {stray.uid for stray in strays}
     for stray in strays:
         log.info("job %s: %s is made on another node: %s", job.job.id, stray.name, stray.why or "its node is gone")
+    return True
+
+
+def fill(job: Tracked, neighbours: Neighbours) -> bool:
+    """Gives the replicas that an earlier process left without a pod a node: one of the gang's own first, if it fits.
+
+    False if there is no room for them all.
+    """
+    board, row = job.board, job.row
+    flight, shape = board.flight(row), board.table.shape_at(row)
+    if flight is None or flight.towards is None:
+        return False
+    there = flight.towards
+    own = Counter(node for nodes in there.nodes for node in nodes).most_common(1)
+    near = own[0][0] if own else 0
+    counts = [job.lacking.get(role.name, 0) for role in shape.roles]
+    rest = Placement(tuple((near,) * count for count in counts), there.requests)
+    try:
+        found = Seating(board.nodes, board.free(), neighbours).place(rest, shape, job.seats)
+    except Unseated:
+        return False
+    whole = tuple((*old, *new) for old, new in zip(there.nodes, found.nodes, strict=True))
+    board.begin(row, board.state(row), Placement(whole, there.requests), flight.since, flight.until)
     return True
 
 

@@ -34,7 +34,8 @@ class HeldBack:
 
     def answered(self, answer: Rehearsed) -> list[TrainingJob]:
         """The jobs that waited for this answer."""
-        self.rehearsals.take(answer)
+        if not self.rehearsals.take(answer):
+            return []
         return [self.jobs.pop(uid) for uid in self._waiting_for.pop(answer.key, ()) if uid in self.jobs]
 
     def keep(self, uids: set[str]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from headway.kube.admission import Admission
+from headway.kube.adoption import Admitted, in_order
 from headway.kube.api.errors import KubeError, NotFound
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Listed, WatchFailed
@@ -67,18 +69,46 @@ def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SEC
     return look
 
 
-def read_rehearsals(
-    inbox: Inbox[Message], rehearsals: Rehearsals, take: Callable[[Rehearsed], object], seconds: float
+def take_in_first(
+    admission: Admission, inbox: Inbox[Message], jobs: Sequence[TrainingJob], pods: Sequence[Pod]
+) -> list[Admitted]:
+    """Jobs that hold something come in, whatever time that takes. Others, as far as they are read and their dry runs
+    are answered within `KubeTimeouts.rehearsals` seconds: the rest comes in during the first decisions.
+    """
+    give_up = time.monotonic() + admission.settings.timeouts.rehearsals
+    rehearsals = admission.rehearse(jobs)
+    _read_rehearsals(inbox, rehearsals, rehearsals.take, give_up)
+    admitted = admission.first(jobs, pods)
+
+    def some() -> bool:
+        admission.newcomers.new_turn()
+        admitted.extend(admission.some())
+        return bool(admission.newcomers.waiting)
+
+    _read_rehearsals(inbox, rehearsals, admission.hear, give_up, some)
+    return in_order(admitted, admission.settings.serials)
+
+
+def _read_rehearsals(
+    inbox: Inbox[Message],
+    rehearsals: Rehearsals,
+    take: Callable[[Rehearsed], object],
+    give_up: float,
+    work: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Takes answers until all that was asked for is known, at most this long. Other messages stay in the inbox."""
-    others, give_up = list[Message](), time.monotonic() + seconds
-    while rehearsals.awaited and inbox.wait(give_up - time.monotonic()):
-        message = inbox.next()
-        assert message is not None
-        if isinstance(message, Rehearsed):
-            take(message)
-        else:
-            others.append(message)
+    """Takes answers until all that was asked for is known, and does other work, until it says that none is left; both
+    until `give_up` at most. Other messages stay in the inbox.
+    """
+    others = list[Message]()
+    while (more := work()) or rehearsals.awaited:
+        inbox.wait(0.0 if more else give_up - time.monotonic())
+        while (message := inbox.next()) is not None:
+            if isinstance(message, Rehearsed):
+                take(message)
+            else:
+                others.append(message)
+        if time.monotonic() >= give_up:
+            break
     if rehearsals.awaited:
-        log.warning("%d dry runs had no answer within %g s; decisions begin", rehearsals.awaited, seconds)
+        log.warning("%d dry runs have no answer yet; decisions begin without these jobs", rehearsals.awaited)
     inbox.put_back(others)

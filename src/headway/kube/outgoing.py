@@ -70,7 +70,7 @@ def _requests(job: Tracked, step: NextStep, defaults: PodDefaults) -> Iterator[P
         try:
             body = body_of(action, job.job, job.meta, job.template, defaults)
             if isinstance(action, Create) and body is not None:
-                body["metadata"]["annotations"][MARK] = job.marks.of(job.meta, action.name)
+                body["metadata"]["annotations"][MARK] = job.marks.of(job.meta, action.name, action.node)
         except Exception as error:  # noqa: BLE001  it comes from the job's own template, and would come again
             job.refusal, job.attention.dirty = ApiRefusal(sentence("make its pods", error), permanent=True), True
             continue

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -51,12 +52,14 @@ class Cast:
 
     job: Job
     seats: Mapping[str, Seat]
+    parts: tuple[SamplePod, ...] = ()
 
 
 class SamplePod(NamedTuple):
     """A pod of one role, as Headway would send it."""
 
-    role: str
+    role: Role
+    """As its user asked for it."""
     key: str
     """Equal for pods that will be alike."""
     body: Body
@@ -68,51 +71,75 @@ class Rehearsals:
     known: dict[str, Rehearsed] = field(default_factory=dict)
     asked: dict[str, float] = field(default_factory=dict)
     """By key, what was asked for and is not known yet: seconds that the question was put off."""
+    _bodies: dict[str, Body] = field(default_factory=dict)
+    """By key: one body for all pods that will be alike."""
+    _outdated: Counter[str] = field(default_factory=Counter)
+    """By key: answers to come that were asked for before the last change."""
 
     def parts(self, job: Job, meta: Meta, template: Mapping[str, Any]) -> list[SamplePod]:
         """A pod of each role of this job."""
-        bodies = [(role.name, self._body(role, job, meta, template)) for role in job.roles]
-        return [SamplePod(name, _key(meta, body), body) for name, body in bodies]
+        return [self._sample(role, job, meta, template) for role in job.roles]
+
+    def _sample(self, role: Role, job: Job, meta: Meta, template: Mapping[str, Any]) -> SamplePod:
+        body = self._body(role, job, meta, template)
+        key = _key(meta, body)
+        if len(self._bodies) > MOST_KNOWN:
+            del self._bodies[next(iter(self._bodies))]
+        return SamplePod(role, key, self._bodies.setdefault(key, body))
 
     def missing(self, parts: Iterable[SamplePod]) -> dict[str, Body]:
         """By key: pods of which it is not known how they will be."""
         return {part.key: part.body for part in parts if part.key not in self.known}
+
+    def body(self, key: str) -> dict[str, Body]:
+        """By its key: a pod that was asked for before."""
+        return {key: self._bodies[key]} if key in self._bodies else {}
 
     @property
     def awaited(self) -> int:
         """How many answers are to come soon."""
         return sum(after == 0.0 for after in self.asked.values())
 
-    def take(self, answer: Rehearsed) -> None:
+    def take(self, answer: Rehearsed) -> bool:
+        """False if the answer is outdated: another will come."""
+        if self._outdated[answer.key] > 0:
+            self._outdated[answer.key] -= 1
+            return False
         if answer.why:
             log.warning("a dry run of pods was not possible, they are counted as they are sent: %s", answer.why)
         self.asked.pop(answer.key, None)
         self.known[answer.key] = answer
         if len(self.known) > MOST_KNOWN:
             del self.known[next(iter(self.known))]
+        return True
 
     def forget(self) -> None:
         """Something that changes pods as they are made has changed."""
         self.known.clear()
+        self._outdated = Counter(self._outdated + Counter(self.asked.keys()))
+        self.asked.clear()
 
     def forget_parts(self, parts: Iterable[SamplePod]) -> None:
         """What these pods lack may be there later."""
         for part in parts:
             self.known.pop(part.key, None)
 
-    def cast(self, job: Job, parts: Iterable[SamplePod]) -> Cast:
+    def cast(self, job: Job, parts: Sequence[SamplePod]) -> Cast:
         """The job as its pods will be. Raises `Unplaceable` if Headway cannot honour what they demand."""
         roles, seats = [], {}
-        for name, key, body in parts:
+        for asked, key, body in parts:
+            name = asked.name
             answer = self.known.get(key)
             if answer is not None and answer.pod is not None:
                 pod, claims = answer.pod, answer.claims
             else:
                 pod, claims = _as_sent(body), _Unread()
             demands = demands_of(pod.spec, claims)
-            roles.append(role_for(job.role(name), held_by(pod), demands))
+            now = job.role(name)
+            plain = replace(asked, replicas=now.replicas, least=now.least, most=now.most)
+            roles.append(role_for(plain, held_by(pod), demands))
             seats[name] = Seat(guest_of(pod), demands)
-        return Cast(replace(job, roles=tuple(roles)), seats)
+        return Cast(replace(job, roles=tuple(roles)), seats, tuple(parts))
 
     def _body(self, role: Role, job: Job, meta: Meta, template: Mapping[str, Any]) -> Body:
         sample = Create(f"{meta.name}-0-{role.name}-0", role.name, 0, 0, "", role.request)

@@ -14,17 +14,15 @@ from headway.core.plan import Action, Decision, Move, Scale, Start
 from headway.core.states import State
 from headway.kube.pod.conditions import NEIGHBOURS_REFUSE
 from headway.kube.pod.neighbours import Neighbours
+from headway.kube.pod.seat_pause import SeatPause
 from headway.kube.pod.seating import Seat, Seating, Unseated
-
-AGAIN_SECONDS = 5.0
-"""A job for which no node is left beside its neighbours is tried again after this."""
 
 
 class Seatable(Protocol):
     """A job whose replicas may mind their neighbours."""
 
     board: Board
-    seat_again: float
+    pause: SeatPause
 
     @property
     def seats(self) -> Mapping[str, Seat]: ...
@@ -44,18 +42,20 @@ def seated(
     """
     if not isinstance(action, Start | Move | Scale):
         return action, now
-    if job.seat_again > now:
-        return None, job.seat_again
+    if job.pause.again > now:
+        return None, job.pause.again
     minds = any(seat.guest.minds for seat in job.seats.values())
     if not job.seats or not (minds or neighbours.avoid):
         return action, now
     try:
-        return _elsewhere(job, action, Seating(job.board.nodes, _spare(job.board, later), neighbours)), now
+        found = _elsewhere(job, action, Seating(job.board.nodes, _spare(job.board, later), neighbours))
     except Unseated as why:
-        job.seat_again = now + AGAIN_SECONDS
         if job.state is State.WAITING:
             job.explain(NEIGHBOURS_REFUSE, str(why), now)
-        return None, job.seat_again
+        job.pause.begin(job.board, job.row, now)
+        return None, now
+    job.pause.seated()
+    return found, now
 
 
 def _elsewhere(job: Seatable, action: Start | Move | Scale, seating: Seating) -> Action:

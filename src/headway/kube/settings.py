@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.core.gang import GRACE_SECONDS, RestartLimits
+from headway.core.gang import GRACE_SECONDS
 from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
+from headway.core.restarts import RestartLimits
 from headway.core.snapshot import Snapshot
 from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.job.pod_marks import PodMarks
@@ -44,8 +45,8 @@ class KubeTimeouts:
     """Until the pods of a silent node count as lost."""
     silent_node: float = 55.0
     """Until the API server notices that a node is silent; a failure may follow from it that long."""
-    rehearsals: float = 2.0
-    """Until decisions begin at the start, though dry runs are not answered. Such jobs come in with the answers."""
+    rehearsals: float = 0.5
+    """Until decisions begin at the start, though not all jobs are read or their dry runs answered. These come later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,8 @@ class ClaimSettings:
     """What each queue allows. None: a job may name any queue and have any priority and deadline."""
     users_since: float | None = None
     """The Unix time since when the cluster records who submits; None where it does not: then users are namespaces."""
+    limits: RestartLimits = field(default_factory=RestartLimits)
+    """How often jobs start again, and how much of it a job may ask for."""
 
 
 QuotaQuestion = Callable[[Snapshot], Callable[[int], str]]
@@ -99,7 +102,6 @@ class KubeSettings:
     marks: PodMarks = field(default_factory=lambda: PodMarks(secrets.token_bytes(32)))
     """How it knows its own pods again; the same at the next start only if the key is kept."""
     timeouts: KubeTimeouts = field(default_factory=KubeTimeouts)
-    limits: RestartLimits = field(default_factory=RestartLimits)
     claims: ClaimSettings = field(default_factory=ClaimSettings)
     progress_seconds: float = 60.0
     """Min seconds between two writes of progress to a job's status."""

@@ -6,7 +6,6 @@ back what reconciliation found.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from headway.core.job import Job
 from headway.core.placement import Placement
 from headway.core.snapshot import Flight
 from headway.core.states import IN_FLIGHT, OVER, TRANSITIONS, State
-from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Meta, Pod
 from headway.kube.api.usage import PodUsage
 from headway.kube.attention import Attention
@@ -29,13 +27,14 @@ from headway.kube.job.pod_marks import PodMarks, claims, is_marked
 from headway.kube.job.replica import PodReplica, replica_of
 from headway.kube.job.spec import JobSpec
 from headway.kube.job.status import MOMENTS
+from headway.kube.pod.seat_pause import SeatPause
 from headway.kube.pod.seating import Seat
 from headway.kube.reconcile.model import ApiRefusal, View
+from headway.kube.rehearsal import Cast, SamplePod
 from headway.kube.reports import JobReports
 from headway.kube.roster import PodRoster
 from headway.kube.settings import KubeSettings
 
-log = logging.getLogger("headway.kube")
 COLUMNS = ("attained", "service", "saved", "stops")
 """Columns of the board that are written to the job's status, in addition to `MOMENTS`."""
 
@@ -85,6 +84,8 @@ class Tracked:
     """Pods of this start, by uid, that were turned away and are made elsewhere."""
     avoided: set[str] = field(default_factory=set)
     """Nodes that turned a pod of this start away."""
+    lacking: dict[str, int] = field(default_factory=dict)
+    """By role: replicas of a start that an earlier process left without a pod. They have no node yet."""
     unmarked: bool = False
     """Its pods were made by an earlier version, without marks."""
     faults: int = 0
@@ -100,8 +101,12 @@ class Tracked:
     saves: SaveRound = SaveRound()
     seats: Mapping[str, Seat] = field(default_factory=dict)
     """By role: what its pods demand of the pods around them."""
-    seat_again: float = -math.inf
-    """When to try again after no node was left for it beside its neighbours."""
+    parts: tuple[SamplePod, ...] = ()
+    """Its pods as Headway would send them."""
+    recast: Cast | None = None
+    """The job as its pods will be by the last dry run, until that is taken over."""
+    pause: SeatPause = field(default_factory=SeatPause)
+    """It rests after no node was left for it beside its neighbours."""
     roster: PodRoster = field(default_factory=dict)
     """Of all jobs: which replica each pod is. The progress server reads it."""
 
@@ -115,7 +120,9 @@ class Tracked:
 
     @property
     def state(self) -> State:
-        return self.board.state(self.row) if self.ended is None else self.ended.state
+        if self.ended is not None:
+            return self.ended.state
+        return State.WAITING if self.pause.resting else self.board.state(self.row)
 
     @property
     def since(self) -> float:
@@ -129,9 +136,9 @@ class Tracked:
         if self.ended is not None:
             return self.ended
         board, row = self.board, self.row
-        flight, plain = board.flight(row), replace(self.memory, state=board.state(row), since=self.since)
+        flight, plain = board.flight(row), replace(self.memory, state=self.state, since=self.since)
         here = self._named(board.placement(row))
-        if flight is None:
+        if flight is None or self.pause.resting:
             return replace(plain, allocation=here)
         return replace(
             plain, allocation=here, target=self._named(flight.towards), since=flight.since, until=flight.until
@@ -167,7 +174,7 @@ class Tracked:
         self.board.begin(self.row, new.state, placement, new.since, new.until)
         self._remember(new)
         self.saves, self.released = self.saves.next(), set()
-        self.excused, self.avoided = set(), set()
+        self.excused, self.avoided, self.lacking = set(), set(), {}
         self.attention.dirty = True
 
     def restore(self, intent: Intent, columns: Mapping[str, float]) -> None:
@@ -259,7 +266,7 @@ class Tracked:
             step=0 if self.reports.progress is None else self.reports.progress.step,
             saves=self.saves, refusal=self.refusal, withdrawn=self.withdrawn, orders=self.orders,
             can_save=bool(self.savers), timeouts=settings.timeouts,
-            limits=settings.limits,
+            limits=settings.claims.limits.of(self.job.restarts),
         )  # fmt: skip
 
     def owns(self, pod: Pod) -> bool:
@@ -279,12 +286,6 @@ class Tracked:
         self.roster.pop(uid, None)
         if self.replicas.pop(uid, None) is not None:
             self.attention.dirty = True
-
-    def trouble(self, error: ApiError, now: float) -> None:
-        """A request failed for now: logs that once, and tries again later."""
-        if not self.attention.troubled:
-            log.warning("job %s: a request failed and will be tried again: %s", self.job.id, error)
-        self.attention.put_off(error, now)
 
     def settled(self) -> bool:
         """Whether nothing is left to do for a job that is over."""

@@ -62,6 +62,16 @@ class ClaimsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseRead:
+    """When a node last renewed its Lease, as it is written there; empty if that cannot be read."""
+
+    node: str
+    renewed: str
+    asked: float
+    """When it was asked for, on the cluster's clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """The reader is to wake up: the progress server has messages, or the program ends."""
 
@@ -80,4 +90,4 @@ class UsersRecorded:
     since: float | None
 
 
-Message = News[Any] | Performed | Rehearsed | ClaimsRead | Measured | UsersRecorded | Wake | WorkerEnded
+Message = News[Any] | Performed | Rehearsed | ClaimsRead | LeaseRead | Measured | UsersRecorded | Wake | WorkerEnded

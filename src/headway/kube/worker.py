@@ -16,6 +16,7 @@ from typing import Any
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Conflict, NotFound, Unreachable
+from headway.kube.api.leases import renewal_of
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.user_policy import follow_users
@@ -27,7 +28,7 @@ from headway.kube.pod.constraints import BoundClaim
 from headway.kube.pod_requests import PodRequests, fault
 from headway.kube.settings import Measure
 from headway.kube.turns import Turns
-from headway.kube.work import ApiWork, ClaimsRead, Message, Performed, UsersRecorded, Wake, WorkerEnded
+from headway.kube.work import ApiWork, ClaimsRead, LeaseRead, Message, Performed, UsersRecorded, Wake, WorkerEnded
 
 log = logging.getLogger("headway.kube")
 IN_HAND = 32
@@ -68,6 +69,10 @@ class ApiWorker:
     def read_claims(self, pod: Pod, after: float = 0.0) -> None:
         """Reads the claims for volumes of a pod. The inbox gets a `ClaimsRead`, whatever the answers are."""
         self._soon(self._read_claims(pod, after))
+
+    def read_lease(self, node: str, now: float) -> None:
+        """Asks when this node last renewed its Lease. The inbox gets a `LeaseRead`, whatever the answer is."""
+        self._soon(self._read_lease(node, now))
 
     def measure(self, how: Measure, nodes: Sequence[str]) -> None:
         """Asks what the pods on these nodes use. The inbox gets a `Measured`, whatever the answer is."""
@@ -209,6 +214,15 @@ class ApiWorker:
         except Exception as error:  # noqa: BLE001  the pod waits for an answer, whatever it is
             log.debug("the claims of pod %s cannot be read: %s", pod.metadata.name, error)
         self.inbox.put(ClaimsRead(pod.metadata.uid, claims))
+
+    async def _read_lease(self, node: str, now: float) -> None:
+        renewed = ""
+        try:
+            async with self._questions:
+                renewed = await renewal_of(self._client, node)
+        except Exception as error:  # noqa: BLE001  then it is not known, and a failure is judged later
+            log.debug("the Lease of node %s cannot be read: %s", node, error)
+        self.inbox.put(LeaseRead(node, renewed, now))
 
     async def _measure(self, how: Measure, nodes: Sequence[str]) -> None:
         inside = f"namespaces/{self._namespace}/" if self._namespace else ""

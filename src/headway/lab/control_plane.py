@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-from headway.lab import credentials
+from headway.lab import credentials, metrics
 from headway.lab.errors import LabError
 from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LOOPBACK, LabState, Part
@@ -122,6 +122,8 @@ def _api_server(state: LabState, etcd_port: int) -> dict[str, str]:
         }
     if state.gangs:
         flags |= {"feature-gates": "GenericWorkload=true", "runtime-config": GANG_API}
+    if state.metrics:
+        flags |= metrics.api_server_flags(state)
     if state.audit:
         flags |= {"audit-policy-file": str(_audit_policy(state)), "audit-log-path": str(state.folder / AUDIT_LOG)}
     return flags

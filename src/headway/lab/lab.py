@@ -14,7 +14,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from headway.lab import build, credentials, lifecycle, machine, paths, pods, process
+from headway.lab import build, credentials, lifecycle, machine, network, paths, pods, process
 from headway.lab.api import Api
 from headway.lab.control_plane import AUDIT_LOG
 from headway.lab.errors import LabError, Unavailable
@@ -205,9 +205,14 @@ class Lab:
     def log(self, part: str) -> Path:
         return self._state.log(self._state.part(part).name)
 
-    def kill(self, part: str) -> None:
-        """Kills a part at once, as a crash would. `node-N` is a whole real node with its containers."""
+    def kill(self, part: str, *, silent: bool = False) -> None:
+        """Kills a part at once, as a crash would. `node-N` is a whole real node with its containers.
+
+        With `silent` its network goes first, as when a node is powered off: connections to it hang, they do not end.
+        """
         self._reread()
+        if silent:
+            network.switch(self._state, int(part.removeprefix("node-")), on=False)
         for name in self._members(part):
             target = self._state.part(name).process
             if target is not None:
@@ -229,10 +234,12 @@ class Lab:
             running = self._state.part(name).process
             if running is not None:
                 process.end([running], grace_seconds=15)
+        if part in self.node_names:
+            network.switch(self._state, int(part.removeprefix("node-")), on=True)
         for name in self._members(part):
             lifecycle.start(self._state, self._state.part(name))
         if part in {"etcd", "kube-apiserver"}:
-            lifecycle.wait_for_api(self._state)
+            lifecycle.wait_for_data(self._state)
         if part.startswith(("node-", "kubelet-")):
             lifecycle.wait_for_node(self._state, int(part.rpartition("-")[2]))
 

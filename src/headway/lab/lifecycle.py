@@ -23,6 +23,7 @@ from headway.lab import (
     control_plane,
     credentials,
     machine,
+    metrics,
     network,
     operators,
     paths,
@@ -55,6 +56,8 @@ def prepare(state: LabState) -> None:
             network.create(state)
             machine.create_cgroups(state)
     credentials.make(state)
+    if state.metrics:
+        metrics.make_credentials(state)
     state.parts = control_plane.parts(state, ports)
     for node in range(1, state.kubelets + 1):
         state.parts += real_nodes.parts(state, node)
@@ -65,6 +68,7 @@ def prepare(state: LabState) -> None:
     if state.life:
         own = {"XDG_STATE_HOME": str(Path(state.root).parent.parent), "PYTHONUNBUFFERED": "1"}
         state.parts.append(Part(name="life", argv=state.life, version="", environment=own))
+    state.parts += [metrics.part(state)] if state.metrics else []
     operators.prepare(state)
     state.parts += [operators.part(state, name) for name in state.operators]
     state.save()
@@ -103,6 +107,11 @@ def start_all(state: LabState) -> None:
     wait_for_controllers(state)
     for node in nodes:
         wait_for_node(state, node)
+    if state.metrics:
+        with closing(api_of(state)) as api:
+            metrics.register(state, api)
+            start(state, state.part(metrics.NAME))
+            _wait(state, metrics.NAME, lambda: metrics.is_ready(api), poll_seconds=0.5)
 
 
 def _start_guests(state: LabState) -> None:
@@ -145,6 +154,14 @@ def api_of(state: LabState) -> Api:
 def wait_for_api(state: LabState) -> None:
     with closing(api_of(state)) as api:
         _wait(state, "kube-apiserver", lambda: _answers(api, "/readyz"))
+
+
+def wait_for_data(state: LabState) -> None:
+    """Waits until the API server reads from etcd: after a restart it calls itself ready by what it saw before."""
+    _wait(state, "etcd", lambda: is_open("127.0.0.1", state.part("etcd").port))
+    wait_for_api(state)
+    with closing(api_of(state)) as api:
+        _wait(state, "etcd", lambda: _answers(api, "/api/v1/namespaces/default"))
 
 
 def wait_for_controllers(state: LabState) -> None:

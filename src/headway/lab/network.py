@@ -47,6 +47,14 @@ def create(state: LabState) -> None:
         _run("iptables", "-w", "-I", "FORWARD", *rule)
 
 
+def switch(state: LabState, node: int, *, on: bool) -> None:
+    """Cuts the pods of a node off from all others, or lets them be heard again."""
+    assert state.network is not None
+    if node == 1 and not on:
+        raise LabError("node-1 cannot be cut off: its bridge has the address of the API server")
+    _run("ip", "link", "set", state.network.bridge(node), "up" if on else "down")
+
+
 def remove(state: LabState) -> None:
     """Removes the bridges and rules that exist."""
     if state.network is None:

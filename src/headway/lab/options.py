@@ -34,6 +34,8 @@ class LabOptions(TypedDict, total=False):
     """Serve and schedule the gangs of Kubernetes itself (`scheduling.k8s.io` PodGroup)."""
     audit: bool
     """Record what service accounts ask of the API server, in `lab.audit_log`: who, verb, resource, answer."""
+    metrics: bool
+    """Serve the metrics API (metrics-server, built when it is first asked for). Needs real nodes."""
     life: Sequence[str]
     """A command that runs as the part `life`, with an environment in which it finds this lab by name."""
     operators: Sequence[str]
@@ -47,13 +49,16 @@ class LabOptions(TypedDict, total=False):
 def needed_programs(state: LabState) -> list[str]:
     real = ["kubelet", "coredns"] if state.kubelets else []
     pretended = ["kwok"] if state.simulated else []
-    return [*CONTROL_PLANE, *real, *pretended, *state.operators]
+    measured = ["metrics-server"] if state.metrics else []
+    return [*CONTROL_PLANE, *real, *pretended, *measured, *state.operators]
 
 
 def state_for(name: str, options: LabOptions) -> LabState:
     kubelets, port, racks = options.get("kubelets", 0), options.get("port", 0), options.get("racks", 1)
     if not 0 <= kubelets <= MAX_KUBELETS:
         raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
+    if options.get("metrics") and not kubelets:
+        raise LabError("the metrics API measures real nodes: a lab with it needs kubelets")
     if racks < 1:
         raise LabError(f"simulated nodes need at least one rack, not {racks}")
     if port and not 1024 <= port <= 65535:
@@ -67,6 +72,7 @@ def state_for(name: str, options: LabOptions) -> LabState:
         bench=options.get("bench", False),
         gangs=options.get("gangs", False),
         audit=options.get("audit", False),
+        metrics=options.get("metrics", False),
         kubelets=kubelets,
         simulated=list(options.get("simulated", ())),
         racks=racks,

@@ -112,10 +112,11 @@ def memory_bytes(process: Process) -> int:
 
 
 def _ticks(pid: int) -> int | None:
-    """The start time of a live process; a zombie is not alive."""
+    """The start time of a live process. A zombie is not alive, unless other threads of it still end and hold files."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else int(fields[19])
+    state, threads, ticks = fields[0], int(fields[17]), int(fields[19])
+    return None if state == "X" or (state == "Z" and threads <= 1) else ticks

@@ -76,6 +76,12 @@ PROGRAMS = {
         _kubernetes("kubelet"),
         Program("filter-check", "kubernetes", "./filter-check", "k8s.io/kubernetes"),
         Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
+        Program(
+            "metrics-server",
+            "metrics-server",
+            "sigs.k8s.io/metrics-server/cmd/metrics-server",
+            "sigs.k8s.io/metrics-server",
+        ),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
         Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", manifests=_KUBEBUILDER_LAYOUT),
         Program(

@@ -77,6 +77,7 @@ class LabState(msgspec.Struct, kw_only=True):
     bench: bool = False
     gangs: bool = False
     audit: bool = False
+    metrics: bool = False
     kubelets: int = 0
     kubelet_cpus: float | None = None
     simulated: list[NodeGroup] = []

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from headway.compare.perform import Task, make_book, make_cluster, make_head
 from headway.compare.scenario import Scenario
+from headway.core.check import Refusal
 from headway.core.errors import UserError
+from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import decide
@@ -34,7 +36,7 @@ class Span(NamedTuple):
 
 
 class Episode:
-    """One simulated run. `snapshot` is the present one; None when nothing is left to decide."""
+    """One simulated run. `bare` is the present snapshot without estimates; None when nothing is left to decide."""
 
     def __init__(self, scenario: Scenario, task: Task, log: Path | None = None) -> None:
         head = make_head(scenario, task)
@@ -43,12 +45,20 @@ class Episode:
         self.cluster = make_cluster(scenario, task)
         self._book = make_book(head.estimates, beliefs=scenario.beliefs)
         self._writer = None if log is None else LogWriter(log, head, fresh=True)
-        self.snapshot: Snapshot | None = None
+        self.bare: Snapshot | None = None
+        self._annotated: Snapshot | None = None
         self.advance()
 
     @property
     def now(self) -> float:
         return self.cluster.now
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The present snapshot with the estimates that the log keeps, for policies. Made when first asked for."""
+        if self._annotated is None and self.bare is not None:
+            self._annotated = self._book.annotate(self.bare)
+        return self._annotated
 
     @property
     def jobs(self) -> int:
@@ -57,30 +67,39 @@ class Episode:
 
     def advance(self) -> None:
         """Goes on to the next cycle."""
-        bare = self.cluster.next_snapshot()
+        bare = self.bare = self.cluster.next_snapshot()
+        self._annotated = None
         if bare is None:
-            self.snapshot = None
             self.close()
-            return
-        self._book = self._book.fold(bare)
-        self.snapshot = self._book.annotate(bare)
+        else:
+            self._book = self._book.fold(bare)
 
     def seen(self) -> Snapshot:
         """The present snapshot with estimates of its own: looking at them leaves no trace in the log."""
-        assert self.snapshot is not None
-        return self._book.annotate(self.snapshot)
+        assert self.bare is not None
+        return self._book.annotate(self.bare)
 
     def carry_out(self, policy: Policy) -> Span:
         """Decides the present cycle by this policy and goes on to the next."""
         snapshot = self.snapshot
         assert snapshot is not None
         decided = decide(policy, snapshot)
+        return self._apply(snapshot, decided.plan, decided.refusals)
+
+    def carry_out_legal(self, plan: Plan) -> Span:
+        """The same with a plan that keeps the rules by the way it was made, so that it is not checked again."""
+        snapshot = self.bare if self._writer is None else self.snapshot
+        assert snapshot is not None
+        return self._apply(snapshot, plan, ())
+
+    def _apply(self, snapshot: Snapshot, plan: Plan, refusals: tuple[Refusal, ...]) -> Span:
         if self._writer is not None:
-            self._writer.cycle(decided.snapshot, decided.plan, decided.refusals)
-        self.cluster.apply(decided.plan)
-        jobs = self.jobs
+            self._writer.cycle(snapshot, plan, refusals)
+        cluster = self.cluster
+        cluster.apply(plan)
+        jobs = cluster.board.unfinished
         self.advance()
-        return Span(snapshot, jobs, self.now - snapshot.now, self.snapshot is None)
+        return Span(snapshot, jobs, cluster.now - snapshot.now, self.bare is None)
 
     def close(self) -> None:
         """Ends the log."""
@@ -100,7 +119,7 @@ class BaseCourse(NamedTuple):
 def course_of(episode: Episode, policy: Policy) -> BaseCourse:
     """Runs an episode to its end."""
     times, totals, total = [episode.now], [0.0], 0.0
-    while episode.snapshot is not None:
+    while episode.bare is not None:
         span = episode.carry_out(policy)
         total += span.jobs * span.seconds
         times.append(episode.now)

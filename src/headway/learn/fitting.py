@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.jobs.columns import JobColumns
 from headway.core.jobs.shapes import Shapes
 from headway.core.node import BoolArray, IntArray
 from headway.core.placement import RoleShape, Shape
+from headway.core.quantity import LARGEST
 from headway.core.snapshot import Snapshot
+from headway.learn.line import NEED, SHAPE, WaitingLine
 from headway.policies.placing.pack import place_asked
 from headway.policies.placing.room import room, takes_empty
-from headway.policies.value.times import Rows
+
+FEW = 100
 
 
 class Fitting:
@@ -29,9 +33,12 @@ class Fitting:
         self._free: IntArray | None = None
         self._fits: BoolArray = np.zeros(0, np.bool_)
         self._alike: tuple[int, int] | None = None
-        self._least_need = 0
         self._total = 0
         self._any = False
+        self._columns: JobColumns | None = None
+        self._cycle = -1
+        self._least = 0
+        """Where all replicas are alike: no job that waits needs fewer."""
 
     def any_shape(self, snapshot: Snapshot, free: IntArray) -> bool:
         """Whether any job might fit. Costs next to nothing while what is free stays as it is."""
@@ -41,15 +48,34 @@ class Fitting:
             self._count(snapshot, free)
         return self._any
 
-    def of(self, snapshot: Snapshot, free: IntArray, rows: Rows) -> BoolArray:
-        """Aligned with the rows: whether `place_asked` finds a place."""
+    def any_waiting(self, snapshot: Snapshot, free: IntArray) -> bool:
+        """Whether a waiting job might fit, for who asks in every cycle and says so (`none_fits`) where none does."""
         if not self.any_shape(snapshot, free):
-            return np.zeros(len(rows), np.bool_)
-        shape = snapshot.jobs.shape[rows]
-        fits: BoolArray = (self._fits if self._alike is None else self._needs <= self._total)[shape]
+            return False
+        jobs, cycle = snapshot.jobs, snapshot.cycle
+        if cycle != self._cycle:
+            if cycle != self._cycle + 1 or jobs.columns is not self._columns:
+                self._least, self._columns = 0, jobs.columns
+            for row in snapshot.changed:
+                self._least = min(self._least, self._needs.item(jobs.columns.shapes[row]))
+            self._cycle = cycle
+        return self._alike is None or self._total >= self._least
+
+    def none_fits(self, line: WaitingLine) -> None:
+        """None of the waiting jobs fits: as long as no other waits, none does with less room than the least needs."""
+        self._least = int(np.minimum.reduce(line.table[:, NEED])) if line.rows else LARGEST
+
+    def of(self, snapshot: Snapshot, free: IntArray, line: WaitingLine) -> BoolArray:
+        """Aligned with the line: whether `place_asked` finds a place."""
+        self.any_shape(snapshot, free)
+        if self._alike is not None:
+            alike: BoolArray = line.table[:, NEED] <= self._total
+            return alike
+        shape = line.table[:, SHAPE].astype(np.intp)
+        fits: BoolArray = self._fits[shape]
         if self._any_tried:
             for place in self._tried[shape].nonzero()[0].tolist():
-                fits[place] = place_asked(snapshot, free, rows.item(place)) is not None
+                fits[place] = place_asked(snapshot, free, line.rows[place]) is not None
         return fits
 
     def _count(self, snapshot: Snapshot, free: IntArray) -> None:
@@ -58,8 +84,8 @@ class Fitting:
         self._free = None if free.flags.writeable else free
         if self._alike is not None:
             kind, amount = self._alike
-            self._total = int(np.add.reduce(free[kind] if amount == 1 else free[kind] // amount))
-            self._any = self._total >= self._least_need
+            self._total = added(free[kind] if amount == 1 else free[kind] // amount)
+            self._any = self._total > 0
             return
         totals = np.array([int(np.add.reduce(room(snapshot.nodes, free, role))) for role in self._kinds])
         self._fits = totals[self._kind_of] >= self._needs
@@ -80,7 +106,7 @@ class Fitting:
         self._needs = np.array([shape.roles[0].replicas for shape in shapes], np.int64)
         self._tried = np.array(tried, np.bool_)
         self._any_tried = any(tried)
-        self._least_need = min((shape.roles[0].replicas for shape in shapes), default=0)
+        self._cycle = -1
         self._alike = self._one_kind(snapshot)
 
     def _one_kind(self, snapshot: Snapshot) -> tuple[int, int] | None:
@@ -95,3 +121,8 @@ def _is_counted(snapshot: Snapshot, shape: Shape) -> bool:
     """Whether there is room exactly if enough replicas fit, each by itself."""
     role = shape.roles[0]
     return len(shape.roles) == 1 and not shape.missing and takes_empty(snapshot.nodes, role, role.replicas)
+
+
+def added(amounts: IntArray) -> int:
+    """The sum. Of few numbers Python's own is several times faster than numpy's."""
+    return sum(amounts.tolist()) if len(amounts) <= FEW else int(np.add.reduce(amounts))

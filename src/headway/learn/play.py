@@ -16,12 +16,12 @@ from headway.compare.perform import Task
 from headway.compare.scenario import Scenario
 from headway.core.draft import Draft
 from headway.core.errors import UserError
-from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.learn.episode import BaseCourse, Episode, course_of
+from headway.learn.line import WaitingLine
 from headway.learn.rewards import JobSeconds, Reward
-from headway.learn.sight import Register, Sight
+from headway.learn.sight import Sight
 from headway.learn.suites import PARTS, Suite, suite_named
 from headway.policies.baselines.fifo import first_fit
 
@@ -72,23 +72,28 @@ class Rules:
 
 
 class Play:
-    """`earned` is the reward since it was last taken; `snapshot` is None when the episode is over."""
+    """`earned` is the reward since it was last taken; `snapshot` is None when nothing is left to decide."""
 
     def __init__(self, rules: Rules, scenario: Scenario, task: Task, log: Path | None, about: dict[str, Any]) -> None:
         self.rules, self.scenario, self.task, self.about = rules, scenario, task, about
         self.episode = self._handed_over(Episode(scenario, task, log))
         self.began = self.episode.now
+        self._horizon = self.began + rules.horizon
         self.earned = 0.0
         self._meter = rules.reward.begin(self._run_from_here)
         self._view: Sight | None = None
-        self._register = Register()
-        self.draft: Draft | None = None
+        self.line = WaitingLine()
+        """The jobs that wait and about which the draft has not decided."""
+        self.draft: Draft
+        """The plan of the present cycle, as far as it is made. There is none once nothing is left to decide."""
+        self.over = False
+        """Nothing is left to decide, or the horizon is reached."""
         self._open_cycle()
 
     def _handed_over(self, episode: Episode) -> Episode:
         """Decides by the warm-up's policy until enough jobs have arrived."""
         wanted = self.rules.warm_up * len(self.scenario.trace.jobs)
-        while episode.snapshot is not None and _arrived(episode.snapshot) < wanted:
+        while episode.bare is not None and _arrived(episode.bare) < wanted:
             episode.carry_out(self.rules.warm_up_policy)
         return episode
 
@@ -104,56 +109,51 @@ class Play:
     def view(self) -> Sight:
         """What may be seen in this cycle."""
         if self._view is None:
-            self._view = Sight.of(self.episode.seen(), self._register)
+            self._view = Sight(self.episode.seen(), self.line)
         return self._view
 
     @property
     def finished(self) -> int:
         """Jobs that are over."""
-        snapshot = self.episode.snapshot
+        snapshot = self.episode.bare
         return 0 if snapshot is None else _arrived(snapshot) - self.episode.jobs
 
     @property
     def terminated(self) -> bool:
-        return self.episode.snapshot is None and not self.episode.jobs
+        return self.episode.bare is None and not self.episode.jobs
 
     @property
     def truncated(self) -> bool:
         """The horizon is reached, or jobs are left that nothing can start."""
-        if self.episode.snapshot is None:
-            return self.episode.jobs > 0
-        return self.episode.now - self.began >= self.rules.horizon
-
-    @property
-    def over(self) -> bool:
-        return self.episode.snapshot is None or self.episode.now - self.began >= self.rules.horizon
+        return self.over and not self.terminated
 
     @property
     def may_wait(self) -> bool:
         """Waiting is no choice while nothing runs or begins: time would not go on."""
-        snapshot, draft = self.episode.snapshot, self.draft
-        assert snapshot is not None
-        assert draft is not None
-        return bool(snapshot.placements or snapshot.flights or draft.decided_rows())
+        draft = self.draft
+        return bool(draft.snapshot.placements or draft.snapshot.flights or draft.decided_rows())
 
     def close_cycle(self, policy: Policy | None = None) -> None:
         """Carries out the draft, or what the policy decides instead, and goes on to the next cycle."""
-        self.earned += self._meter(self.episode.carry_out(policy or self._drafted))
+        episode = self.episode
+        span = episode.carry_out_legal(self.draft.plan()) if policy is None else episode.carry_out(policy)
+        self.earned += self._meter(span)
         self._open_cycle()
-        if self.over:
-            self.episode.close()
 
     def take_earned(self) -> float:
         earned, self.earned = self.earned, 0.0
         return earned
 
-    def _drafted(self, _: Snapshot) -> Plan:
-        assert self.draft is not None
-        return self.draft.plan()
-
     def _open_cycle(self) -> None:
-        snapshot = self.episode.snapshot
-        self.draft, self._view = None if snapshot is None else Draft(snapshot), None
+        episode, self._view = self.episode, None
+        snapshot = episode.bare
+        self.over = snapshot is None or snapshot.now >= self._horizon
+        if snapshot is None:
+            return
+        self.draft = Draft(snapshot)
+        self.line.note(snapshot)
+        if self.over:
+            episode.close()
 
 
 def _arrived(snapshot: Snapshot) -> int:

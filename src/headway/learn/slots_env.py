@@ -15,6 +15,7 @@ from headway.core.node import BoolArray
 from headway.core.plan import Decision
 from headway.core.policy import Policy
 from headway.learn.actions import LegalActions, MaskArray
+from headway.learn.order.shown import rows_at
 from headway.learn.play import Play, Rules
 from headway.learn.sight import Observation, look, nothing_to_see, observation_space, survey
 from headway.policies.value.times import Rows
@@ -27,9 +28,10 @@ class Choices(Protocol):
 
     slots: int
     per_slot: int
-    shown: Rows
-    """The job of each slot, as rows of the present snapshot."""
-    waiting: Rows
+    places: Rows | None
+    """The waiting jobs that are shown first, as places in the line; None for all."""
+    running: Rows
+    """The jobs that are shown behind them: they run. As rows of the present snapshot."""
 
     def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
         """Finds out which jobs are shown and what may be done with each. Whether there is a choice, or `always`."""
@@ -45,9 +47,6 @@ class Choices(Protocol):
 
     def fits(self) -> BoolArray:
         """By slot: whether the job fits at the size it asks for."""
-
-    def shown_waiting(self, draft: Draft) -> int:
-        """How many of the shown jobs wait."""
 
 
 class SlotsEnv(gymnasium.Env[Observation, np.int64]):
@@ -65,7 +64,8 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
 
     @property
     def shown(self) -> Rows:
-        return self.choices.shown
+        """The job of each slot, as rows of the present snapshot."""
+        return np.concatenate((rows_at(self._playing().line, self.choices.places), self.choices.running))
 
     # ── gymnasium ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,7 +83,7 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
         if number == self.wait:
             play.close_cycle()
         else:
-            self.choices.carry_out(_draft(play), *divmod(number, self.choices.per_slot))
+            self.choices.carry_out(play.draft, *divmod(number, self.choices.per_slot))
         self._go_on(play)
         return self._stepped(play)
 
@@ -103,7 +103,7 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
 
     def action_for(self, decision: Decision) -> int | None:
         """The action that says this decision; None where none does."""
-        return self.choices.action_for(_draft(self._playing()), decision)
+        return self.choices.action_for(self._playing().draft, decision)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +114,8 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
 
     def _go_on(self, play: Play, policy: Policy | None = None) -> None:
         """Goes on to the next moment at which the agent has a choice."""
-        while not play.over and not self.choices.find(play, _draft(play), always=self._every_cycle):
+        find, always = self.choices.find, self._every_cycle
+        while not play.over and not find(play, play.draft, always=always):
             play.close_cycle(policy)
         self._set_mask(play)
 
@@ -124,15 +125,16 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
             legal[self.wait] = 1
         else:
             self.choices.legal(legal)
-            legal[self.wait] = play.may_wait or not legal.any()
+            legal[self.wait] = play.may_wait or not legal[legal.argmax()]
         self.action_space.legal = legal
 
     def _observed(self, play: Play) -> Observation:
         if play.over:
             return {**nothing_to_see(self.slots, self.wait + 1), "action_mask": self.action_space.legal.copy()}
-        draft, choices = _draft(play), self.choices
-        jobs, mask = look(play.view, choices.shown, choices.fits(), self.slots)
-        cluster = survey(play.view, draft.free, choices.waiting, choices.shown_waiting(draft), play.finished)
+        choices, places, view = self.choices, self.choices.places, play.view
+        jobs, mask = look(view, places, choices.running, choices.fits(), self.slots)
+        shown = len(play.line.rows) if places is None else len(places)
+        cluster = survey(view, play.draft.free, shown, play.finished)
         return {"jobs": jobs, "job_mask": mask, "cluster": cluster, "action_mask": self.action_space.legal.copy()}
 
     def _info(self, play: Play) -> dict[str, Any]:
@@ -140,8 +142,3 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
 
     def _stepped(self, play: Play) -> Stepped:
         return self._observed(play), play.take_earned(), play.terminated, play.truncated, self._info(play)
-
-
-def _draft(play: Play) -> Draft:
-    assert play.draft is not None
-    return play.draft

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from headway.core.gang import GangState, GangVerdict, ReplicaKey, RestartLimits, back_off_seconds, to_ask
+from headway.core.gang import GangState, GangVerdict, ReplicaKey, back_off_seconds, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
+from headway.core.restarts import RestartLimits
 from headway.core.states import State
 from headway.local.gang import Gang, LaunchError
 from headway.local.replica import LocalReplica
@@ -135,8 +136,9 @@ class Pilot:
         """A failed gang fails the job. A lost one starts again, unless that happens too often."""
         if verdict.state is GangState.FAILED:
             return Landing(State.FAILED, None, verdict.why)
-        gang.losses = gang.losses.another(self.clock(), gang.furthest, self.restart_limits)
-        if gang.losses.too_many(self.restart_limits):
+        limits = self.restart_limits.of(gang.job.restarts)
+        gang.losses = gang.losses.another(self.clock(), gang.furthest, limits)
+        if gang.losses.too_many(limits):
             return Landing(State.FAILED, None, gang.losses.sentence(verdict.why))
         return Landing(State.WAITING, None, f"{verdict.why}; it starts again")
 
@@ -144,7 +146,7 @@ class Pilot:
         """A refused start is tried again after a pause that grows. Too many in a row fail the job."""
         gang.refusals += 1
         gang.start_at = self.clock() + back_off_seconds(gang.refusals)
-        if gang.refusals <= self.restart_limits.refusals:
+        if gang.refusals <= self.restart_limits.of(gang.job.restarts).refusals:
             return landing
         return Landing(State.FAILED, None, f"refused {gang.refusals} times in a row, last: {landing.why}")
 

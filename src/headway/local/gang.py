@@ -12,7 +12,6 @@ from pathlib import Path
 
 from headway.core.gang import (
     GangVerdict,
-    Losses,
     Phase,
     ReplicaFact,
     ReplicaKey,
@@ -24,6 +23,7 @@ from headway.core.gang import (
 from headway.core.job import Job
 from headway.core.placement import Placement, Shape
 from headway.core.quantity import CPU, MEMORY
+from headway.core.restarts import Losses
 from headway.local.limits import ControlGroups, ReplicaLimits
 from headway.local.ports import FreePorts
 from headway.local.replica import LaunchSpec, LocalReplica, launch

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headway.core.gang import GRACE_SECONDS, RestartLimits
+from headway.core.gang import GRACE_SECONDS
+from headway.core.restarts import RestartLimits
 from headway.local.limits import MOST_PROCESSES
 
 

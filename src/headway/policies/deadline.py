@@ -86,7 +86,7 @@ class Deadline:
         if not waits or not math.isfinite(jobs.deadline[row]) or not snapshot.estimates.known:
             return {}
         answer = asdict(in_time(snapshot, row, self.promises))
-        return {"in_time": {**answer, "done_at": None if math.isnan(answer["done_at"]) else answer["done_at"]}}
+        return {"in_time": {**answer, "done_at": answer["done_at"] if math.isfinite(answer["done_at"]) else None}}
 
     @property
     def promises(self) -> Promises:

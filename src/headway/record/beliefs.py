@@ -17,6 +17,7 @@ from headway.core.node import FloatArray
 
 COLUMNS = 7
 UNTOLD = (math.nan, 0.0, 0.0, math.nan, 0.0, math.nan, 0.0)
+_BURNING = 2
 _CODES = (4, 6)
 """Columns that hold whole numbers."""
 
@@ -53,7 +54,7 @@ class WrittenBeliefs:
         differs = ((now != told) & ~(np.isnan(now) & np.isnan(told))).any(axis=1)
         rows = np.flatnonzero(differs)
         self._serials, self._table = serials, now
-        return [[int(serials[row]), *_plain(now[row])] for row in rows]
+        return list(map(list, zip(serials[rows].tolist(), *_plain(now[rows]), strict=True)))
 
     def _told(self, serials: npt.NDArray[np.int64]) -> FloatArray:
         """What the log has of these jobs. Jobs that are in the table no more are forgotten."""
@@ -69,9 +70,17 @@ class WrittenBeliefs:
         return told
 
 
-def _plain(row: FloatArray) -> list[Any]:
-    values: list[Any] = [None if math.isnan(value) else value for value in row.tolist()]
-    values[2] = bool(values[2])
-    for place in _CODES:
-        values[place] = int(values[place])
-    return values
+def _plain(table: FloatArray) -> list[list[Any]]:
+    """The columns as lists of plain values."""
+    columns: list[list[Any]] = []
+    for number in range(COLUMNS):
+        column = table[:, number]
+        if number in _CODES:
+            columns.append(column.astype(np.int64).tolist())
+        elif number == _BURNING:
+            columns.append((column != 0.0).tolist())
+        elif np.isnan(column).any():
+            columns.append([None if math.isnan(value) else value for value in column.tolist()])
+        else:
+            columns.append(column.tolist())
+    return columns

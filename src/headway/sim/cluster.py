@@ -96,14 +96,15 @@ class SimCluster:
         repair = self._node_faults.next if self._node_faults is not None else math.inf
         exit_ = self._gangs.next if self._gangs is not None else math.inf
         instant = min(arrival, event, self._wake, repair, exit_)
-        if self._nothing_left(min(arrival, event)) or math.isinf(instant):
+        if instant == math.inf or (arrival == event == math.inf and self._nothing_left()):
             return False
         self._count_cycle(instant)
         self.now = max(self.now, instant)
         if self._wake <= self.now:
             self._wake = math.inf
-        while (happening := agenda.take(self.now)) is not None:
-            self._happen(*happening)
+        if event <= self.now:
+            while (happening := agenda.take(self.now)) is not None:
+                self._happen(*happening)
         if exit_ <= self.now:
             self._replicas_ended()
         if repair <= self.now:
@@ -113,10 +114,8 @@ class SimCluster:
             self._next_arrival += 1
         return True
 
-    def _nothing_left(self, next_of_jobs: float) -> bool:
+    def _nothing_left(self) -> bool:
         """Whether no job will ever change again: all jobs are over, or no event can let the waiting ones start."""
-        if not math.isinf(next_of_jobs):
-            return False
         if not self.board.unfinished:
             return True
         all_up = self._node_faults is None or not self._node_faults.any_down
@@ -190,8 +189,8 @@ class SimCluster:
                 self._fail(row, verdict.why)
             case GangState.LOST:
                 done = float(self.work.total[row]) - self.work.left_at(row, self.now)
-                losses = self._gangs.lose(job.id, self.now, done)
-                if losses.too_many(self._gangs.limits):
+                losses = self._gangs.lose(job, self.now, done)
+                if losses.too_many(self._gangs.limits.of(job.restarts)):
                     self._fail(row, losses.sentence(verdict.why))
                 else:
                     self._interrupt(row, verdict.why)
@@ -261,13 +260,14 @@ class SimCluster:
 
     def _comes_up(self, row: int) -> bool:
         """Whether a gang that starts comes up. If a node refuses a replica, the job waits again or fails."""
-        job, state = self.board.job(row), self.board.state(row)
-        starts = state in (State.STARTING, State.MOVING)
-        if self._gangs is None or not starts or self._gangs.start(job, self.now):
+        if self._gangs is None:
+            return True
+        job = self.board.job(row)
+        if self.board.state(row) not in (State.STARTING, State.MOVING) or self._gangs.start(job, self.now):
             return True
         self._again = True
-        if self._gangs.refused_too_often(job.id):
-            self._fail(row, f"a node refused a replica {self._gangs.limits.refusals + 1} times in a row")
+        if too_often := self._gangs.refused_too_often(job):
+            self._fail(row, too_often)
             return False
         self._settle(row, State.WAITING)
         self.board.note(job.id, "a node refused a replica: the gang was released whole")

@@ -10,20 +10,11 @@ import math
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from headway.core.gang import (
-    GangVerdict,
-    Losses,
-    Phase,
-    ReplicaFact,
-    ReplicaKey,
-    RestartLimits,
-    exit_sentence,
-    judge,
-    phase_of_exit,
-)
+from headway.core.gang import GangVerdict, Phase, ReplicaFact, ReplicaKey, exit_sentence, judge, phase_of_exit
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
+from headway.core.restarts import Losses, RestartLimits
 from headway.sim.faults import Faults, ReplicaExit, health, refused
 
 
@@ -62,8 +53,11 @@ class Gangs:
                 self._expect(now + fault.after, job.id, gang.attempt, fault)
         return True
 
-    def refused_too_often(self, job_id: JobId) -> bool:
-        return self._gangs[job_id].refusals > self.limits.refusals
+    def refused_too_often(self, job: Job) -> str:
+        """Why it fails; empty if it may be tried again."""
+        count = self._gangs[job.id].refusals
+        often = count > self.limits.of(job.restarts).refusals
+        return f"a node refused a replica {count} times in a row" if often else ""
 
     def speed(self, job_id: JobId) -> float:
         gang = self._gangs.get(job_id)
@@ -107,10 +101,10 @@ class Gangs:
             self._expect(verdict.until, job.id, gang.attempt, None)
         return verdict
 
-    def lose(self, job_id: JobId, now: float, seconds_of_work: float) -> Losses:
+    def lose(self, job: Job, now: float, seconds_of_work: float) -> Losses:
         """Counts a loss of the gang. The work done so far tells whether there was progress since the last loss."""
-        gang = self._gangs.setdefault(job_id, _SimulatedGang())
-        gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits)
+        gang = self._gangs.setdefault(job.id, _SimulatedGang())
+        gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits.of(job.restarts))
         return gang.losses
 
     def forget(self, job_id: JobId) -> None:

@@ -1,14 +1,15 @@
 """Paired regret: the recent jobs of a log, in virtual time under the trained policy and under headway.
 
 Example: the last 150 finished jobs take 1,020 s in the mean under the trained policy and 1,000 s under headway. The
-regret is 2 %. Whether that is more than chance says its lower bound. Two things are chance. Jobs of one stretch wait
-for each other, so the stretch is cut into blocks, and the blocks are the sample. And a few seconds more or less can
-change a whole run, so the stretch is replayed several times, with arrivals that differ by some seconds.
+regret is 2 %. Whether that is more than chance says its lower bound. A few seconds more or less can change a whole run,
+and so can which of two jobs came first. So the jobs are replayed several times, each time in a somewhat different order
+of arrival, and these replays are the sample.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,13 +30,12 @@ from headway.workload.trace import Trace, rebase
 
 LEAST_JOBS = 100
 MOST_JOBS = 200
-BLOCKS = 10
-WORLDS = 3
-"""Replays with other arrivals."""
-JITTER = 30.0
-"""Seconds by which arrivals differ at most."""
-STUDENT = 1.886
-"""The one-sided 90 % bound of Student's distribution for three replays; for the blocks alone it would be 1.383."""
+WORLDS = 6
+"""Replays, each with another order of arrivals."""
+NEAR = 20
+"""Places by which a job may come earlier or later at most."""
+STUDENT = 1.476
+"""The one-sided 90 % bound of Student's distribution for six replays."""
 TOO_MUCH = 0.01
 """Regret whose lower bound is above this share switches the trained policy off."""
 STEPS = 1_000_000
@@ -63,20 +63,20 @@ class Regret:
         return f"{self.mean:+.1%} mean completion over {self.jobs} jobs (lower bound {self.lower:+.1%})"
 
 
-def regret(trained: FloatArray, plain: FloatArray) -> Regret:
-    """From (replays, jobs): completion times of the same jobs, in the order of arrival. Unfinished ones are NaN."""
-    both = (np.isfinite(trained) & np.isfinite(plain)).all(axis=0)
-    count = int(both.sum())
-    if count < BLOCKS:
-        return Regret(count, 0.0, -math.inf)
-    off = (trained - plain)[:, both] / plain[:, both].mean(axis=1, keepdims=True)
-    blocks = np.array([part.mean() for part in np.array_split(off.mean(axis=0), BLOCKS)])
-    error = math.hypot(_error(blocks), _error(off.mean(axis=1)))
+def regret(trained: Sequence[FloatArray], plain: Sequence[FloatArray]) -> Regret:
+    """By replay: completion times of the same jobs under both. Unfinished ones are NaN."""
+    pairs = [_finished(*pair) for pair in zip(trained, plain, strict=True)]
+    count = min(len(one) for one, _ in pairs)
+    if not count:
+        return Regret(0, 0.0, -math.inf)
+    off = np.array([float(one.mean() / other.mean()) - 1.0 for one, other in pairs])
+    error = float(off.std(ddof=1)) / math.sqrt(len(off)) if len(off) > 1 else math.inf
     return Regret(count, float(off.mean()), float(off.mean()) - STUDENT * error)
 
 
-def _error(sample: FloatArray) -> float:
-    return float(sample.std(ddof=1)) / math.sqrt(len(sample)) if len(sample) > 1 else 0.0
+def _finished(trained: FloatArray, plain: FloatArray) -> tuple[FloatArray, FloatArray]:
+    both = np.isfinite(trained) & np.isfinite(plain)
+    return trained[both], plain[both]
 
 
 def regret_of(log: Path, file: Path) -> Regret:
@@ -89,21 +89,23 @@ def compared(case: Scenario, trained: Policy, plain: Policy, other_chance: int =
     """The two policies on the same jobs, in several worlds. For A/A, `other_chance` is added to the second's seeds."""
     found: tuple[list[FloatArray], list[FloatArray]] = ([], [])
     for world in range(WORLDS):
-        jobs = jittered(case, world)
+        jobs = reordered(case, world)
         for policy, seed, into in ((trained, world, found[0]), (plain, world + other_chance, found[1])):
             task = Task(policy="replayed", make=partial(_same, policy), estimates="progress", seed=seed)
             one = perform(jobs, task)
             into.append(np.where(one.finished, one.completion, np.nan))
-    return regret(np.array(found[0]), np.array(found[1]))
+    return regret(*found)
 
 
-def jittered(case: Scenario, world: int) -> Scenario:
-    """The same jobs, which arrive some seconds later; world 0 is as it was."""
+def reordered(case: Scenario, world: int) -> Scenario:
+    """The same jobs and the same moments of arrival, but neighbours may have changed places; world 0 is as it was."""
     if not world:
         return case
-    later = np.sort(np.random.default_rng(world).uniform(0.0, JITTER, len(case.trace.jobs))).tolist()
-    jobs = tuple(replace(job, submit=job.submit + more) for job, more in zip(case.trace.jobs, later, strict=True))
-    return replace(case, trace=replace(case.trace, jobs=jobs))
+    jobs = case.trace.jobs
+    places = np.arange(len(jobs)) + np.random.default_rng(world).uniform(0.0, NEAR, len(jobs))
+    order = np.argsort(places, kind="stable").tolist()
+    moved = tuple(replace(jobs[place], submit=job.submit) for place, job in zip(order, jobs, strict=True))
+    return replace(case, trace=replace(case.trace, jobs=moved))
 
 
 def _same(policy: Policy) -> Policy:

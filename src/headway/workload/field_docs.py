@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.jobspec import Limit, RoleFields, SuccessFields, TargetFields
+from headway.restarts import RestartFields
 from headway.workload.jobsfile import JobFields, NodeFields
 from headway.workload.simulate_fields import ExitFields, FaultFields, OutageFields, SimulateFields, SpeedFields
 
@@ -49,6 +50,7 @@ JOB: Docs = {
     "steps": ("Training steps in all. With a `target`: their max.", "steps: 10000"),
     "target": ("The job stops itself when a metric that it reports is good enough.", "target: {at_most: 0.5}"),
     "success": ("Which replicas must end well for the job to have succeeded.", "success: {roles: [worker]}"),
+    "restarts": ("How often it may start again before it fails, if not as usual.", "restarts: {losses: 9}"),
     "seconds": ("Training time at the requested size, as you expect it. `simulate` needs it.", "seconds: 2h"),
     "can": ("What a policy may do to the job, of size, scale, resize, move, stop. Default: all.", "can: [size, move]"),
     "checkpoints": ("It saves on request and resumes. If not, no policy moves or stops it.", "checkpoints: false"),
@@ -80,6 +82,12 @@ SUCCESS: Docs = {
     "roles": (_SUCCESS, "roles: [worker]"),
     "when": ("Whether `all` replicas of these roles must end well, or `any` one of them.", "when: any"),
 }  # fmt: skip
+
+RESTARTS: Docs = {
+    "losses": ("It fails after more losses than this in a window without progress: 3 by default.", "losses: 20"),
+    "window": ("The length of that window: an hour by default.", "window: 2h"),
+    "refusals": ("It fails after more refused starts in a row than this: 10 by default.", "refusals: 30"),
+}
 
 LIMIT: Docs = {
     "cpu": ("Cores, at least those requested.", "cpu: 4"),
@@ -135,13 +143,15 @@ EXIT: Docs = {
 }
 
 FIELD_DOCS: dict[type[Any], Docs] = {
-    JobFields: JOB, RoleFields: ROLE, Limit: LIMIT, TargetFields: TARGET, SuccessFields: SUCCESS, NodeFields: NODE,
+    JobFields: JOB, RoleFields: ROLE, Limit: LIMIT, TargetFields: TARGET, SuccessFields: SUCCESS,
+    RestartFields: RESTARTS, NodeFields: NODE,
     SimulateFields: SIMULATE, FaultFields: FAULTS, OutageFields: OUTAGE, ExitFields: EXIT, SpeedFields: SPEED,
 }  # fmt: skip
 
 TITLES: dict[type[Any], str] = {
     JobFields: "A job: `jobs:`", RoleFields: "A role: `roles:`", Limit: "`limit:`", TargetFields: "`target:`",
-    SuccessFields: "`success:`", NodeFields: "A node: `nodes:`", SimulateFields: "Virtual time: `simulate:`",
+    SuccessFields: "`success:`", RestartFields: "`restarts:`", NodeFields: "A node: `nodes:`",
+    SimulateFields: "Virtual time: `simulate:`",
     FaultFields: "`simulate: faults:`", OutageFields: "`simulate: faults: outages:`",
     ExitFields: "`simulate: faults: exits:`", SpeedFields: "`simulate: speed:`",
 }  # fmt: skip

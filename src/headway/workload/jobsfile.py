@@ -19,6 +19,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.text import clean
 from headway.jobspec import NAME, Number, RoleFields, Saves, SuccessFields, TargetFields, Wrong, seconds
+from headway.restarts import RestartFields, restarts_of
 from headway.workload.decode import at_line, decode
 from headway.workload.errors import WorkloadError
 from headway.workload.simulate_fields import SimulateFields
@@ -37,6 +38,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     steps: int | None = None
     target: TargetFields | None = None
     success: SuccessFields | None = None
+    restarts: RestartFields | None = None
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True
@@ -148,13 +150,13 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
     with _naming(where):
         priority, steps = jobspec.priority_of(fields.priority), jobspec.steps_of(fields.steps)
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
-        success = jobspec.success_of(fields.success, roles)
+        success, restarts = jobspec.success_of(fields.success, roles), restarts_of(fields.restarts)
         saves_itself = jobspec.saves_itself(fields.saves, checkpoints=fields.checkpoints)
     return Job(
         id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue), priority=priority,
         submit=submit, deadline=deadline, steps=steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, success=success, checkpoints=fields.checkpoints,
+        can=can, success=success, restarts=restarts, checkpoints=fields.checkpoints,
         saves_itself=saves_itself, model=clean(fields.model), directory=directory,
     )  # fmt: skip
 

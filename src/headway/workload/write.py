@@ -19,6 +19,7 @@ from headway.core.job import Job, Role
 from headway.core.node import Node
 from headway.core.quantity import write
 from headway.jobspec import amounts_entry, can_entry, role_entry, success_entry, target_entry
+from headway.restarts import restarts_entry
 from headway.workload.errors import WorkloadError
 from headway.workload.open import CSV_COLUMNS
 from headway.workload.trace import Trace
@@ -89,6 +90,8 @@ def job_entry(job: Job) -> dict[str, Any]:
         entry["target"] = target_entry(job.target)
     if success := success_entry(job.success):
         entry["success"] = success
+    if restarts := restarts_entry(job.restarts):
+        entry["restarts"] = restarts
     can = can_entry(job.can)
     if can is not None:
         entry["can"] = can

@@ -25,6 +25,8 @@ from headway.core.states import OVER, State
 MOST_ROLES = 4096
 MOST_UNUSED = 64
 """Names and shapes of which no job is left stay until there are more than these, and more than are in use."""
+FEW_DEAD = 64
+"""Fewer rows of finished jobs than this stay."""
 Key = TypeVar("Key", bound=Hashable)
 _WAITING = int(State.WAITING)
 _STOP = int(Can.STOP)
@@ -132,7 +134,7 @@ class Table:
 
     def compact(self) -> npt.NDArray[np.intp] | None:
         """Drops dead rows when they are more than half. Returns the rows that are kept, or None if nothing was done."""
-        if self.dead < 64 or 2 * self.dead <= self.count:
+        if self.dead < FEW_DEAD or 2 * self.dead <= self.count:
             return None
         kept = np.flatnonzero(~np.isin(self.column("state"), [int(state) for state in OVER]))
         self._keep(kept.tolist())

@@ -1,32 +1,32 @@
 """How long will a job train that has not run yet? By how long like jobs took.
 
 `Durations` keeps a running histogram for each kind of job, from the most alike (user, queue, model, size) to all jobs.
-The most alike kind with enough jobs answers. This is robust: one job of a month among a hundred of an hour changes
-nothing.
+The answer begins with all jobs and leans to each kind that is more alike, as far as such kinds have explained lengths
+so far (`Explained`): where users differ and their next job is like their last, it is nearly the user's histogram; where
+jobs of one user differ as those of all do, it is that of all. This is robust: one job of a month among a hundred of an
+hour changes nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from headway.core.job import Job
-from headway.core.node import FloatArray
+from headway.estimates.fit.lengths import Lengths, place_of
 
 ENOUGH = 5
-"""A kind answers from this many jobs on."""
-BINS_PER_OCTAVE = 4
-BINS = 26 * BINS_PER_OCTAVE
-"""From one second to two years."""
+"""A kind answers from this many jobs on; with this many it has half the weight of a kind with very many."""
 MEMORY = 200.0
 """After this many further jobs of its kind, an old job weighs a third."""
-LEAST_LEFT = 0.1
-"""A job is expected to train on for at least this share of what it has trained."""
+AT_FIRST = 0.5
+"""What kinds are taken to explain before jobs have shown it."""
+DOUBTED = 4.0
+"""How firmly: as much as kinds that were off by a factor of e for four jobs."""
+FARTHEST = 3.0
+"""Beyond this distance, as a logarithm, a single job teaches no more of what kinds explain."""
 
 MOST_KINDS = 20_000
 """Kinds that are remembered; the most general are used most and stay."""
@@ -64,27 +64,13 @@ def kinds(job: Job) -> tuple[Kind, ...]:
     return (*found, ("size", size), ("all",))
 
 
-def place_of(seconds: float) -> int:
-    """The bin of a duration."""
-    return min(BINS - 1, max(0, int(BINS_PER_OCTAVE * math.log2(max(1.0, seconds)))))
-
-
-def place_of_all(seconds: FloatArray) -> npt.NDArray[np.int64]:
-    """The bins of many durations."""
-    return np.minimum(BINS - 1, (BINS_PER_OCTAVE * np.log2(np.maximum(1.0, seconds))).astype(np.int64))
-
-
-def edge_of(place: int) -> float:
-    """Where a bin begins; 0 for the time before the first bin."""
-    return float(2.0 ** (place / BINS_PER_OCTAVE)) if place >= 0 else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """Counts by logarithm of seconds; newer jobs weigh more."""
 
     count: int = 0
     weights: Mapping[int, float] = field(default_factory=dict)
+    memo: list[Lengths] = field(default_factory=list, compare=False, repr=False)
 
     def add(self, seconds: float) -> Histogram:
         keep = 1.0 - 1.0 / MEMORY
@@ -93,30 +79,35 @@ class Histogram:
         weights[place] = weights.get(place, 0.0) + 1.0
         return Histogram(self.count + 1, weights)
 
-    def beyond(self, seconds: float) -> Histogram:
-        """Only the jobs that took at least this long. Where none did, a job is expected to take as long again."""
-        first = place_of(seconds) if seconds >= 1.0 else 0
-        kept = {place: weight for place, weight in self.weights.items() if place >= first}
-        return Histogram(self.count, kept or {min(BINS - 1, first + BINS_PER_OCTAVE): 1.0})
+    @property
+    def lengths(self) -> Lengths:
+        if not self.memo:
+            self.memo.append(Lengths.of(self.weights))
+        return self.memo[0]
 
-    def left(self, attained: float) -> tuple[float, float]:
-        """Median seconds left of a job that has trained this long, and their spread as a share (from the quartiles).
 
-        They change only where `attained` enters the next bin; inside a bin the seconds burn down.
-        """
-        since = edge_of(place_of(attained)) if attained >= 1.0 else 0.0
-        rest = self.beyond(since) if since else self
-        low, middle, high = (max(rest.quantile(share) - since, LEAST_LEFT * since) for share in (0.25, 0.5, 0.75))
-        return middle, max(0.1, math.log(high / max(low, 1e-9)) / 1.35)
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How much of a kind's distance from what is told without it was found again in the next job of the kind.
 
-    def quantile(self, share: float) -> float:
-        """Seconds, interpolated inside the bin."""
-        wanted, seen = share * sum(self.weights.values()), 0.0
-        for place, weight in sorted(self.weights.items()):
-            if seen + weight >= wanted:
-                return float(2.0 ** ((place + (wanted - seen) / weight) / BINS_PER_OCTAVE))
-            seen += weight
-        return math.nan
+    A regression through zero on jobs that the kind had not seen: sums of distance times what the job was off, and of
+    squared distances. A kind whose jobs differ as all do explains nothing, however few it has and whatever they say.
+    """
+
+    both: float = 0.0
+    square: float = 0.0
+
+    def add(self, off: float, apart: float) -> Explained:
+        keep = 1.0 - 1.0 / MEMORY
+        off = min(FARTHEST, max(-FARTHEST, off))
+        return Explained(keep * self.both + off * apart, keep * self.square + apart * apart)
+
+    @property
+    def share(self) -> float:
+        return min(1.0, max(0.0, (self.both + DOUBTED * AT_FIRST) / (self.square + DOUBTED)))
+
+
+NOT_SHOWN = Explained()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +115,50 @@ class Durations:
     """How long finished jobs trained, by kind."""
 
     histograms: Mapping[Kind, Histogram] = field(default_factory=dict)
+    explained: Mapping[str, Explained] = field(default_factory=dict)
+    """By the names that a kind goes by, as `level` tells them."""
 
     def add(self, job: Job, seconds: float) -> Durations:
         changed = {kind: self.histograms.get(kind, Histogram()).add(seconds) for kind in kinds(job)}
-        return Durations(newest(self.histograms, changed, MOST_KINDS))
+        return Durations(newest(self.histograms, changed, MOST_KINDS), self._after(job, seconds))
 
-    def most_alike(self, job: Job) -> Histogram | None:
-        """The histogram of the most alike kind that has enough jobs; None where no kind has."""
-        for kind in kinds(job):
-            histogram = self.histograms.get(kind)
-            if histogram is not None and histogram.count >= ENOUGH:
-                return histogram
-        return None
+    def told(self, job: Job) -> Lengths | None:
+        """Lengths of like jobs; None where there are too few of any kind."""
+        answer = None
+        for kind, group in self._groups(job):
+            lengths = group.lengths
+            answer = lengths if answer is None else answer.leaning(lengths, self._weight(kind, group))
+        return answer
+
+    def _after(self, job: Job, seconds: float) -> Mapping[str, Explained]:
+        """What kinds explain, with this job: how each would have changed the answer, and whether for the better."""
+        explained, told, actual = dict(self.explained), math.nan, math.log(max(1.0, seconds))
+        for kind, group in self._groups(job):
+            apart = group.lengths.mean_log() - told
+            if math.isnan(told):
+                told = group.lengths.mean_log()
+            elif apart:
+                name = level(kind)
+                explained[name] = explained.get(name, NOT_SHOWN).add(actual - told, apart * _sure(group))
+                told += self._weight(kind, group) * apart
+        return explained
+
+    def _groups(self, job: Job) -> Iterator[tuple[Kind, Histogram]]:
+        """From all jobs to the most alike ones: the kinds that have enough."""
+        for kind in reversed(kinds(job)):
+            group = self.histograms.get(kind)
+            if group is not None and group.count >= ENOUGH:
+                yield kind, group
+
+    def _weight(self, kind: Kind, group: Histogram) -> float:
+        return self.explained.get(level(kind), NOT_SHOWN).share * _sure(group)
+
+
+def level(kind: Kind) -> str:
+    """What a kind goes by: `user, model, size`, for example."""
+    names = {1: (), 2: ("size",), 3: (kind[0], "size"), 4: (kind[0], "model", "size")}[len(kind)]
+    return ", ".join(str(name) for name in names)
+
+
+def _sure(group: Histogram) -> float:
+    return group.count / (group.count + ENOUGH)

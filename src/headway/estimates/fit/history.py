@@ -17,8 +17,9 @@ import numpy as np
 from headway.core.estimates import Basis
 from headway.core.job import Job, Target
 from headway.core.node import BoolArray, FloatArray, Nodes
-from headway.estimates.fit.duration import LEAST_LEFT, Durations, Histogram, edge_of, newest, place_of, place_of_all
+from headway.estimates.fit.duration import Durations, newest
 from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.lengths import LEAST_LEFT, Lengths, edge_of, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
 from headway.estimates.fit.speed import (
@@ -110,6 +111,8 @@ class History:
         users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
             return replace(self, durations=durations, users=users)
+        if track.pledge is not None and not track.pledge.kept(trained_seconds):
+            return replace(self, durations=durations, users=users)  # its end belied its reports
         prior = self.prior(job, asked)
         key = (job.model, prior.form)
         kind = self.kinds.get(key, Kind())
@@ -155,8 +158,8 @@ class Like:
     """Steps to the target and their spread, where jobs have reached the same target."""
     step: Guess | None
     """Seconds per step at the requested size."""
-    took: Histogram | None
-    """Training times of the most alike kind that has enough jobs."""
+    took: Lengths | None
+    """Training times of like jobs."""
     memo: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -164,22 +167,32 @@ class Like:
         return cls(
             history.reached(job).known(),
             history.step(job, asked_setting(job, nodes)),
-            history.durations.most_alike(job),
+            history.durations.told(job),
         )
 
     def by_steps(self, steps: FloatArray) -> BoolArray:
-        """For which jobs steps tell the time left. `steps`: as the user said; NaN where the user did not."""
-        known: BoolArray = ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
-        return known if self.step is not None else np.zeros(len(steps), np.bool_)
+        """For which jobs steps tell the time left. `steps`: as the user said; NaN where the user did not.
+
+        Where paces of like jobs differ more than their lengths, lengths tell it.
+        """
+        spread = self._by_steps_spread()
+        took = self._took(0.0)
+        if spread is None or (took is not None and took[1] < spread):
+            return np.zeros(len(steps), np.bool_)
+        return ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
+
+    def _by_steps_spread(self) -> float | None:
+        if self.step is None:
+            return None
+        return self.step.spread if self.lengths is None else math.hypot(self.step.spread, self.lengths[1])
 
     def new(self, steps: FloatArray) -> tuple[FloatArray, float | FloatArray] | None:
         """Seconds left and spread of jobs that have not trained yet; None where nothing is known."""
         took = self._took(0.0) or (math.nan, math.nan)
-        if self.step is None:
+        spread, known = self._by_steps_spread(), self.by_steps(steps)
+        if self.step is None or spread is None:
             return None if self.took is None else (np.full(len(steps), took[0]), took[1])
         wanted = steps if self.lengths is None else np.fmin(steps, self.lengths[0])
-        spread = self.step.spread if self.lengths is None else math.hypot(self.step.spread, self.lengths[1])
-        known = self.by_steps(steps)
         return np.where(known, wanted * self.step.seconds, took[0]), np.where(known, spread, took[1])
 
     def going(self, attained: FloatArray, since: FloatArray, trained: FloatArray) -> FloatArray | None:
@@ -237,9 +250,11 @@ class Likes:
         found = self.answers.get(group)
         if found is not None and found[0] is history and found[1][-1] is nodes:
             return found[2]
-        sources: Sources = (history.durations.most_alike(job), history.kind(job), history.reached(job), nodes)
-        if found is None or any(one is not other for one, other in zip(found[1], sources, strict=True)):
+        sources: Sources = (history.durations, history.kind(job), history.reached(job), nodes)
+        if found is None or any(one is not other for one, other in zip(found[1][1:], sources[1:], strict=True)):
             like = Like.of(job, history, nodes)
+        elif found[1][0] is not history.durations:
+            like = replace(found[2], took=history.durations.told(job), memo={})
         else:
             like = found[2]
         self.answers[group] = (history, sources, like)

@@ -63,6 +63,11 @@ class Pledge:
             return None
         return took / max(promised, LEAST_SECONDS)
 
+    def kept(self, trained: float) -> bool:
+        """Whether the job, now that it is done, took about as long as it promised; untested counts as kept."""
+        stretch = self.stretch(trained)
+        return stretch is None or math.log(stretch) <= HONEST
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:

@@ -28,6 +28,7 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.scaling import Scaling, SizeSpan, step_at
+from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.models.profiles import Layout
 from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
 
@@ -208,46 +209,24 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     if not seen:
         return SpeedFit(form, prior, prior_spread)
     start = scaled(prior, form, seen)
-    if len({one.setting for one in seen}) < 2:
+    if not at_several(seen):
         return SpeedFit(form, start, prior_spread)
-    x = np.array([terms(form, one.setting) for one in seen])
-    y = np.array([one.seconds for one in seen])
-    sure = 1.0 / np.hypot([one.spread for one in seen], MEASURED_SPREAD)
-    rows = x * (sure / y)[:, None]
+    equations, most = NormalEquations(len(start)), [0.0] * len(start)
+    for one in seen:
+        x, sure = terms(form, one.setting), 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
+        weight = sure / one.seconds
+        equations.add([weight * term for term in x], sure)
+        most = [max(before, term / one.seconds) for before, term in zip(most, x, strict=True)]
     # The prior constrains a term's share of the step, taken where that share is largest. A term that no measurement
     # shows stays near the prior, with the weight of a quarter of the compute term.
-    most = (x / y[:, None]).max(axis=0)
-    share = np.maximum(most, 0.25 * most[0]) / prior_spread
+    share = [max(term, 0.25 * most[0]) / prior_spread for term in most]
     if form is Form.GANG:
         share[-1] *= PRIOR_SPREAD / DECLINE_SPREAD
-    left = np.concatenate([rows, np.diag(share)])
-    right = np.concatenate([sure, share * np.array(start)])
-    return SpeedFit(form, tuple(non_negative(left, right).tolist()), prior_spread)
+    for number, weight in enumerate(share):
+        equations.pull(number, weight, start[number])
+    return SpeedFit(form, tuple(equations.solved(start)), prior_spread)
 
 
-def non_negative(left: FloatArray, right: FloatArray) -> FloatArray:
-    """The x of which no entry is negative, with `left` x nearest to `right`: Lawson's and Hanson's active set.
-
-    Written out for a handful of columns: loading a library for it takes as long as hundreds of jobs.
-    """
-    square, toward = left.T @ left, left.T @ right
-    x: FloatArray = np.zeros(len(toward))
-    free = np.zeros(len(x), np.bool_)
-    for _ in range(3 * len(x)):
-        gain = np.where(free, -np.inf, toward - square @ x)
-        if gain.max() <= 1e-10 * max(1.0, float(np.abs(toward).max())):
-            break
-        free[int(gain.argmax())] = True
-        while free.any():
-            inside = np.flatnonzero(free)
-            solved = np.linalg.lstsq(left[:, inside], right, rcond=None)[0]
-            if (solved > 0.0).all():
-                x[:] = 0.0
-                x[inside] = solved
-                break
-            down = solved <= 0.0
-            steps = x[inside][down] / np.maximum(x[inside][down] - solved[down], 1e-300)
-            x[inside] += float(steps.min()) * (solved - x[inside])
-            free[inside[x[inside] <= 1e-15]] = False
-            x[~free] = 0.0
-    return x
+def at_several(seen: Sequence[Observation]) -> bool:
+    """Whether these are measurements of at least two settings."""
+    return any(one.setting != seen[0].setting for one in seen)

@@ -18,7 +18,7 @@ from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.pledge import Pledge
-from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, fit
+from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, at_several, fit
 from headway.estimates.fit.target import Length, Reached, steps_to
 
 MOST_SETTINGS = 12
@@ -161,6 +161,15 @@ class Track:
             self.memo.fit = fit(prior.form, seen, prior.coefficients, prior.spread)
         assert self.memo.fit is not None
         return self.memo.fit
+
+    def shape(self, prior: Prior) -> SpeedFit:
+        """The same up to a factor: how its speed depends on its setting. Before it was measured in two settings that is
+        the prior's, and the same for all jobs alike.
+        """
+        seen = self.observations()
+        return (
+            self.fitted(prior) if seen and at_several(seen) else SpeedFit(prior.form, prior.coefficients, prior.spread)
+        )
 
     def seconds_at(self, setting: Setting, prior: Prior) -> Guess | None:
         """Seconds per step in a setting: measured in the present one, by the model in another."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.node import FloatArray
+from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.fit.speed import (
     PARALLEL_CPU,
     Coefficients,
     Form,
     Setting,
     SpeedFit,
-    non_negative,
     plain_prior,
     terms,
 )
@@ -125,7 +125,10 @@ def _seconds(form: ProfileForm, layouts: list[Layout]) -> FloatArray:
 
 
 def _fitted(x: FloatArray, seconds: FloatArray) -> FloatArray:
-    return non_negative(x / seconds[:, None], np.ones(len(x)))
+    equations = NormalEquations(x.shape[1])
+    for terms_here in (x / seconds[:, None]).tolist():
+        equations.add(terms_here, 1.0)
+    return np.array(equations.solved())
 
 
 def _shares(x: FloatArray, y: FloatArray, coefficients: FloatArray) -> FloatArray:

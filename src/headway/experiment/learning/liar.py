@@ -80,7 +80,7 @@ def apart(one: History, other: History, jobs: Sequence[Job], nodes: Nodes) -> tu
             span = SizeSpan(role.least, max(role.most, role.replicas), workers_per_node(job, nodes))
             told = [_speeds(history, job, span, nodes) for history in (one, other)]
             speeds.append(float(np.abs(np.log(told[0] / told[1])).max()))
-        took = [history.durations.most_alike(job) for history in (one, other)]
+        took = [history.durations.told(job) for history in (one, other)]
         if took[0] is not None and took[1] is not None:
             lengths.append(abs(math.log(took[0].left(0.0)[0] / took[1].left(0.0)[0])))
     return max(steps), max(speeds), max(lengths)

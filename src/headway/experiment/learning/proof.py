@@ -12,10 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from headway.compare.perform import perform_all
+from headway.compare.perform import Workers, perform_all
+from headway.core.node import FloatArray
 from headway.experiment.kept import Kept
 from headway.experiment.learning.plan import ProofPlan, Window, windows_of
-from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, labels, learn_all, run_item
+from headway.experiment.learning.proof_runs import (
+    KNOWING,
+    OTHERS,
+    Learnt,
+    ProofContext,
+    kept_run,
+    labels,
+    learn_all,
+    run_item,
+)
 from headway.experiment.learning.proof_stats import change, interval, mean_of, slowest_of
 from headway.learn.tuning.runs import Runs
 from headway.record.results import Outcome
@@ -30,9 +40,17 @@ class Proof:
     found: Found
     learnt: Learnt
 
-    def windows(self, sizes: str, part: str, origin: str = "") -> list[Window]:
+    def windows(self, sizes: str, part: str) -> list[Window]:
+        """Those that were run under all arms."""
+        missing = self.missing()
         return [one for one in windows_of(self.plan)
-                if one.sizes == sizes and one.part == part and origin in ("", one.origin)]  # fmt: skip
+                if one.sizes == sizes and one.part == part and one not in missing]  # fmt: skip
+
+    def missing(self) -> dict[Window, list[str]]:
+        """Windows that were not run under all arms, and the arms that they lack."""
+        lacks = {one: [label for label in labels(self.plan, one.sizes) if (one, label) not in self.found]
+                 for one in windows_of(self.plan)}  # fmt: skip
+        return {one: found for one, found in lacks.items() if found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +60,14 @@ class Workplace:
     pool: Executor
     folder: Path
     kept: Kept | None
-    processes: int
+    workers: Workers
 
 
 def prove(plan: ProofPlan, digest: str, place: Workplace, tell: Callable[[int, float], None]) -> Proof:
-    """Learns, then runs all windows under all arms. `tell` gets 0 for the learning, 1 for the windows, and a share."""
+    """Learns, then runs all windows under all arms. `tell` gets 0 for the learning, 1 for the windows, and a share.
+
+    After Ctrl-C among the windows, what was run until then counts, and the rest is missing.
+    """
     tell(0, 0.01)
     learnt = learn_all(plan, digest, Runs(place.pool, place.folder / f"proof-{digest[:12]}.runs"))
     tell(0, 1.0)
@@ -58,8 +79,14 @@ def prove(plan: ProofPlan, digest: str, place: Workplace, tell: Callable[[int, f
         done[number] = share
         tell(1, float(done.mean()))
 
-    outcomes = perform_all(run_item, ProofContext(plan, digest, learnt, place.kept), items, place.processes, told)
-    return Proof(plan, digest, dict(zip(items, outcomes, strict=True)), learnt)
+    context = ProofContext(plan, digest, learnt, place.kept)
+    outcomes: Sequence[Outcome | None]
+    try:
+        outcomes = perform_all(run_item, context, items, place.workers, told)
+    except KeyboardInterrupt:
+        outcomes = [kept_run(context, item) for item in items]
+    found = {item: one for item, one in zip(items, outcomes, strict=True) if one is not None}
+    return Proof(plan, digest, found, learnt)
 
 
 def look(folder: Path, digest: str, plan: ProofPlan) -> None:
@@ -80,8 +107,8 @@ def looks(folder: Path) -> list[dict[str, Any]]:
 # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(proof: Proof) -> dict[str, Any]:
-    """Everything, ready for JSON."""
+def told(proof: Proof, older: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """Everything, ready for JSON. `older`: by window, mean completion under the rule before sizes were acted on."""
     plan = proof.plan
     groups = {f"{sizes}, {part}": proof.windows(sizes, part)
               for sizes in ("chosen", "fixed") for part in ("validation", "test")}  # fmt: skip
@@ -91,6 +118,9 @@ def told(proof: Proof) -> dict[str, Any]:
         "means": {name: means(proof, found) for name, found in groups.items() if found},
         "slowest over first-fit": {name: tails(proof, found) for name, found in groups.items() if found},
         "gap to all-knowing": {name: gap(proof, found) for name, found in groups.items() if found and "chosen" in name},
+        "gap closed": {name: closed(proof, found, older or {}) for name, found in groups.items()
+                       if any(one.name in (older or {}) for one in found)},
+        "missing": {one.name: found for one, found in proof.missing().items()},
         "tuned": {sizes: dict(found) for sizes, found in proof.learnt.tuned.items()},
         "elastic, tuned": dict(proof.learnt.elastic), "left out": plan.left_out,
     }  # fmt: skip
@@ -148,6 +178,36 @@ def gap(proof: Proof, windows: Sequence[Window]) -> dict[str, float]:
             mean_of(proof.found[window, label]) / mean_of(proof.found[window, KNOWING]) for window in windows
         ]))
         for label in ("0", "beliefs", OTHERS, "tuned", *(f"learned {seed}" for seed in proof.plan.training.seeds))
+    }  # fmt: skip
+
+
+def closed(proof: Proof, windows: Sequence[Window], older: Mapping[str, float]) -> dict[str, Any]:
+    """The share of the gap between the older rule and all-knowing headway that step 0 closes, and beliefs after it."""
+    here = [window for window in windows if window.name in older]
+    before = np.array([older[window.name] for window in here])
+    after = {label: np.array([mean_of(proof.found[window, label]) for window in here])
+             for label in ("0", "beliefs", KNOWING)}  # fmt: skip
+    known, found = after.pop(KNOWING), {}
+    for label, means_ in after.items():
+        shares = (before - means_) / (before - known)
+        found[label] = {
+            "median window": float(np.median(shares)),
+            "all windows": float((before - means_).sum() / (before - known).sum()),
+            "mean against the older rule": float(np.exp(np.log(means_ / before).mean())),
+            "windows": {window.name: share for window, share in zip(here, shares.tolist(), strict=True)},
+        }  # fmt: skip
+    return {**found, "gap": {window.name: float(one - 1) for window, one in zip(here, before / known, strict=True)},
+            "pooled by origin": _by_origin(here, before, after, known)}  # fmt: skip
+
+
+def _by_origin(
+    here: Sequence[Window], before: FloatArray, after: Mapping[str, FloatArray], known: FloatArray
+) -> dict[str, dict[str, float]]:
+    origins = np.array([window.origin for window in here])
+    return {
+        origin: {label: float((before - one)[origins == origin].sum() / (before - known)[origins == origin].sum())
+                 for label, one in after.items()}
+        for origin in dict.fromkeys(origins.tolist())
     }  # fmt: skip
 
 

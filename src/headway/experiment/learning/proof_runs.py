@@ -68,15 +68,27 @@ def labels(plan: ProofPlan, sizes: str) -> list[str]:
 
 def run_item(context: ProofContext, item: tuple[Window, str], tell: Tell) -> Outcome:
     """For `perform_all`."""
+    before = kept_run(context, item)
+    if before is not None:
+        return before
+    case = scenario(context.plan, context.digest, item[0])
+    task, beliefs = arm(context, *item)
+    found = perform(replace(case, beliefs=beliefs), task, tell)
+    if context.kept is not None:
+        context.kept.put(_name(context, item), found)
+    return found
+
+
+def kept_run(context: ProofContext, item: tuple[Window, str]) -> Outcome | None:
+    """The run, if an earlier call has finished it."""
+    return None if context.kept is None else context.kept.get(_name(context, item))
+
+
+def _name(context: ProofContext, item: tuple[Window, str]) -> str:
     window, label = item
     case = scenario(context.plan, context.digest, window)
     task, beliefs = arm(context, window, label)
-    key = sha256(told_by(task, context.digest, window.name, content(case), beliefs.name).encode()).hexdigest()[:32]
-    before = None if context.kept is None else context.kept.get(key)
-    found = before or perform(replace(case, beliefs=beliefs), task, tell)
-    if before is None and context.kept is not None:
-        context.kept.put(key, found)
-    return found
+    return sha256(told_by(task, context.digest, window.name, content(case), beliefs.name).encode()).hexdigest()[:32]
 
 
 def told_by(task: Task, *more: str) -> str:

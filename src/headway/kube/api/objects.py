@@ -159,9 +159,17 @@ class NodeObject(msgspec.Struct, frozen=True):
 
 
 class PodRule(msgspec.Struct, frozen=True):
-    """What may change pods as they are made: a webhook configuration, or a LimitRange."""
+    """A configuration of webhooks that may change pods as they are made."""
 
     metadata: Meta
+    webhooks: msgspec.Raw = msgspec.Raw()
+
+
+class LimitRange(msgspec.Struct, frozen=True):
+    """Defaults and bounds of what the pods of a namespace ask for."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw()
 
 
 class TrainingJob(msgspec.Struct, frozen=True):

@@ -25,10 +25,10 @@ import msgspec
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable
 from headway.kube.api.nesting import cut
-from headway.kube.api.objects import Bare, Meta, NodeObject, Pod, PodRule, TrainingJob, WatchLine
+from headway.kube.api.objects import Bare, LimitRange, Meta, NodeObject, Pod, PodRule, TrainingJob, WatchLine
 
 log = logging.getLogger("headway.kube")
-T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule)
+T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule, LimitRange)
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 SHORTEST_WATCH_SECONDS = 1.0

@@ -25,6 +25,8 @@ from headway.kube.settings import ClaimSettings, PodDefaults
 
 def settled(job: Job, meta: Meta, template: Mapping[str, Any], claims: ClaimSettings, *, earlier: bool) -> Job:
     """The job with the user and the queue that count. `earlier`: it was admitted before. Raises SpecError."""
+    if not earlier and (why := claims.limits.refusal(job.restarts)):
+        raise SpecError(f"spec.restarts.{why}, as the administrator says")
     job = replace(job, user=_user(job, meta, claims))
     claim = QueueClaim(
         queue=job.queue, priority=job.priority, has_deadline=job.deadline is not None,

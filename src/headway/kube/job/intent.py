@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from headway.core.gang import Losses
 from headway.core.job import Amounts, Job
 from headway.core.node import Nodes
 from headway.core.placement import Placement, Shape, Vector
 from headway.core.plan import Action, Because, Move, Resize, Scale, Start, Stop
+from headway.core.restarts import Losses
 from headway.core.states import OVER, State
 from headway.kube.settings import KubeTimeouts
 

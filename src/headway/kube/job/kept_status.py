@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headway.core.gang import Losses, ReplicaKey
+from headway.core.gang import ReplicaKey
 from headway.core.job import Job
 from headway.core.quantity import LARGEST
+from headway.core.restarts import Losses
 from headway.core.states import TRAINING, State
 from headway.jobspec import LONGEST, MOST_STEPS
-from headway.kube.api.nesting import MOST_LEVELS, depth
+from headway.kube.api.nesting import MOST_LEVELS, is_deeper
 from headway.kube.job.intent import PAUSES, Allocation, Intent, RoleAllocation
 from headway.kube.job.savers import read_savers
 from headway.kube.job.status import MOMENTS, PHASES, SUSPENDED
@@ -87,12 +88,14 @@ class _Status(msgspec.Struct):
     terms: KeptTerms | None = None
 
 
+_decoder = msgspec.json.Decoder(_Status)
+
+
 def read_status(raw: bytes, began: float) -> KeptStatus | None:
     """The contents of a status; None for a job without one. Raises ValueError if Headway did not write it."""
-    if depth(bytes(raw)) > MOST_LEVELS:
+    if is_deeper(bytes(raw)):
         raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
-    fields = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
-    status = msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
+    status = _decoded(raw or b"{}")
     if not status.phase:
         return None
     step = (status.progress or {}).get("step", 0)
@@ -106,6 +109,14 @@ def read_status(raw: bytes, began: float) -> KeptStatus | None:
         status.refused,
         status.terms if status.refused else None,
     )
+
+
+def _decoded(raw: bytes) -> _Status:
+    try:
+        return _decoder.decode(raw)
+    except msgspec.ValidationError:  # perhaps only because null stands for a field that is not there
+        fields = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.convert({name: value for name, value in fields.items() if value is not None}, _Status)
 
 
 def suits(kept: KeptStatus, job: Job) -> bool:

@@ -2,7 +2,8 @@
 
 Example: somebody who may create pods in a namespace makes one that names a TrainingJob as its owner, with Headway's
 labels. Without the mark it is a pod of others. A mark is good for one name, and a name exists once in a namespace, so a
-mark that was read from a pod is of no use beside that pod.
+mark that was read from a pod is of no use beside that pod. It also vouches for the node that was planned: after a
+restart, a pod that is not bound yet is bound there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from headway.kube.api.objects import GROUP, KIND, Meta, Pod
+from headway.kube.api.objects import GROUP, KIND, PLANNED_NODE, Meta, Pod
 
 MARK = f"{GROUP}/mark"
 """Annotation on a pod."""
@@ -21,9 +22,10 @@ class PodMarks:
     key: bytes = b""
     """Kept in a Secret of Headway's own namespace, so that the next process knows the pods of this one."""
 
-    def of(self, job: Meta, pod: str) -> str:
-        """The mark of a job's pod of this name."""
-        return hashlib.blake2b(f"{job.uid}/{pod}".encode(), key=self.key, digest_size=12).hexdigest()
+    def of(self, job: Meta, pod: str, node: str = "") -> str:
+        """The mark of a job's pod of this name, planned for this node. An earlier version left the node out."""
+        text = f"{job.uid}/{pod}/{node}" if node else f"{job.uid}/{pod}"
+        return hashlib.blake2b(text.encode(), key=self.key, digest_size=12).hexdigest()
 
 
 PodName = tuple[int, str, int]
@@ -54,8 +56,12 @@ def owner_uid(pod: Pod) -> str:
 
 
 def is_marked(pod: Pod, job: Meta, marks: PodMarks) -> bool:
-    """Whether Headway made this pod for this job."""
-    return claims(pod, job) and pod.metadata.annotations.get(MARK) == marks.of(job, pod.metadata.name)
+    """Whether Headway made this pod for this job. If it is not bound, its planned node is as Headway wrote it."""
+    name, told = pod.metadata.name, pod.metadata.annotations
+    good = {marks.of(job, name, told.get(PLANNED_NODE, ""))}
+    if pod.spec.nodeName:
+        good.add(marks.of(job, name))
+    return claims(pod, job) and told.get(MARK) in good
 
 
 def claims(pod: Pod, job: Meta) -> bool:

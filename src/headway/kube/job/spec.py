@@ -32,9 +32,10 @@ from headway.jobspec import (
     target_entry,
     target_of,
 )
-from headway.kube.api.nesting import MOST_LEVELS, depth
+from headway.kube.api.nesting import MOST_LEVELS, is_deeper
 from headway.kube.api.objects import API_VERSION, KIND, SUBMITTED, TrainingJob, unix
 from headway.kube.job.template import TemplateError, check_template
+from headway.restarts import RestartFields, restarts_entry, restarts_of
 
 _CAMEL = {"at_least": "atLeast", "at_most": "atMost"}
 _SNAKE = {camel: snake for snake, camel in _CAMEL.items()}
@@ -54,6 +55,7 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     steps: int | None = None
     target: TargetFields | None = None
     success: SuccessFields | None = None
+    restarts: RestartFields | None = None
     seconds: float | None = None
     can: list[str] | None = None
     checkpoints: bool = True
@@ -72,7 +74,7 @@ def job_id(namespace: str, name: str) -> JobId:
 
 
 def read_spec(raw: bytes) -> JobSpec:
-    if depth(bytes(raw)) > MOST_LEVELS:
+    if is_deeper(bytes(raw)):
         raise SpecError(f"spec: is nested deeper than {MOST_LEVELS} levels")
     try:
         given = msgspec.json.decode(raw)
@@ -102,6 +104,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
         check_roles(roles)
         priority_of(spec.priority), steps_of(spec.steps)
         can, target, success = can_of(spec.can), target_of(spec.target), success_of(spec.success, roles)
+        restarts = restarts_of(spec.restarts)
         itself = saves_itself(spec.saves, checkpoints=spec.checkpoints)
     except Wrong as wrong:
         raise SpecError(f"spec.{wrong}") from wrong
@@ -109,7 +112,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float) -> Job:
         id=job_id(meta.namespace, meta.name), roles=roles, user=clean(spec.user), queue=clean(spec.queue),
         priority=spec.priority, submit=submit,
         deadline=None if spec.deadline is None else submit + spec.deadline,
-        steps=spec.steps, target=target, seconds=spec.seconds, can=can, success=success,
+        steps=spec.steps, target=target, seconds=spec.seconds, can=can, success=success, restarts=restarts,
         checkpoints=spec.checkpoints, saves_itself=itself, model=clean(spec.model), directory=spec.directory,
     )  # fmt: skip
 
@@ -159,6 +162,8 @@ def manifest_of(job: Job, namespace: str, *, directory: str = "", submitted_at: 
         written["target"] = _renamed(target_entry(job.target), _CAMEL)
     if success := success_entry(job.success):
         written["success"] = success
+    if restarts := restarts_entry(job.restarts):
+        written["restarts"] = restarts
     metadata: dict[str, Any] = {"name": job.id, "namespace": namespace}
     if submitted_at is not None:
         metadata["annotations"] = {SUBMITTED: f"{submitted_at:.6f}"}

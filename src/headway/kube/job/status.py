@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.core.estimates import Estimate
-from headway.core.gang import Losses, ReplicaKey
+from headway.core.gang import ReplicaKey
+from headway.core.restarts import Losses
 from headway.core.states import OVER, TRAINING, State
 from headway.core.text import lasting
 from headway.kube.api.objects import API_VERSION, KIND, LAST_MOMENT, SCHEDULER, Meta, timestamp

@@ -18,7 +18,7 @@ from headway.kube.job.intent import Allocation
 from headway.kube.job.spec import JobSpec, SpecError
 
 MOST_REPLICAS = 10_000
-FREE = frozenset({"suspend", "cancel", "ttl_after_finished", "priority", "deadline", "roles"})
+FREE = frozenset({"suspend", "cancel", "ttl_after_finished", "priority", "deadline", "restarts", "roles"})
 SIZES = frozenset({"replicas", "least", "most"})
 
 
@@ -39,14 +39,16 @@ def _differing(old: JobSpec | RoleFields, new: JobSpec | RoleFields, free: froze
 
 
 def under(job: Job, terms: Job) -> Job:
-    """The job with the priority, deadline and sizes of `terms`; its pods stay as they are known to be."""
+    """The job with the priority, deadline, restarts and sizes of `terms`; its pods stay as they are known to be."""
     asked = {role.name: role for role in terms.roles}
     roles = tuple(
         replace(role, replicas=found.replicas, least=found.least, most=found.most)
         for role in job.roles
         if (found := asked[role.name])
     )
-    return replace(job, priority=terms.priority, deadline=terms.deadline, queue=terms.queue, roles=roles)
+    return replace(
+        job, priority=terms.priority, deadline=terms.deadline, queue=terms.queue, restarts=terms.restarts, roles=roles
+    )
 
 
 def has_room(job: Job, counts: Mapping[str, int]) -> bool:

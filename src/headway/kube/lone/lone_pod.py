@@ -25,6 +25,7 @@ from headway.kube.pod.conditions import condition_reason
 from headway.kube.pod.constraints import BoundClaim, Demands, Unplaceable, demands_of
 from headway.kube.pod.neighbours import guest_of
 from headway.kube.pod.resources import OVER_PHASES, held_by
+from headway.kube.pod.seat_pause import SeatPause
 from headway.kube.pod.seating import Seat
 from headway.kube.pod.standin import role_for
 from headway.kube.settings import KubeSettings
@@ -56,7 +57,7 @@ class LonePod:
     bound: bool = False
     seen_bound: bool = False
     """The watch has shown its node, too. What the watch shows may be older than the answer to a binding."""
-    seat_again: float = -math.inf
+    pause: SeatPause = field(default_factory=SeatPause)
     explained_at: float = -math.inf
     looked_at: float = -math.inf
     said: tuple[str, str] = ("", "")
@@ -74,7 +75,7 @@ class LonePod:
 
     @property
     def state(self) -> State:
-        return self.board.state(self.row)
+        return State.WAITING if self.pause.resting else self.board.state(self.row)
 
     @property
     def waits(self) -> bool:

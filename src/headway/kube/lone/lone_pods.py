@@ -132,6 +132,7 @@ class LonePods:
                 self.changed = True
             return
         known.bound = known.seen_bound = True
+        known.pause.end(self.board, known.row, now, early=True)
         if node != known.node:
             log.warning("pod %s was bound to %s by another scheduler", known.job.id, node)
             known.node = node
@@ -145,6 +146,7 @@ class LonePods:
         known = self.pods.pop(uid, None)
         if known is None:
             return
+        known.pause.end(self.board, self.board.row(known.job.id), now, early=True)
         del self.by_id[known.job.id]
         row, before = self.board.row(known.job.id), None
         if row is not None and (before := self.board.state(row)) not in OVER:
@@ -171,6 +173,7 @@ class LonePods:
     def advance(self, now: float) -> None:
         """Sends what is to be sent: bindings, and conditions that say why a pod waits."""
         for known in list(self.pods.values()):
+            self.changed |= known.pause.end(self.board, known.row, now)
             if known.attention.due(now) and known.state is State.STARTING and not known.bound:
                 known.attention.dirty = False
                 self._send(known, PodRequest(Bind(known.meta.name, known.meta.uid, known.node)))
@@ -194,7 +197,7 @@ class LonePods:
                 known.told = ("", "")
             elif is_binding and not known.bound and known.state is State.STARTING:
                 log.warning("pod %s: its binding to %s was refused: %s", known.job.id, known.node, error)
-                known.seat_again, known.node = now + REFUSED_SECONDS, ""
+                known.pause.again, known.node = now + REFUSED_SECONDS, ""
                 self.neighbours.drop(known.meta.uid)
                 self.board.settle(known.row, State.WAITING, None, now)
                 self.changed = True
@@ -206,7 +209,8 @@ class LonePods:
     def next(self) -> float:
         """When to look at them again."""
         pods: Iterable[LonePod] = (known for known in self.pods.values() if known.attention.dirty)
-        return min((known.attention.next() for known in pods), default=math.inf)
+        pauses = min((known.pause.again for known in self.pods.values() if known.pause.resting), default=math.inf)
+        return min((known.attention.next() for known in pods), default=pauses)
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,8 +1,8 @@
 """Where the replicas of a job are, as its pods say, when its status is read after a restart. Pure.
 
 A status says how many replicas each role has; each pod says which replica it is and on which node. Example: a gang of
-four whose status says Starting has three pods. Where the fourth was to be is not known any more, so the gang is
-released whole and starts again. A gang whose pods are all there goes on.
+four whose status says Starting has three pods. The start goes on with them: `kube/elsewhere.py` finds a node for the
+fourth. A gang of which no pod was made waits for the next decision.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ AWAY = "while Headway was away"
 
 
 def locate(view: View) -> Intent:
-    """The intent of the view with the nodes on which its pods are.
+    """The intent of the view with the nodes on which its pods are, or are to be.
 
-    Only pods that are bound count: where an unbound one is to go is in an annotation, which others can change.
+    The target of a start may lack replicas that have no pod yet.
     """
-    view = replace(view, replicas=tuple(replica for replica in view.replicas if replica.bound))
     intent = view.intent
     if intent.allocation is None and intent.target is None:
         return intent
@@ -56,8 +55,9 @@ def _running(intent: Intent, here: Allocation) -> Intent:
 def _starting(view: View) -> Intent:
     intent = view.intent
     there = _found(intent.target, view.mine())
-    if there is None or not _whole(intent.target, there):
-        return take_down(view, State.WAITING, "Released", f"its gang was half made {AWAY}")
+    if there is None or not any(share.nodes for share in there):
+        unbegun = replace(view, intent=replace(intent, attempt=intent.attempt - 1))  # the next one has its number
+        return take_down(unbegun, State.WAITING, "Released", f"its gang was not begun {AWAY}")
     earlier = [replica for replica in view.alive() if replica.attempt != intent.attempt]
     return replace(intent, allocation=_found(intent.allocation, earlier), target=there)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.core.gang import Phase, RestartLimits, SaveRound
+from headway.core.gang import Phase, SaveRound
 from headway.core.job import Amounts, Job
+from headway.core.restarts import RestartLimits
 from headway.core.states import State
 from headway.kube.job.intent import Allocation, Intent, RoleAllocation
 from headway.kube.job.orders import NO_ORDERS, Orders
@@ -47,6 +49,8 @@ class View:
     saves: SaveRound = SaveRound()
     doubtful: frozenset[str] = frozenset()
     """Nodes that are not ready, and do not count as gone yet."""
+    alive_after: Mapping[str, float] = field(default_factory=dict)
+    """By node: a time after which it gave a sign of life."""
     refusal: ApiRefusal | None = None
     withdrawn: bool = False
     orders: Orders = NO_ORDERS

@@ -31,12 +31,19 @@ def observe(view: View) -> Intent:
         return settle(intent, State.CANCELLED, view.now)
     if view.withdrawn and not (intent.draining and intent.goal is State.CANCELLED):
         return take_down(view, State.CANCELLED, "Withdrawn", "the TrainingJob was deleted")
-    ordered = None if view.withdrawn else obey(view)
+    ordered = None if view.withdrawn else _unplaceable(view) or obey(view)
     if ordered is not None or intent.state is State.WAITING:
         return ordered or intent
     if intent.draining:
         return _drained(view)
     return _evicted(view) or _judged(view) or _change_outcome(view)
+
+
+def _unplaceable(view: View) -> Intent | None:
+    """It waits, and its pods will demand something that cannot be honoured."""
+    if view.intent.state is State.WAITING and view.refusal is not None and view.refusal.permanent:
+        return take_down(view, State.FAILED, "Unplaceable", view.refusal.why)
+    return None
 
 
 def _evicted(view: View) -> Intent | None:
@@ -77,14 +84,25 @@ def _settle_seconds(view: View, present: list[PodReplica]) -> float:
     """How long a failure may still turn out to be a loss.
 
     Example: a node is powered off, and the peers of its replica exit with code 1. The API server shows that replica as
-    running until the node has been silent for a while. So a failure waits for the nodes of others that seem to run.
+    running until the node has been silent for a while. So a failure waits for the nodes of others that seem to run,
+    until each has given a sign of life.
     """
-    failed = {replica.node for replica in present if replica.phase is Phase.FAILED}
-    elsewhere = {replica.node for replica in present if not replica.over} - failed
-    if not elsewhere - view.gone:
+    unsure = suspects(view, present)
+    if not unsure:
         return SETTLE_SECONDS
-    late = view.timeouts.lost_node if elsewhere & view.doubtful else 0.0
+    late = view.timeouts.lost_node if unsure & view.doubtful else 0.0
     return max(SETTLE_SECONDS, view.timeouts.silent_node + late)
+
+
+def suspects(view: View, present: list[PodReplica] | None = None) -> frozenset[str]:
+    """Nodes of replicas that seem to run although another one failed, and that gave no sign of life since then."""
+    mine = [one for one in view.mine() if not one.deleting] if present is None else present
+    failed = [replica for replica in mine if replica.phase is Phase.FAILED]
+    if not failed:
+        return frozenset()
+    last = max(replica.finished_at or view.intent.since for replica in failed)
+    elsewhere = {replica.node for replica in mine if not replica.over} - {replica.node for replica in failed}
+    return frozenset(node for node in elsewhere - view.gone if view.alive_after.get(node, -math.inf) < last)
 
 
 def _judged(view: View) -> Intent | None:

@@ -87,11 +87,11 @@ class KnobsEnv(gymnasium.Env[Observation, Float32]):
         own: Observation = {"action_mask": self._mask(), "settings": self._offsets.copy()}
         if play.over:
             return {**nothing_to_see(self.slots, len(KNOBS)), **own}
-        snapshot = play.view.snapshot
-        waiting = snapshot.jobs.waiting()
-        shown = waiting[shown_of(waiting, play.view, self.slots)] if len(waiting) > self.slots else waiting
-        jobs, mask = look(play.view, shown, self._fitting.of(snapshot, snapshot.free, shown), self.slots)
-        cluster = survey(play.view, snapshot.free, waiting, len(shown), play.finished)
+        view, snapshot = play.view, play.view.snapshot
+        places, fits = shown_of(view, self.slots), self._fitting.of(snapshot, snapshot.free, play.line)
+        shown = fits if places is None else fits[places]
+        jobs, mask = look(view, places, np.zeros(0, np.intp), shown, self.slots)
+        cluster = survey(view, snapshot.free, len(shown), play.finished)
         return {"jobs": jobs, "job_mask": mask, "cluster": cluster, **own}
 
     def _info(self, play: Play) -> dict[str, Any]:

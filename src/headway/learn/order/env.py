@@ -15,11 +15,11 @@ from headway.core.node import BoolArray
 from headway.core.plan import Decision, Start
 from headway.learn.actions import MaskArray
 from headway.learn.fitting import Fitting
-from headway.learn.order.shown import shown_of
+from headway.learn.line import WaitingLine
+from headway.learn.order.shown import rows_at, shown_of
 from headway.learn.play import Play, Rules
 from headway.learn.slots_env import SlotsEnv
 from headway.policies.placing.pack import place_asked
-from headway.policies.steps.start import left_waiting
 from headway.policies.value.times import Rows
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -38,38 +38,43 @@ class OrderChoices:
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self.shown: Rows = _NO_ROWS
-        self.waiting: Rows = _NO_ROWS
+        self.places: Rows | None = None
+        self.running: Rows = _NO_ROWS
+        self._line = WaitingLine()
         self._fitting = Fitting()
         self._fits: BoolArray = np.zeros(0, np.bool_)
 
     def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
-        if not self._fitting.any_shape(draft.snapshot, draft.free) and not always:
+        snapshot, line = draft.snapshot, play.line
+        if not self._fitting.any_waiting(snapshot, draft.free) and not always:
             return False
-        waiting = left_waiting(draft, draft.snapshot.jobs.waiting())
-        if not len(waiting) and not always:
-            return False
-        fits = self._fitting.of(draft.snapshot, draft.free, waiting)
-        if not fits.any() and not always:
-            return False
-        self.waiting, self.shown, self._fits = waiting, waiting, fits
-        if len(waiting) > self.slots:
-            places = shown_of(waiting, play.view, self.slots)
-            self.shown, self._fits = waiting[places], fits[places]
-        return always or bool(self._fits.any())
+        fits = self._fitting.of(snapshot, draft.free, line)
+        found = _any(fits)
+        if not found:
+            self._fitting.none_fits(line)
+            if not always:
+                return False
+        self._line, self._fits, self.places = line, fits, None
+        if len(line.rows) > self.slots:
+            self.places = shown_of(play.view, self.slots)
+            self._fits = fits[self.places]
+            found = _any(self._fits)
+        return found or always
 
     def legal(self, mask: MaskArray) -> None:
         mask[: len(self._fits)] = self._fits
 
     def carry_out(self, draft: Draft, slot: int, choice: int) -> None:  # noqa: ARG002  the protocol
-        row = self.shown.item(slot)
+        place = slot if self.places is None else self.places.item(slot)
+        row = self._line.rows[place]
         placement = place_asked(draft.snapshot, draft.free, row)
         assert placement is not None, "the mask says that it fits"
         draft.start(row, placement)
+        self._line.start(place)
 
     def action_for(self, draft: Draft, decision: Decision) -> int | None:
         row = draft.snapshot.jobs.row_of[decision.job]
-        places = np.flatnonzero(self.shown == row)
+        places = np.flatnonzero(rows_at(self._line, self.places) == row)
         if not isinstance(decision, Start) or not len(places):
             return None
         return int(places[0]) if place_asked(draft.snapshot, draft.free, row) == decision.placement else None
@@ -77,5 +82,7 @@ class OrderChoices:
     def fits(self) -> BoolArray:
         return self._fits
 
-    def shown_waiting(self, draft: Draft) -> int:  # noqa: ARG002  the protocol
-        return len(self.shown)
+
+def _any(flags: BoolArray) -> bool:
+    """The same as `flags.any()`, several times faster for few."""
+    return bool(len(flags)) and flags.item(flags.argmax())

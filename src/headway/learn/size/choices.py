@@ -13,7 +13,6 @@ from headway.core.job import Can
 from headway.core.node import IntArray
 from headway.core.placement import Placement, Shape
 from headway.core.snapshot import Snapshot
-from headway.learn.sight import Sight
 from headway.policies.placing.add_remove import grow, grown, may_scale, room_for_more, shrink, shrunk
 from headway.policies.placing.pack import place
 from headway.policies.value.times import Rows
@@ -156,8 +155,8 @@ def scalable(snapshot: Snapshot) -> Rows:
     )
 
 
-def shown_running(running: Rows, view: Sight, slots: int) -> Rows:
+def shown_running(running: Rows, snapshot: Snapshot, slots: int) -> Rows:
     """Of more jobs than there are slots: those with the least believed time left, in order of arrival."""
-    if len(running) <= slots:
-        return running
-    return np.sort(running[np.argsort(view.shortest_first(running), kind="stable")[:slots]])
+    estimates = snapshot.estimates
+    left = estimates.left_of(running, snapshot.now) if estimates.known else np.full(len(running), np.nan)
+    return np.sort(running[np.argsort(left, kind="stable")[:slots]])

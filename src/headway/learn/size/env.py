@@ -14,7 +14,8 @@ from headway.core.draft import Draft
 from headway.core.node import BoolArray
 from headway.core.plan import Decision, Scale, Start
 from headway.learn.actions import MaskArray
-from headway.learn.order.shown import shown_of
+from headway.learn.line import WaitingLine
+from headway.learn.order.shown import rows_at, shown_of
 from headway.learn.play import Play, Rules
 from headway.learn.size.choices import (
     ASKED,
@@ -30,8 +31,6 @@ from headway.learn.slots_env import SlotsEnv
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.times import Rows
 
-_NO_ROWS: Rows = np.zeros(0, np.intp)
-
 
 def make_size(slots: int = 64, *, every_cycle: bool = False, illegal: str = "raise", **rules: Any) -> SlotsEnv:
     """`slots`: how many jobs are shown at most. Further arguments are the fields of `Rules`."""
@@ -46,42 +45,44 @@ class SizeChoices:
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self.shown: Rows = _NO_ROWS
-        self.waiting: Rows = _NO_ROWS
+        self.places: Rows | None = None
+        self.running: Rows = np.zeros(0, np.intp)
+        self._line = WaitingLine()
         self._legal: list[list[int]] = []
+        self._shown: list[int] = []
 
     def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
-        self.waiting = waiting = left_waiting(draft, draft.snapshot.jobs.waiting())
+        self._line, waiting = play.line, len(play.line.rows)
         running = left_waiting(draft, scalable(draft.snapshot))
-        for_running = min(len(running), max(self.slots // 2, self.slots - len(waiting)))
-        if len(waiting) > self.slots - for_running:
-            waiting = waiting[shown_of(waiting, play.view, self.slots - for_running)]
-        if len(running) > for_running:
-            running = shown_running(running, play.view, for_running)
-        self.shown, menu = np.concatenate((waiting, running)), Menu(draft)
-        self._legal = [menu.of(row) for row in self.shown.tolist()]
+        for_running = min(len(running), max(self.slots // 2, self.slots - waiting))
+        few = waiting <= self.slots - for_running
+        self.places = None if few else shown_of(play.view, self.slots - for_running)
+        many = len(running) > for_running
+        self.running = shown_running(running, play.view.snapshot, for_running) if many else running
+        self._shown, menu = [*rows_at(self._line, self.places).tolist(), *self.running.tolist()], Menu(draft)
+        self._legal = [menu.of(row) for row in self._shown]
         return always or any(self._legal)
 
     def legal(self, mask: MaskArray) -> None:
         mask[[slot * CHOICES + choice for slot, found in enumerate(self._legal) for choice in found]] = 1
 
     def carry_out(self, draft: Draft, slot: int, choice: int) -> None:
-        carry_out(draft, self.shown.item(slot), choice)
+        row = self._shown[slot]
+        carry_out(draft, row, choice)
+        if (place := self._line.place_of(row)) is not None:
+            self._line.start(place)
 
     def action_for(self, draft: Draft, decision: Decision) -> int | None:
-        places = np.flatnonzero(self.shown == draft.snapshot.jobs.row_of[decision.job])
-        if not len(places):
+        row = draft.snapshot.jobs.row_of[decision.job]
+        if row not in self._shown:
             return None
-        slot, choice = int(places[0]), None
+        slot, choice = self._shown.index(row), None
         match decision:
             case Start(placement=placement):
-                choice = start_choice(draft, self.shown.item(slot), placement, self._legal[slot])
+                choice = start_choice(draft, row, placement, self._legal[slot])
             case Scale(nodes=nodes):
-                choice = scale_choice(draft, self.shown.item(slot), nodes, self._legal[slot])
+                choice = scale_choice(draft, row, nodes, self._legal[slot])
         return None if choice is None else slot * CHOICES + choice
 
     def fits(self) -> BoolArray:
         return np.array([ASKED in found for found in self._legal], np.bool_)
-
-    def shown_waiting(self, draft: Draft) -> int:
-        return int(np.count_nonzero(draft.snapshot.jobs.size[self.shown] == 0))

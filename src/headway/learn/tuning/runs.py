@@ -6,15 +6,9 @@ figures. A killed search finds them again, because the same seed proposes the sa
 
 from __future__ import annotations
 
-import importlib
 import json
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
@@ -27,7 +21,6 @@ import headway
 from headway import __version__
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
-from headway.core.errors import UserError
 from headway.policies.headway import Headway
 from headway.record.results import Outcome
 
@@ -108,56 +101,6 @@ def code() -> str:
     for file in sorted(file for part in PARTS for file in (root / part).rglob("*.py")):
         told.update(file.read_bytes())
     return told.hexdigest()[:16]
-
-
-# ── executors ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def make_executor(name: str, workers: int) -> Executor:
-    """Processes on this machine, or what a dotted name makes, such as dask.distributed:Client's get_executor."""
-    if not name:
-        return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_worker)
-    module, _, attribute = name.replace(":", ".").rpartition(".")
-    try:
-        make = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(
-            f"--executor {name}: {error}; give a dotted name such as concurrent.futures.ThreadPoolExecutor"
-        ) from error
-    try:
-        made = make(max_workers=workers)
-    except TypeError:
-        made = make()
-    if not hasattr(made, "submit"):
-        raise UserError(f"--executor {name}: it makes a {type(made).__name__}, which has no submit()")
-    executor: Executor = made
-    return executor
-
-
-def _begin_worker() -> None:
-    """In a worker process: Ctrl-C is for the process that started it, and it ends when that one is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@contextmanager
-def running(executor: Executor) -> Iterator[Executor]:
-    """Ends the executor. What is still to be run is dropped where something went wrong, such as a Ctrl-C."""
-    try:
-        yield executor
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for worker in multiprocessing.active_children():
-            worker.terminate()
-        raise
-    executor.shutdown()
 
 
 # ── all runs of a search ────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,10 @@ from headway.core.node import IntArray
 from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 
+MANY = 64
+"""At most this many further replicas are placed at once."""
+FEW = 40
+"""Up to this many nodes are sorted one by one."""
 SOON = 1.0
 """Seconds until the policy looks again at what was given up, if the cluster reports nothing before."""
 
@@ -86,6 +90,9 @@ def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) 
 
 def leaving_order(now: Placement, role: int) -> tuple[int, ...]:
     """The nodes of a role's replicas, the loneliest first. Another role there outweighs any number of its own."""
+    if len(now.nodes) == 1:
+        spots = sorted(now.spots[0], key=lambda spot: (spot[1], -spot[0]))
+        return tuple(node for node, count in spots for _ in range(count))
     beside: Counter[int] = Counter()
     for number, nodes in enumerate(now.nodes):
         for node in nodes:
@@ -111,20 +118,24 @@ def next_nodes(
     fits = takes.nonzero()[0]
     if not len(fits):
         return ()
-    has = takes[fits]
-    if affinity:
-        wishes = np.zeros(len(takes))
-        for number, spots in enumerate(now.spots):
-            for node, count in spots:
-                wishes[node] += count * (1.0 if number == role else 4.0)
-        near = np.zeros(snapshot.nodes.domains, np.bool_)
-        near[snapshot.nodes.domain[list(now.used_nodes())]] = True
-        order = np.lexsort((-has, -(wishes[fits] + 0.5 * near[snapshot.nodes.domain[fits]])))
+    has, domain, wishes = takes[fits], snapshot.nodes.domain, dict[int, float]()
+    for number, spots in enumerate(now.spots if affinity else ()):
+        for node, count in spots:
+            wishes[node] = wishes.get(node, 0.0) + count * (1.0 if number == role else 4.0)
+    near = {domain.item(node) for node in wishes}
+    if len(fits) <= FEW:
+        pairs = zip(fits.tolist(), has.tolist(), strict=True)
+        best = sorted((-wishes.get(node, 0.0) - 0.5 * (domain.item(node) in near), -many, node) for node, many in pairs)
+        order = [(node, -many) for _, many, node in best]
     else:
-        order = np.argsort(-has, kind="stable")
+        wished = 0.5 * np.isin(domain[fits], list(near))
+        for node, weight in wishes.items():
+            wished[fits == node] += weight
+        places = np.lexsort((-has, -wished))[:MANY]
+        order = list(zip(fits[places].tolist(), has[places].tolist(), strict=True))
     chosen: list[int] = []
-    for place in order.tolist():
-        chosen.extend([int(fits[place])] * int(min(has[place], 64 - len(chosen))))
-        if len(chosen) >= 64:
+    for node, many in order:
+        chosen.extend([node] * min(many, MANY - len(chosen)))
+        if len(chosen) >= MANY:
             break
     return tuple(chosen)

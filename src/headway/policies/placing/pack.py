@@ -20,6 +20,7 @@ from headway.policies.placing.room import empty, fits_on, room
 
 SAME_NODE, SAME_DOMAIN = 10.0, 0.1
 """What a replica on the same node counts for, and what one in the same topology domain does."""
+FEW_NODES = 64
 Placing = Callable[[Snapshot, IntArray, Shape, Counts], Placement | None]
 """Where this many replicas per role go; None where they do not fit."""
 
@@ -96,6 +97,8 @@ def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:
 
 def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int, ...]:
     """Fewest nodes, in the smallest topology domain that takes them all, or over several where none does."""
+    if len(takes) <= FEW_NODES and nodes.domains == 1:
+        return _fewest_of_few(takes.tolist(), count)
     candidates = np.flatnonzero(takes)
     if nodes.domains > 1:
         per_domain = np.bincount(nodes.domain[candidates], weights=takes[candidates])
@@ -112,6 +115,16 @@ def _fewest(nodes: Nodes, takes: npt.NDArray[np.int64], count: int) -> tuple[int
     counts = takes[order[: last + 1]].copy()
     counts[last] -= filled[last] - count
     return tuple(np.sort(np.repeat(order[: last + 1], counts)).tolist())
+
+
+def _fewest_of_few(takes: list[int], count: int) -> tuple[int, ...]:
+    """The same in one topology domain, without numpy, which takes several times as long for few nodes."""
+    found: list[int] = []
+    for node in sorted(range(len(takes)), key=takes.__getitem__, reverse=True):
+        found += [node] * min(takes[node], count - len(found))
+        if len(found) == count:
+            break
+    return tuple(sorted(found))
 
 
 def _together(nodes: Nodes, free: IntArray, shape: Shape, counts: tuple[int, ...]) -> Placement | None:

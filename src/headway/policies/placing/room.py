@@ -26,15 +26,6 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
     return count if nodes.all_suit(role.constraint) else np.where(nodes.mask(role.constraint), count, 0)
 
 
-def room_on(free: IntArray, role: RoleShape, nodes: list[int]) -> npt.NDArray[np.int64]:
-    """How many replicas of this role each of these nodes takes, whether they suit it or not."""
-    count: npt.NDArray[np.int64] = np.full(len(nodes), max(role.most, 1))
-    for number, (kind, amount) in enumerate(role.asks):
-        each = free[kind, nodes].astype(np.int64) // amount
-        count = each if not number else np.minimum(count, each)
-    return np.maximum(count, 0)
-
-
 class Rooms:
     """How many replicas all nodes together take, counted once for roles with the same request."""
 

@@ -8,22 +8,26 @@ the job's own ones, on the fewest nodes.
 from __future__ import annotations
 
 import heapq
-import math
+from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.draft import Draft
-from headway.core.node import Asks, Constraint, FloatArray, IntArray
-from headway.core.placement import Placement
+from headway.core.node import Asks, Constraint, FloatArray
+from headway.core.placement import Placement, RoleShape
 from headway.policies.placing.add_remove import next_nodes, room_for_more
-from headway.policies.placing.room import Rooms, room
+from headway.policies.placing.room import room
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.value.columns import SizeColumns
-from headway.policies.value.table import FURTHER
+from headway.policies.value.standings import FURTHER
+from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
+
+Rooms = npt.NDArray[np.int64]
 
 
 class GrowthStep(NamedTuple):
@@ -47,10 +51,7 @@ def grow_into_idle(draft: Draft, worth: Worth) -> list[int]:
     snapshot, idle = draft.snapshot, IdleRoom(draft)
     sizes: dict[int, Placement] = {}
     roles: dict[int, int] = {}
-    steps = _first_steps(draft, worth, idle)
-    heapq.heapify(steps)
-    while steps:
-        step = heapq.heappop(steps)
+    for step in _best_first(draft, worth, idle, steps := _first_steps(draft, worth, idle)):
         row, now = step.row, sizes.get(step.row, snapshot.placements[step.row])
         if step.nodes and idle.give(row, now, step):
             sizes[row], roles[row] = now.with_role(step.role, (*now.nodes[step.role], *step.nodes)), step.role
@@ -76,13 +77,15 @@ class IdleRoom:
         """By node: how many more replicas of this role fit, each holding what the present ones hold."""
         if self.snapshot.placements[row].requests is not None:
             return room_for_more(self.snapshot, self.free, row, role)
-        shape = self.snapshot.jobs.shape_at(row).roles[role]
-        if not shape.asks:
-            return room(self.snapshot.nodes, self.free, shape)
-        key = (shape.asks, shape.constraint)
+        return self._takes_of(self.snapshot.jobs.shape_at(row).roles[role])
+
+    def _takes_of(self, role: RoleShape) -> npt.NDArray[np.int64]:
+        if not role.asks:
+            return room(self.snapshot.nodes, self.free, role)
+        key = (role.asks, role.constraint)
         known = self._takes.get(key)
         if known is None:
-            known = self._takes[key] = room(self.snapshot.nodes, self.free, shape).astype(np.int64)
+            known = self._takes[key] = room(self.snapshot.nodes, self.free, role).astype(np.int64)
         return known
 
     def is_full(self, row: int) -> bool:
@@ -96,92 +99,123 @@ class IdleRoom:
             self._full.add(number)
         return full
 
+    def rooms(self, columns: SizeColumns) -> Rooms:
+        """By job of the columns: how many more replicas the free nodes take."""
+        shapes = self.snapshot.jobs.shapes
+        by_shape = np.zeros(len(shapes), np.int64)
+        for number in set(columns.shape.tolist()):
+            by_shape[number] = self._takes_of(shapes[number].roles[0]).sum()
+        found: Rooms = by_shape[columns.shape]
+        return found
+
     def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
         """Takes the replicas of a step out of what is free, if they still fit."""
-        vector = now.vector(self.snapshot.jobs.shape_at(row), step.role)
-        if not _taken(self.free, vector, step.nodes):
+        vector = now.vector(self.snapshot.jobs.shape_at(row), step.role).tolist()
+        holds = [(kind, amount) for kind, amount in enumerate(vector) if amount]
+        spots, free = Counter(step.nodes), self.free
+        if any(free.item(kind, node) < amount * count for node, count in spots.items() for kind, amount in holds):
             return False
-        nodes = list(set(step.nodes))
+        for node, count in spots.items():
+            for kind, amount in holds:
+                free[kind, node] -= amount * count
         for (asks, constraint), takes in self._takes.items():
-            left = np.min([self.free[kind, nodes] // amount for kind, amount in asks], axis=0)
-            takes[nodes] = np.where(self.snapshot.nodes.mask(constraint)[nodes], np.maximum(left, 0), 0)
+            suits = self.snapshot.nodes.mask(constraint)
+            for node in spots:
+                takes[node] = max(0, min(free.item(kind, node) // n for kind, n in asks)) if suits[node] else 0
         return True
 
 
 def _first_steps(draft: Draft, worth: Worth, idle: IdleRoom) -> list[GrowthStep]:
-    """A step for each job that may grow now. Of the others, the plan asks to be called for the first that would."""
-    columns, now = worth.columns, draft.snapshot.now
-    rooms = _rooms(draft, columns)
-    places = [
-        place for place in _might_grow(columns, rooms).tolist() if draft.decided(int(columns.rows[place])) is None
-    ]
-    due = columns.due[places]
-    may = [place for place, at in zip(places, due.tolist(), strict=True) if now >= at]
-    prices = _best_prices(columns, may, rooms) if may else []
-    steps = [
-        GrowthStep(price, int(columns.rows[place]), 0, ())
-        for place, price in zip(may, prices, strict=True)
-        if math.isfinite(price)
-    ]
-    for number in np.argsort(due, kind="stable").tolist():
-        row, at = int(columns.rows[places[number]]), float(due[number])
-        if now < at < draft.until and _best_step(worth, idle, row, draft.snapshot.placements[row], None):
-            draft.wake(at)
-    for row in columns.others:
+    """Steps of the few jobs that are looked at one by one, as a heap."""
+    steps = []
+    for row in worth.columns.others:
         if draft.decided(row) is None and worth.known(row) and not worth.cut(row):
             step = _best_step(worth, idle, row, draft.snapshot.placements[row], None)
             if step is not None and rested_on(draft, row, worth.terms):
                 steps.append(step)
+    heapq.heapify(steps)
     return steps
 
 
-def _rooms(draft: Draft, columns: SizeColumns) -> list[int]:
-    """By job of the columns: how many more replicas the free nodes take."""
-    rooms, shapes = Rooms(draft.snapshot.nodes, draft.free), draft.snapshot.jobs.shapes
-    by_shape = {number: rooms.total(shapes[number].roles[0]) for number in set(columns.shape.tolist())}
-    return [by_shape[number] for number in columns.shape.tolist()]
+def _best_first(draft: Draft, worth: Worth, idle: IdleRoom, steps: list[GrowthStep]) -> Iterator[GrowthStep]:
+    """Takes steps out of the heap, the best first, and between them the jobs of the columns, by what they could gain.
+
+    Jobs that may grow later do not come; the plan asks to be called for the first that would grow.
+    """
+    columns, shapes = worth.columns, draft.snapshot.jobs.shapes
+    places, prices = _promising(draft, worth, idle)
+    order = np.lexsort((columns.rows[places], prices)) if len(places) > 1 else np.arange(len(places))
+    hopes = zip(prices[order].tolist(), columns.rows[places[order]].tolist(), strict=True)
+    alike = {number: (shapes[number].roles[0].asks, shapes[number].roles[0].constraint)
+             for number in set(columns.shape[places].tolist())}  # fmt: skip
+    open_ = set(alike.values())
+    for price, row in hopes:
+        while steps and steps[0] < (price, row):
+            yield heapq.heappop(steps)
+        if idle.is_full(row):
+            open_.discard(alike[draft.snapshot.jobs.columns.shapes[row]])
+            if not open_:
+                break
+        else:
+            yield GrowthStep(price, row, 0, ())
+    while steps:
+        yield heapq.heappop(steps)
 
 
-def _might_grow(columns: SizeColumns, rooms: list[int]) -> Rows:
+def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatArray]:
+    """Places in the columns of the jobs that may grow now, and the price of the best step of each.
+
+    Of those that may grow later, the plan asks to be called for the first that would.
+    """
+    columns, now = worth.columns, draft.snapshot.now
+    rooms = idle.rooms(columns)
+    places = _might_grow(columns, rooms) if rooms.any() else np.empty(0, np.intp)
+    decided = draft.decided_rows()
+    if decided and len(places):
+        places = places[~np.isin(columns.rows[places], decided)]
+    due = columns.due[places]
+    if not len(places):
+        return places, np.empty(0)
+    places, due = places[due < draft.until], due[due < draft.until]
+    prices = _best_prices(columns, places, rooms) if len(places) else np.empty(0)
+    gains = np.isfinite(prices)
+    places, prices, due = places[gains], prices[gains], due[gains]
+    later = (due > now).nonzero()[0]
+    for number in later[due[later].argsort(kind="stable")].tolist():
+        row, at = columns.rows.item(places[number]), due.item(number)
+        if at >= draft.until:
+            break
+        if _best_step(worth, idle, row, draft.snapshot.placements[row], None):
+            draft.wake(at)
+    return places[due <= now], prices[due <= now]
+
+
+def _might_grow(columns: SizeColumns, rooms: Rooms) -> Rows:
     """Places in the columns of the jobs that could gain enough if all that is free were in the best place."""
     terms = columns.worth.terms
-    fastest: FloatArray = np.where(np.array(rooms) > 0, columns.above, 0.0)
-    gains = np.flatnonzero(fastest > columns.speed)
+    fastest: FloatArray = np.where(rooms > 0, columns.above, 0.0)
+    gains = (fastest > columns.speed).nonzero()[0]
     saved: FloatArray = columns.seconds_at(columns.speed, gains) - columns.seconds_at(fastest, gains)
     found: Rows = gains[saved > terms.restart]
     return found
 
 
-def _best_prices(columns: SizeColumns, places: list[int], rooms: list[int]) -> list[float]:
+def _best_prices(columns: SizeColumns, places: Rows, rooms: Rooms) -> FloatArray:
     """The price of the best step of each if its nodes were the best ones; infinite where it would not gain enough."""
     terms, more = columns.worth.terms, np.array(FURTHER)
-    here = [columns.count[places], columns.speed[places], columns.value[places], columns.work[places]]
-    count, speed, value, work = (column[:, None] for column in here)
-    tables = [(columns.tables[place], int(columns.count[place])) for place in places]
-    faster: FloatArray = np.array([table.with_more(number) for table, number in tables]).reshape(-1, len(FURTHER))
-    enough = speed * (1.0 + terms.margin * np.minimum(1.0, more / np.maximum(count, 1)))
-    fits = (more <= np.array([rooms[place] for place in places])[:, None]) & (faster > 0.0) & (faster >= enough)
-    saved = work / speed - np.divide(work, faster, out=np.full(faster.shape, np.inf), where=faster > 0.0)
-    fits &= saved > terms.restart
-    gain = np.zeros(faster.shape)
-    chosen, option = fits.nonzero()
-    at = np.array(places, np.intp)[chosen]
-    gain[chosen, option] = columns.values_at(at, faster[chosen, option]) - value[chosen, 0]
-    share = np.maximum(columns.share_at(at, (count + more)[chosen, option]) - columns.share[at], 1e-9)
-    gain[chosen, option] /= share
-    best: list[float] = np.where(gain > 0.0, -gain, np.inf).min(axis=1).tolist()
+    count, speed, work = columns.count[places], columns.speed[places], columns.work[places]
+    value, held = columns.values_at(places, speed), columns.share_at(places, count)
+    faster = columns.further[:, places].T
+    enough = speed[:, None] * (1.0 + terms.margin * np.minimum(1.0, more / np.maximum(count, 1)[:, None]))
+    fits = (more <= rooms[places][:, None]) & (faster > 0.0) & (faster >= enough)
+    saved = (work / speed)[:, None] - np.divide(work[:, None], faster, out=np.full(faster.shape, np.inf), where=fits)
+    chosen, option = (fits & (saved > terms.restart)).nonzero()
+    at, then = places[chosen], faster[chosen, option]
+    gain = columns.values_at(at, then) - value[chosen]
+    gain /= np.maximum(columns.share_at(at, count[chosen] + more[option]) - held[chosen], 1e-9)
+    best: FloatArray = np.full(len(places), np.inf)
+    np.minimum.at(best, chosen, np.where(gain > 0.0, -gain, np.inf))
     return best
-
-
-def _taken(free: IntArray, vector: IntArray, nodes: tuple[int, ...]) -> bool:
-    """Takes the replicas out of what is free, if they still fit."""
-    for done, node in enumerate(nodes):
-        if (free[:, node] < vector).any():
-            for other in nodes[:done]:
-                free[:, other] += vector
-            return False
-        free[:, node] -= vector
-    return True
 
 
 def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int | None) -> GrowthStep | None:
@@ -193,6 +227,12 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
     best: GrowthStep | None = None
     if idle.is_full(row):
         return None
+    table = worth.table(row)
+    if table is not None and now.requests is None:
+        where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity)
+        where = where[: max(0, shape.roles[0].most - len(now.nodes[0]))]
+        if len(now.nodes[0]) + len(where) <= table.span.most:
+            return _best_of_table(worth, table, row, now, where)
     speed = worth.speed(row, now)
     rooms = [idle.takes(row, number) for number in range(len(shape.roles))]
     if speed <= 0:
@@ -214,3 +254,26 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
             step = GrowthStep(-gain, row, number, where[:count])
             best = step if gain > 0 and (best is None or step < best) else best
     return best
+
+
+def _best_of_table(
+    worth: Worth, table: SizeTable, row: int, now: Placement, where: tuple[int, ...]
+) -> GrowthStep | None:
+    """The same for a job of one role. `where`: the nodes of further replicas, the best first."""
+    has, used, terms, best = len(now.nodes[0]), set(now.nodes[0]), worth.terms, None
+    speed = table.placed(has, len(used))
+    if speed <= 0:
+        return None
+    work, value, share, done = worth.work(row), worth.of(row, speed), worth.share(row, (has,)), 0
+    for more in FURTHER:
+        if more > len(where):
+            break
+        used.update(where[done:more])
+        done, faster = more, table.placed(has + more, len(used))
+        enough = speed * (1.0 + terms.margin * min(1.0, more / max(has, 1)))
+        if faster < enough or work / speed - work / faster <= terms.restart:
+            continue
+        gain = (worth.of(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
+        if gain > 0 and (best is None or (-gain, more) < best):
+            best = (-gain, more)
+    return None if best is None else GrowthStep(best[0], row, 0, where[: best[1]])

@@ -6,9 +6,6 @@ Running jobs are not changed here.
 
 from __future__ import annotations
 
-import heapq
-from typing import NamedTuple
-
 import numpy as np
 
 from headway.core.draft import Draft
@@ -16,6 +13,7 @@ from headway.core.estimates import Counts
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.policies.placing.affinity import place_near
+from headway.policies.steps.competition import contested
 from headway.policies.steps.order import by_key
 from headway.policies.steps.start import may_fit
 from headway.policies.value.sizes import UNKNOWN_SECONDS, demand
@@ -60,87 +58,18 @@ def start_newcomers(draft: Draft, ordered: Rows, worth: Worth) -> None:
             failed.add(alike)
 
 
-class SizeStep(NamedTuple):
-    """A larger size for one job. The best one compares as the smallest."""
-
-    price: float
-    """Minus the gain per share."""
-    row: int
-    counts: Counts
-
-
 def newcomer_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Counts]:
     """Sizes for waiting jobs, from what is free. Running jobs that would grow compete for it, but are not changed."""
     snapshot = draft.snapshot
-    budget = [float(amount) for amount in draft.free.clip(min=0).sum(axis=1)]
+    budget: FloatArray = draft.free.clip(min=0).sum(axis=1).astype(np.float64)
     sizes: dict[int, Counts] = {}
     for row in rows:
         least = worth.path(row)[0]
-        if _pays(budget, demand(snapshot, row, least)):
+        cost = demand(snapshot, row, least)
+        if (cost <= budget).all():
+            budget -= cost
             sizes[row] = least
-    others = [row for row in worth.columns.others if worth.known(row)]
-    now = sizes | {row: snapshot.placements[row].counts for row in others}
-    steps = [step for row in now if (step := _next(worth, row, now[row])) is not None]
-    steps += _running_steps(worth, budget)
-    heapq.heapify(steps)
-    while steps:
-        _, row, counts = heapq.heappop(steps)
-        before = now[row] if row in now else snapshot.placements[row].counts
-        if not _pays(budget, demand(snapshot, row, counts) - demand(snapshot, row, before)):
-            continue
-        now[row] = counts
-        step = _next(worth, row, counts)
-        if step is not None:
-            heapq.heappush(steps, step)
-    return {row: now[row] for row in sizes}
-
-
-def _pays(budget: list[float], cost: FloatArray) -> bool:
-    """Takes the cost out of the budget, if that is enough."""
-    costs = cost.tolist()
-    if any(amount > has for amount, has in zip(costs, budget, strict=True)):
-        return False
-    for kind, amount in enumerate(costs):
-        budget[kind] -= amount
-    return True
-
-
-def _running_steps(worth: Worth, budget: list[float]) -> list[SizeStep]:
-    """The next sizes of running jobs that gain and that the budget still pays for: it only becomes smaller."""
-    columns, shapes = worth.columns, worth.snapshot.jobs.shapes
-    counts = columns.count.tolist()
-    larger = columns.following.tolist()
-    asks = {number: shapes[number].roles[0].asks for number in set(columns.shape.tolist())}
-    places = [
-        place for place, (number, size) in enumerate(zip(columns.shape.tolist(), larger, strict=True))
-        if size and all(amount * (size - counts[place]) <= budget[kind] for kind, amount in asks[number])
-    ]  # fmt: skip
-    at = np.array(places, np.intp)
-    now, then = (speed[at] for speed in columns.ideal)
-    gain = columns.values_at(at, then) - columns.values_at(at, now)
-    share = columns.share_at(at, columns.following[at]) - columns.share_at(at, columns.count[at])
-    prices = (-gain / np.maximum(share, 1e-9)).tolist()
-    gains, rows = gain.tolist(), columns.rows[at].tolist()
-    return [
-        SizeStep(price, row, (larger[place],))
-        for place, row, price, gained in zip(places, rows, prices, gains, strict=True)
-        if gained > 0
-    ]
-
-
-def _next(worth: Worth, row: int, counts: Counts) -> SizeStep | None:
-    """The next larger size on the job's path with its gain per share, ready for a heap; None where there is none."""
-    table = worth.table(row)
-    if table is not None and worth.known(row):
-        larger: Counts | None = (table.following[counts[0]],) if table.following[counts[0]] else None
-    else:
-        larger = next((size for size in worth.path(row) if sum(size) > sum(counts)
-                       and all(a >= b for a, b in zip(size, counts, strict=True))), None)  # fmt: skip
-    if larger is None:
-        return None
-    gain = worth.of(row, worth.best_speed(row, larger)) - worth.of(row, worth.best_speed(row, counts))
-    share = worth.share(row, larger) - worth.share(row, counts)
-    return SizeStep(-gain / max(share, 1e-9), row, larger) if gain > 0 else None
+    return contested(worth, sizes, budget)
 
 
 def _best_place(draft: Draft, row: int, size: Counts | None, worth: Worth) -> Placement | None:

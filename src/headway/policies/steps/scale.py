@@ -73,11 +73,12 @@ def _start(draft: Draft, rows: Rows, worth: Worth) -> None:
 
 def _in_turn(snapshot: Snapshot, rows: Rows) -> Rows:
     """The first of each user, then the second of each, and so on."""
-    turns = dict[str, int]()
-    turn = np.zeros(len(rows), np.int64)
-    for number, row in enumerate(rows.tolist()):
-        user = snapshot.jobs.job(row).user
-        turn[number] = turns[user] = turns.get(user, -1) + 1
+    user = snapshot.jobs.user[rows]
+    by_user = user.argsort(kind="stable")
+    grouped = user[by_user]
+    begins = np.maximum.accumulate(np.where(np.diff(grouped, prepend=-1) != 0, np.arange(len(rows)), 0))
+    turn = np.empty(len(rows), np.int64)
+    turn[by_user] = np.arange(len(rows)) - begins
     return rows[np.argsort(turn, kind="stable")]
 
 

@@ -18,9 +18,10 @@ from headway.core.estimates import Counts
 from headway.core.placement import Placement, take
 from headway.policies.placing.add_remove import SOON, leaving_order, without
 from headway.policies.placing.affinity import place_near
-from headway.policies.placing.room import room, room_on
+from headway.policies.placing.room import room
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.victims import still_needed
+from headway.policies.value.table import SizeTable
 from headway.policies.value.worth import Worth
 
 
@@ -84,6 +85,8 @@ class _Pot:
         self._worth = worth
         self._shape = worth.snapshot.jobs.shape_at(row)
         self._room = [room(worth.snapshot.nodes, self.free, role) for role in self._shape.roles]
+        self._rooms = [int(np.add.reduce(takes)) for takes in self._room]
+        """On all nodes together."""
         self._gifts = _first_gifts(draft, worth)
         heapq.heapify(self._gifts)
 
@@ -110,9 +113,12 @@ class _Pot:
         for node in nodes:
             self.free[:, node] += vector
         for number, role in enumerate(self._shape.roles):
-            touched = sorted(set(nodes))
-            suits = snapshot.nodes.mask(role.constraint)[touched]
-            self._room[number][touched] = np.where(suits, room_on(self.free, role, touched), 0)
+            suits, takes = snapshot.nodes.mask(role.constraint), self._room[number]
+            for node in set(nodes):
+                fit = [self.free.item(kind, node) // amount for kind, amount in role.asks]
+                now = max(0, min(fit, default=max(role.most, 1))) if suits[node] else 0
+                self._rooms[number] += now - int(takes[node])
+                takes[node] = now
         self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
         self.sizes[row] = after
         following = cheapest_gift(self._worth, row, after, gift.role)
@@ -121,7 +127,7 @@ class _Pot:
 
     def _might_take(self, counts: Counts) -> bool:
         """Each role by itself; together they may still not fit."""
-        return all(int(np.add.reduce(takes)) >= count for takes, count in zip(self._room, counts, strict=True))
+        return all(takes >= count for takes, count in zip(self._rooms, counts, strict=True))
 
 
 def _first_gifts(draft: Draft, worth: Worth) -> list[Gift]:
@@ -154,6 +160,9 @@ def _first_gifts(draft: Draft, worth: Worth) -> list[Gift]:
 def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = None) -> Gift | None:
     """The replicas that cost the job least for what they free: the loneliest one, or all on the loneliest node."""
     best: Gift | None = None
+    table = worth.table(row)
+    if table is not None and now.requests is None and len(now.nodes[0]) <= table.span.most:
+        return _cheapest_of_table(worth, table, row, now)
     value, share = _value(worth, row, now), worth.share(row, now.counts)
     for number, role in enumerate(worth.snapshot.jobs.shape_at(row).roles):
         spare = len(now.nodes[number]) - role.least
@@ -166,6 +175,21 @@ def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = Non
             gift = Gift(price, row, number, count)
             best = gift if best is None or gift < best else best
     return best
+
+
+def _cheapest_of_table(worth: Worth, table: SizeTable, row: int, now: Placement) -> Gift | None:
+    """The same for a job of one role."""
+    spots, has = now.spots[0], len(now.nodes[0])
+    spare = has - worth.snapshot.jobs.shape_at(row).roles[0].least
+    if spare <= 0:
+        return None
+    lonely = min(count for _, count in spots)
+    value, share = worth.of(row, table.placed(has, len(spots))), worth.share(row, (has,))
+    gifts = []
+    for count in {1, min(spare, lonely)}:
+        then = worth.of(row, table.placed(has - count, len(spots) - (count == lonely)))
+        gifts.append(Gift((value - then) / max(share - worth.share(row, (has - count,)), 1e-9), row, 0, count))
+    return min(gifts)
 
 
 def _value(worth: Worth, row: int, placement: Placement) -> float:

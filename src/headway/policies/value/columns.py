@@ -15,9 +15,11 @@ import numpy as np
 from headway.core.estimates import OVERRUN_SHARE
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import StandingLines
+from headway.policies.value.standings import OWN_LINES, StandingLines
 from headway.policies.value.table import ShapeSizes, SizeTable
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
 
 if TYPE_CHECKING:
@@ -36,10 +38,10 @@ class SizeColumns:
     speed: FloatArray
     above: FloatArray
     """The highest speed of any larger size."""
-    following: Rows
-    """The next larger size on the path; 0 where there is none."""
-    ideal: tuple[FloatArray, FloatArray]
-    """In the best place: the speed now, and at the next larger size."""
+    ideal: FloatArray
+    """The speed in the best place."""
+    further: FloatArray
+    """(options, jobs): the speed in the best place with each of `FURTHER` more replicas; 0 beyond the most."""
     fewer: tuple[IntArray, FloatArray, FloatArray]
     """Replicas that could go, the speed without one replica, and the speed without all these. Where none may go, 0."""
     seconds: FloatArray
@@ -55,21 +57,24 @@ class SizeColumns:
         snapshot, sizes = worth.snapshot, worth.sizes
         rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
         tabled = sizes.tabled[snapshot.jobs.shape[rows]]
-        others, rows = rows[~tabled].tolist(), rows[tabled]
+        others: list[int] = []
+        if not tabled.all():
+            others, rows = rows[~tabled].tolist(), rows[tabled]
         seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
         known = np.isfinite(seconds)
-        rows, seconds = rows[known], seconds[known]
-        alone, lines = _lines(snapshot, sizes, rows, others)
-        numbers = lines.numbers
+        if not known.all():
+            rows, seconds = rows[known], seconds[known]
+        lines = _lines(snapshot, sizes, rows)
+        numbers, tables = lines.numbers, lines.tables
         usable: BoolArray = numbers[1] > 0.0
-        tables = lines.tables
-        if len(alone) < len(rows) or not usable.all():
-            chosen = np.flatnonzero(usable)
-            rows, seconds, numbers = rows[alone[chosen]], seconds[alone[chosen]], numbers[:, chosen]
+        if not usable.all():
+            others += rows[numbers[0] < 0.0].tolist()
+            chosen = usable.nonzero()[0]
+            rows, seconds, numbers = rows[chosen], seconds[chosen], numbers[:, chosen]
             tables = [tables[place] for place in chosen.tolist()]
-        count, speed, above, following, many, one_less, all_less, ideal, larger = numbers
+        count, speed, above, many, one_less, all_less, ideal = numbers[:OWN_LINES]
         return cls(
-            worth, rows, tables, count.astype(np.int64), speed, above, following.astype(np.int64), (ideal, larger),
+            worth, rows, tables, count.astype(np.int64), speed, above, ideal, numbers[OWN_LINES:],
             (many.astype(np.int64), one_less, all_less), seconds, np.maximum(seconds * speed, 0.0),
             snapshot.jobs.shape[rows], sorted(others),
         )  # fmt: skip
@@ -133,39 +138,56 @@ class SizeColumns:
 
     def values_at(self, places: Rows, speed: FloatArray) -> FloatArray:
         """The same for jobs at some places of the columns."""
-        weight, least = self._weights
-        value: FloatArray = speed * weight[0][places] * weight[1][places]
-        for number in np.flatnonzero((self.work[places] < speed * least) | (speed <= 0.0)).tolist():
-            value[number] = self.worth.of(int(self.rows[places[number]]), float(speed[number]))
-        return value
+        asked = self.asked_weight[self.shape[places]]
+        return values(self.worth.terms, speed, asked, self.work[places], self._work_weight(places))
 
     @cached_property
-    def _weights(self) -> tuple[tuple[FloatArray, FloatArray], float]:
-        """The factors of worth beside speed. Powers one by one: those of a whole column differ in the last bit."""
-        terms, sizes = self.worth.terms, self.worth.sizes
-        by_shape = {number: sizes.share.item(number) ** (1.0 - terms.favour) for number in set(self.shape.tolist())}
-        asked = np.array([by_shape[number] for number in self.shape.tolist()], np.float64)
-        work = np.array([max(work, 1e-300) ** -terms.favour for work in self.work.tolist()], np.float64)
-        return (asked, work), max(terms.restart, 1.0)
+    def asked_weight(self) -> FloatArray:
+        """By shape: the factor of worth by share."""
+        power = 1.0 - self.worth.terms.favour
+        return np.array([share**power for share in self.worth.sizes.share.tolist()], np.float64)
+
+    def _work_weight(self, places: Rows) -> FloatArray:
+        """The factor of worth by what is left, computed when it is first asked for."""
+        known, power = self._work_weights, -self.worth.terms.favour
+        weight: FloatArray = known[places]
+        missing = places[np.isnan(weight)]
+        if len(missing):
+            known[missing] = [max(work, 1e-300) ** power for work in self.work[missing].tolist()]
+            weight = known[places]
+        return weight
+
+    @cached_property
+    def _work_weights(self) -> FloatArray:
+        return np.full(len(self.rows), np.nan)
 
 
-def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows, others: list[int]) -> tuple[Rows, StandingLines]:
-    """Places in `rows` of the jobs that hold what they asked for, and where each stands. Others go into `others`."""
-    placements = list(map(snapshot.placements.__getitem__, rows.tolist()))
-    spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))
-    good = [
-        span is not None and placement.requests is None and len(placement.nodes[0]) <= span.most
-        for placement, span in zip(placements, spans, strict=True)
-    ]
-    alone, chosen = np.arange(len(rows)), rows
-    if not all(good):
-        alone = np.flatnonzero(good)
-        others += rows[~np.array(good, np.bool_)].tolist()
-        chosen = rows[alone]
-        placements, spans = ([one[place] for place in alone.tolist()] for one in (placements, spans))
-    scalings = snapshot.estimates.scalings(chosen.tolist(), spans)
-    serials = snapshot.jobs.serial[chosen].tolist()
-    return alone, sizes.standings.of(serials, scalings, spans, placements, SizeTable.of)
+def values(
+    terms: Terms, speed: FloatArray, asked_weight: FloatArray, work: FloatArray, work_weight: FloatArray
+) -> FloatArray:
+    """`Worth.of` many jobs. Powers one by one: those of a whole column differ in the last bit."""
+    shared = speed * asked_weight
+    value: FloatArray = shared * work_weight
+    soonest = speed * max(terms.restart, 1.0)
+    short = (work < soonest).nonzero()[0]
+    if len(short):
+        value[short] = shared[short] * np.array([least**-terms.favour for least in soonest[short].tolist()])
+    value[speed <= 0.0] = 0.0
+    return value
+
+
+def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows) -> StandingLines:
+    """Where each job stands among its sizes."""
+    numbers, shape = rows.tolist(), snapshot.jobs.shape[rows].tolist()
+    spans: list[Any] = list(map(sizes.spans.__getitem__, shape))
+
+    def scalings_of(places: list[int]) -> list[Scaling]:
+        if len(places) == len(numbers):
+            return snapshot.estimates.scalings(numbers, spans)
+        return snapshot.estimates.scalings([numbers[place] for place in places], [spans[place] for place in places])
+
+    placements = list(map(snapshot.placements.__getitem__, numbers))
+    return sizes.standings.of(snapshot.jobs.serial[rows], spans, placements, scalings_of, SizeTable.of)
 
 
 def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:

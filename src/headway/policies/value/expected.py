@@ -79,10 +79,17 @@ def cheapest_try(
     middle = np.where(unknown, np.maximum(trained, trial), np.maximum(median, 1e-3))
     sigma = np.where(unknown | np.isnan(spread), ANY_LENGTH, np.clip(spread, 1e-3, 4.0))
     within = _normal(_LIMITS)
-    spent = (middle * np.exp(sigma**2 / 2))[:, None] * _normal(_LIMITS - sigma[:, None])
-    beyond = middle[:, None] * np.exp(sigma[:, None] * _LIMITS) * (1.0 - within)
-    costs: FloatArray = ((spent + np.where(told[:, None], trial, beyond)) / within).min(axis=1)
-    return costs
+    spreads, which = np.unique(sigma, return_inverse=True)  # jobs alike have the same
+    below = _normal(_LIMITS - spreads[:, None])
+    spent = (middle * np.exp(sigma**2 / 2))[:, None] * below[which]
+    costs: FloatArray = np.empty(spent.shape)
+    costs[told] = spent[told] + trial
+    untold = ~told
+    if untold.any():
+        limits = np.exp(spreads[:, None] * _LIMITS)
+        costs[untold] = spent[untold] + middle[untold, None] * limits[which[untold]] * (1.0 - within)
+    best: FloatArray = (costs / within).min(axis=1)
+    return best
 
 
 def _normal(z: FloatArray) -> FloatArray:

@@ -29,7 +29,8 @@ class Answer:
     counts: Counts = ()
     """The min size that is in time, where there is one."""
     done_at: float = math.nan
-    """When the job would be done: at that size or, where it would be late, as soon as possible."""
+    """When the job would be done: at that size or, where it would be late, as soon as possible. Infinite where the
+    cluster cannot hold it."""
     remedy: str = ""
     """What would make it possible."""
 
@@ -93,7 +94,7 @@ def _beside(found: dict[int, DeadlineNeed], need: DeadlineNeed, now: float, prom
             sentence=f"Yes, with {_size(size)}: done {need.deadline - run.end:.0f} seconds before its deadline.",
         )  # fmt: skip
     late = max(soonest - need.deadline, 0.0)
-    remedy = f"a deadline at least {late:.0f} seconds later" if late > 0 else "a smaller job, or more nodes"
+    remedy = f"a deadline at least {late:.0f} seconds later" if 0 < late < math.inf else "a smaller job, or more nodes"
     return Answer(
         verdict=Verdict.NO, done_at=soonest, remedy=remedy,
         sentence=f"Beside {before} jobs that are promised theirs before, there is not enough until its deadline in "

@@ -10,7 +10,7 @@ from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
-from headway.policies.value.table import FURTHER
+from headway.policies.value.standings import FURTHER
 from headway.policies.value.times import Rows
 
 UNKNOWN_SECONDS = 3600.0

@@ -6,86 +6,134 @@ placement alone; it is the same whether it was kept or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, count
+from operator import is_not
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 
-LINES = 9
+FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
+OWN_LINES = 7
+LINES = OWN_LINES + len(FURTHER)
+NOT_HERE = (-1.0,) + (0.0,) * (LINES - 1)
+"""The line of a job that is looked at one by one."""
+Serials = npt.NDArray[np.int64]
+ScalingsOf = Callable[[list[int]], list[Scaling]]
+"""From places among the jobs to their scalings."""
 
 
 class StandingLines(NamedTuple):
     """All aligned with the jobs."""
 
-    serials: list[int]
-    scalings: list[Scaling]
-    spans: list[SizeSpan]
+    serials: Serials
+    scalings: list[Scaling | None]
+    """None where the job is looked at one by one."""
+    spans: list[SizeSpan | None]
     placements: list[Placement]
     tables: list[Any]
     """`SizeTable`."""
     numbers: FloatArray
-    """(9, jobs): replicas, speed, the highest speed of any larger size, the next larger size on the path (0: there is
-    none), replicas that could go (all on the loneliest node, as far as the min allows), the speed without one of them
-    and without all of them, and, in the best place, the speed now and at the next larger size.
+    """(19, jobs): replicas (-1 where the job is looked at one by one), speed, the highest speed of any larger size,
+    replicas that could go (all on the loneliest node, as far as the min allows), the speed without one of them and
+    without all of them, and, in the best place, the speed now and with each of `FURTHER` more replicas (0 where that is
+    beyond the most).
     """
 
 
 class Standings:
-    """Lines of the jobs that were asked about last."""
+    """Lines of the jobs that were asked about last.
 
-    __slots__ = ("_last",)
+    `changed_too`: whether jobs that hold other amounts than they asked for have a line.
+    """
 
-    def __init__(self) -> None:
-        self._last = StandingLines([], [], [], [], [], np.empty((LINES, 0)))
+    __slots__ = ("_changed_too", "_last")
+
+    def __init__(self, *, changed_too: bool) -> None:
+        self._changed_too = changed_too
+        self._last = StandingLines(np.empty(0, np.int64), [], [], [], [], np.empty((LINES, 0)))
 
     def of(
-        self, serials: list[int], scalings: list[Scaling], spans: list[SizeSpan], placements: list[Placement],
+        self, serials: Serials, spans: list[SizeSpan | None], placements: list[Placement], scalings_of: ScalingsOf,
         table_of: Callable[[Scaling, SizeSpan], Any],
     ) -> StandingLines:  # fmt: skip
-        """Lines of these jobs, each known by its arrival number."""
+        """Lines of these jobs, each known by its arrival number; the numbers grow."""
         old = self._aligned(serials)
+        moved = _differ((spans, old.spans), (placements, old.placements))
+        scalings = self._scalings(old, moved, spans, placements, scalings_of)
+        stale = sorted({*moved, *_differ((scalings, old.scalings))})
         tables, numbers = old.tables, old.numbers
-        pairs = zip(scalings, old.scalings, spans, old.spans, placements, old.placements, strict=True)
-        stale = [
-            place for place, (scaling, was, span, before, placement, there) in enumerate(pairs)
-            if scaling is not was or span is not before or placement is not there
-        ]  # fmt: skip
-        for place in stale:
-            tables[place] = table_of(scalings[place], spans[place])
         if stale:
-            fresh = [_line(tables[place], placements[place]) for place in stale]
+            tables, fresh = tables.copy(), list[Sequence[float]]()
+            for place in stale:
+                scaling, span = scalings[place], spans[place]
+                table = tables[place] = None if scaling is None or span is None else table_of(scaling, span)
+                fresh.append(NOT_HERE if table is None else _line(table, placements[place]))
+            numbers = numbers.copy()
             numbers[:, stale] = np.array(fresh, np.float64).T
         self._last = StandingLines(serials, scalings, spans, placements, tables, numbers)
         return self._last
 
-    def _aligned(self, serials: list[int]) -> StandingLines:
+    def _scalings(
+        self, old: StandingLines, moved: list[int], spans: list[SizeSpan | None], placements: list[Placement],
+        scalings_of: ScalingsOf,
+    ) -> list[Scaling | None]:  # fmt: skip
+        """The scalings of all jobs that have a line."""
+        here: npt.NDArray[np.bool_] = old.numbers[0] >= 0.0
+        here[moved] = [self._has_line(spans[place], placements[place]) for place in moved]
+        if here.all():
+            return list[Scaling | None](scalings_of(list(range(len(placements)))))
+        scalings: list[Scaling | None] = [None] * len(placements)
+        places = here.nonzero()[0].tolist()
+        for place, scaling in zip(places, scalings_of(places), strict=True):
+            scalings[place] = scaling
+        return scalings
+
+    def _has_line(self, span: SizeSpan | None, placement: Placement) -> bool:
+        if span is None or len(placement.nodes[0]) > span.most:
+            return False
+        return self._changed_too or placement.requests is None
+
+    def _aligned(self, serials: Serials) -> StandingLines:
         """What is known of these jobs; None, and any numbers, where a job was not asked about."""
-        last = self._last
-        if last.serials == serials:
-            return last._replace(tables=last.tables.copy(), numbers=last.numbers.copy())
-        place_of = dict(zip(last.serials, range(len(last.serials)), strict=True))
-        places = [place_of.get(serial, -1) for serial in serials]
+        last, known = self._last, len(self._last.serials)
+        if known == len(serials) and (last.serials == serials).all():
+            return last
+        at = np.searchsorted(last.serials, serials)
+        if known:
+            at = np.where(last.serials[np.minimum(at, known - 1)] == serials, at, known)
+        places = at.tolist()
         numbers: FloatArray = np.concatenate([last.numbers, np.zeros((LINES, 1))], axis=1)[:, places]
         taken = [[*column, None] for column in (last.scalings, last.spans, last.placements, last.tables)]
-        scalings, spans, placements, tables = ([column[place] for place in places] for column in taken)
+        scalings, spans, placements, tables = (list(map(column.__getitem__, places)) for column in taken)
         return StandingLines(serials, scalings, spans, placements, tables, numbers)
 
 
+def _differ(*pairs: tuple[Iterable[Any], Iterable[Any]]) -> list[int]:
+    """Places at which one of these lists has another object than before."""
+    found: set[int] = set()
+    for now, before in pairs:
+        found.update(compress(count(), map(is_not, now, before)))
+    return sorted(found)
+
+
 def _line(table: Any, placement: Placement) -> Sequence[float]:
-    spots, count = placement.spots[0], len(placement.nodes[0])
-    if not count:
+    spots, many = placement.spots[0], len(placement.nodes[0])
+    if not many:
         return (0.0,) * LINES
-    nodes, following = len(spots), table.following[count]
-    lonely = count if nodes == 1 else min(number for _, number in spots)
-    many, one_less, all_less = max(0, min(count - table.span.least, lonely)), 0.0, 0.0
-    if many:
-        one_less = table.placed(count - 1, nodes - (lonely == 1))
-        all_less = table.placed(count - many, nodes - (many == lonely))
+    nodes = len(spots)
+    lonely = many if nodes == 1 else min(number for _, number in spots)
+    spare, one_less, all_less = max(0, min(many - table.span.least, lonely)), 0.0, 0.0
+    if spare:
+        one_less = table.placed(many - 1, nodes - (lonely == 1))
+        all_less = table.placed(many - spare, nodes - (spare == lonely))
     return (
-        count, table.placed(count, nodes), table.fastest_above[count], following, many, one_less, all_less,
-        table.speeds[count], table.speeds[following] if following else 0.0,
+        many, table.placed(many, nodes), table.fastest_above[many], spare, one_less, all_less, table.speeds[many],
+        *table.with_more(many),
     )  # fmt: skip

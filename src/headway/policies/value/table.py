@@ -6,75 +6,82 @@ Most jobs have one role. Their sizes are plain numbers, and a book of estimates 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.jobs.shapes import Shapes
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.core.placement import Shape
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import Standings
+from headway.policies.value.standings import FURTHER, Standings
 
-FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
 LONGEST_PATH = 48
 LARGEST = 1024
 """A job that may have more replicas than this has no table: its sizes are looked at one by one."""
 FASTER = 1.0 + 1e-6
 SAME = 1.0 - 1e-6
+_BEYOND = (0.0,) * FURTHER[-1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SizeTable:
     """All by number of replicas, from none to the most."""
 
-    span: SizeSpan
-    speeds: tuple[float, ...]
-    """In the best place, relative to the requested size; 0 where the estimate is no usable number."""
-    apart: float
-    """The factor where replicas that fit on one node are on several."""
-    path: tuple[int, ...]
-    """Sizes from the min on, each faster than all before it."""
-    following: tuple[int, ...]
-    """The next larger size on the path; 0 where there is none."""
-    fastest_above: tuple[float, ...]
-    """The highest speed of any larger size."""
-    steps: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """Speeds with each of `FURTHER` more; 0 where that is beyond the most. Filled as it is asked for."""
+    __slots__ = ("_columns", "_padded", "_path", "apart", "fastest_above", "span", "speeds")
+
+    def __init__(self, scaling: Scaling, span: SizeSpan) -> None:
+        self.span = span
+        speeds = scaling.speeds[: span.most + 1]
+        if not all(map(_is_usable, speeds)):
+            speeds = tuple(map(usable, speeds))
+        self.speeds = speeds
+        """In the best place, relative to the requested size; 0 where the estimate is no usable number."""
+        self.apart = scaling.apart if 0.0 < scaling.apart <= 1.0 else 1.0
+        """The factor where replicas that fit on one node are on several."""
+        self.fastest_above = tuple(accumulate(reversed(speeds), max, initial=0.0))[-2::-1]
+        """The highest speed of any larger size."""
+        self._padded = speeds + _BEYOND
+        self._path: tuple[int, ...] | None = None
+        self._columns: tuple[npt.NDArray[np.int64], FloatArray] | None = None
 
     @classmethod
     def of(cls, scaling: Scaling, span: SizeSpan) -> SizeTable:
         """Made once for a scaling, and kept with it."""
         known: SizeTable | None = scaling.memo.get(span)
         if known is None:
-            known = scaling.memo[span] = cls._made(scaling, span)
+            known = scaling.memo[span] = cls(scaling, span)
         return known
 
-    @classmethod
-    def _made(cls, scaling: Scaling, span: SizeSpan) -> SizeTable:
-        speeds = tuple(usable(speed) for speed in scaling.speeds[: span.most + 1])
-        path = path_of(speeds, span.least)
-        following, above = [0] * (span.most + 1), [0.0] * (span.most + 1)
-        larger, fastest = 0, 0.0
-        on_path = frozenset(path)
-        for count in range(span.most, -1, -1):
-            following[count], above[count] = larger, fastest
-            larger = count if count in on_path else larger
-            fastest = max(fastest, speeds[count])
-        apart = scaling.apart if 0.0 < scaling.apart <= 1.0 else 1.0
-        return cls(span, speeds, apart, path, tuple(following), tuple(above))
+    @property
+    def path(self) -> tuple[int, ...]:
+        """Sizes from the min on, each faster than all before it. Computed when it is first asked for."""
+        if self._path is None:
+            self._path = path_of(self.speeds, self.span.least)
+        return self._path
 
-    def with_more(self, count: int) -> tuple[float, ...]:
+    @property
+    def path_columns(self) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """The sizes on the path and their speeds, as columns."""
+        if self._columns is None:
+            path = self.path
+            self._columns = np.array(path, np.int64), np.array([self.speeds[count] for count in path], np.float64)
+        return self._columns
+
+    def following(self, count: int) -> int:
+        """The next larger size on the path; 0 where there is none."""
+        path = self.path
+        place = bisect_right(path, count)
+        return path[place] if place < len(path) else 0
+
+    def with_more(self, count: int) -> list[float]:
         """Speeds in the best place with each of `FURTHER` more replicas; 0 where that is beyond the most."""
-        known = self.steps.get(count)
-        if known is None:
-            speeds, most = self.speeds, self.span.most
-            known = tuple(speeds[count + more] if count + more <= most else 0.0 for more in FURTHER)
-            self.steps[count] = known
-        return known
+        padded = self._padded
+        return [padded[count + more] for more in FURTHER]
 
     def placed(self, count: int, nodes: int) -> float:
         """The speed of this many replicas on this many nodes."""
@@ -91,6 +98,10 @@ def table_of(snapshot: Snapshot, row: int) -> SizeTable | None:
     if placement is not None and len(placement.nodes[0]) > span.most:
         return None
     return SizeTable.of(snapshot.estimates.scaling(row, span), span)
+
+
+def _is_usable(speed: float) -> bool:
+    return 0.0 <= speed < math.inf
 
 
 def usable(speed: float) -> float:
@@ -154,8 +165,8 @@ class ShapeSizes:
             amount,
             of,
             share,
-            Standings(),
-            Standings(),
+            Standings(changed_too=False),
+            Standings(changed_too=True),
         )
 
 

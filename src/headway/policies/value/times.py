@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import FloatArray
+from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
 from headway.policies.value.table import ShapeSizes, SizeTable
 
@@ -33,18 +34,17 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
 def _speeds(snapshot: Snapshot, rows: Rows) -> FloatArray:
     """How fast these jobs are where they are, relative to the asked-for size."""
     sizes, estimates = ShapeSizes.of(snapshot.jobs.shapes, snapshot.nodes), snapshot.estimates
-    placements = list(map(snapshot.placements.__getitem__, rows.tolist()))
+    numbers = rows.tolist()
+    placements = list(map(snapshot.placements.__getitem__, numbers))
     spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))
-    pairs = zip(spans, placements, strict=True)
-    tabled = [span is not None and len(placement.nodes[0]) <= span.most for span, placement in pairs]
-    speeds: FloatArray = np.empty(len(rows))
-    for place in [place for place, good in enumerate(tabled) if not good]:
-        speeds[place] = estimates.speed(rows.item(place), placements[place].counts)
-    alone = np.flatnonzero(tabled)
-    spans, placements = ([one[place] for place in alone.tolist()] for one in (spans, placements))
-    scalings = estimates.scalings(rows[alone].tolist(), spans)
-    serials = snapshot.jobs.serial[rows[alone]].tolist()
-    speeds[alone] = sizes.resized.of(serials, scalings, spans, placements, SizeTable.of).numbers[1]
+
+    def scalings_of(places: list[int]) -> list[Scaling]:
+        return estimates.scalings([numbers[place] for place in places], [spans[place] for place in places])
+
+    lines = sizes.resized.of(snapshot.jobs.serial[rows], spans, placements, scalings_of, SizeTable.of).numbers
+    speeds: FloatArray = lines[1].copy()
+    for place in (lines[0] < 0.0).nonzero()[0].tolist():
+        speeds[place] = estimates.speed(numbers[place], placements[place].counts)
     return speeds
 
 

@@ -54,6 +54,7 @@ class Worth:
         self._tables: dict[int, SizeTable | None] = {}
         self._work: dict[int, float] = {}
         self._asked: dict[int, float] = {}
+        self._weights: dict[int, tuple[float, float, float]] = {}
         self._per_node: dict[int, int] = {}
         self._shares: dict[tuple[int, Counts], float] = {}
         self._paths: dict[int, list[Counts]] = {}
@@ -140,10 +141,15 @@ class Worth:
         """What running at this speed is worth."""
         if speed <= 0:
             return 0.0
-        favour = self.terms.favour
+        known = self._weights.get(row)
+        if known is None:
+            work = self.work(row)
+            asked = self._asked_share(row) ** (1.0 - self.terms.favour)
+            known = self._weights[row] = asked, work, max(work, 1e-300) ** -self.terms.favour
+        asked, work, weight = known
         # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
-        work = max(self.work(row), speed * max(self.terms.restart, 1.0))
-        return float(speed * self._asked_share(row) ** (1.0 - favour) * work**-favour)
+        soonest = speed * max(self.terms.restart, 1.0)
+        return float(speed * asked * (soonest**-self.terms.favour if work < soonest else weight))
 
     def share(self, row: int, counts: Counts) -> float:
         """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""

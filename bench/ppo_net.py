@@ -1,0 +1,79 @@
+"""A policy network for MaskablePPO on Order-v0: one small network scores every job alike, whatever its slot.
+
+The same kernel as in RLScheduler, for sets: a job's score depends on its own row and on the cluster; to wait, and what
+the state is worth, depends on the cluster and the mean over the jobs. So it has 3,000 weights for any number of slots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from torch import Tensor, nn
+
+from headway.learn.sight import CLUSTER_FEATURES, JOB_FEATURES
+
+JOB, CLUSTER, HIDDEN, LATENT = len(JOB_FEATURES), len(CLUSTER_FEATURES), 32, 16
+SCALE = 0.25
+"""Features are logarithms to base 2 and shares: most are then between -2 and 2."""
+
+
+class Rows(BaseFeaturesExtractor):
+    """Jobs, their mask and the cluster, side by side in one row of numbers."""
+
+    def __init__(self, space: spaces.Dict) -> None:
+        self.slots = space["job_mask"].shape[0]
+        super().__init__(space, self.slots * (JOB + 1) + CLUSTER)
+
+    def forward(self, seen: dict[str, Tensor]) -> Tensor:
+        return torch.cat((seen["jobs"].flatten(1), seen["job_mask"], seen["cluster"]), 1)
+
+
+class Kernel(nn.Module):
+    """The features of `Rows` to a score per action, and to what the value is computed from."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__()
+        self.slots, self.latent_dim_pi, self.latent_dim_vf = slots, slots + 1, HIDDEN
+        self.job = nn.Sequential(nn.Linear(JOB + CLUSTER, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, LATENT), nn.ReLU())
+        self.score = nn.Linear(LATENT, 1)
+        self.state = nn.Sequential(nn.Linear(LATENT + CLUSTER, HIDDEN), nn.ReLU())
+        self.wait = nn.Linear(HIDDEN, 1)
+        self.worth = nn.Sequential(nn.Linear(LATENT + CLUSTER, HIDDEN), nn.ReLU())
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return self.forward_actor(features), self.forward_critic(features)
+
+    def forward_actor(self, features: Tensor) -> Tensor:
+        jobs, whole = self._looked_at(features)
+        return torch.cat((self.score(jobs).squeeze(2), self.wait(self.state(whole))), 1)
+
+    def forward_critic(self, features: Tensor) -> Tensor:
+        return self.worth(self._looked_at(features)[1])
+
+    def _looked_at(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """What is made of each job, and of the cluster with the mean over its jobs."""
+        rows, mask, cluster = features.split((self.slots * JOB, self.slots, CLUSTER), 1)
+        cluster = cluster * SCALE
+        beside = cluster.unsqueeze(1).expand(-1, self.slots, -1)
+        jobs = self.job(torch.cat((rows.view(-1, self.slots, JOB) * SCALE, beside), 2))
+        mean = (jobs * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True).clamp(min=1.0)
+        return jobs, torch.cat((mean, cluster), 1)
+
+
+class KernelPolicy(MaskableMultiInputActorCriticPolicy):
+    """MaskablePPO's own policy with this network in the place of its fully connected ones."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **{**more, "features_extractor_class": Rows, "ortho_init": False})
+
+    def _build_mlp_extractor(self) -> None:
+        self.mlp_extractor = Kernel(self.features_extractor.slots)
+
+    def _build(self, lr_schedule: Any) -> None:
+        super()._build(lr_schedule)
+        self.action_net = nn.Identity()  # the kernel's scores are the logits
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)

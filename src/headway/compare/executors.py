@@ -1,0 +1,54 @@
+"""Where many runs are made: processes of this machine, or any `concurrent.futures` executor by its dotted name."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from headway.compare.perform import end_with_parent
+from headway.core.errors import UserError
+
+
+def make_executor(name: str, workers: int) -> Executor:
+    """Processes on this machine, or what a dotted name makes, such as dask.distributed:Client's get_executor."""
+    if not name:
+        return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_worker)
+    module, _, attribute = name.replace(":", ".").rpartition(".")
+    try:
+        make = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"--executor {name}: {error}; give a dotted name such as concurrent.futures.ThreadPoolExecutor"
+        ) from error
+    try:
+        made = make(max_workers=workers)
+    except TypeError:
+        made = make()
+    if not hasattr(made, "submit"):
+        raise UserError(f"--executor {name}: it makes a {type(made).__name__}, which has no submit()")
+    executor: Executor = made
+    return executor
+
+
+def _begin_worker() -> None:
+    """In a worker process: Ctrl-C is for the process that started it, and it ends when that one is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+@contextmanager
+def running(executor: Executor) -> Iterator[Executor]:
+    """Ends the executor. What is still to be run is dropped where something went wrong, such as a Ctrl-C."""
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
+    executor.shutdown()

@@ -1,0 +1,51 @@
+"""Which jobs are believed to be otherwise after a job has finished: those that it taught something about.
+
+Example: a job of `bert` has finished, which ran at two sizes. How `bert` scales is now believed to be otherwise, so the
+scaling of every job of that model is. But the time left of a job that reports from where it is rests on its own pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headway.core.job import Job, JobId
+from headway.core.snapshot import Snapshot
+from headway.core.states import TRAINING
+from headway.estimates.fit.history import History
+from headway.estimates.fit.track import Track
+
+
+class Taught(NamedTuple):
+    """Rows about which something else is believed."""
+
+    times: list[int]
+    scalings: list[int]
+
+
+def taught_by(
+    job: Job, snapshot: Snapshot, tracks: Mapping[JobId, Track], before: History, after: History
+) -> Taught:  # fmt: skip
+    """What the end of this job changed. `before` and `after`: what was known of like jobs."""
+    jobs, over = snapshot.jobs.jobs[: snapshot.jobs.count], snapshot.jobs.over()
+    alike = [row for row, other in enumerate(jobs) if other.model == job.model and not over[row]] if job.model else []
+    if before.trust(job).broken != after.trust(job).broken:
+        of_user = [row for row, other in enumerate(jobs) if other.user == job.user and not over[row]]
+        return Taught(sorted({*alike, *of_user}), sorted({*alike, *of_user}))
+    one, other = before.kind(job), after.kind(job)
+    same = (
+        one is not None and other is not None and (one.weight, one.coefficients) == (other.weight, other.coefficients)
+    )
+    return Taught([row for row in alike if _leans_on_others(snapshot, row, tracks)], [] if same else alike)
+
+
+def _leans_on_others(snapshot: Snapshot, row: int, tracks: Mapping[JobId, Track]) -> bool:
+    """Whether what like jobs showed is part of the time left by its own reports: where its pace is not measured."""
+    job = snapshot.jobs.job(row)
+    track = tracks.get(job.id)
+    if track is None:
+        return False
+    if job.target is not None or snapshot.jobs.value(row, "state") not in TRAINING or track.guess() is None:
+        return True
+    placement = snapshot.placements.get(row)
+    return placement is not None and placement is not track.placement

@@ -1,0 +1,88 @@
+"""Headway is killed in the middle of a start: the next process goes on with the pods that are there."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from small_cluster import MemoryApi, SmallCluster, a_node
+
+from headway.kube.api.objects import PLANNED_NODE
+from headway.kube.reconcile.model import Bind, Create
+from headway.kube.work import ApiWork
+
+GANG = {"roles": {"worker": {"replicas": 4, "least": 4, "most": 4, "cpu": "3"}}}
+
+
+class DyingProcess(MemoryApi):
+    """The process that sends the requests is killed after some pods were created, and some bound."""
+
+    creates = binds = math.inf
+
+    def perform(self, work: ApiWork) -> None:
+        alive = []
+        for request in work.requests:
+            left = {Create: self.creates, Bind: self.binds}.get(type(request.action), math.inf)
+            if left <= 0:
+                continue
+            self.creates -= isinstance(request.action, Create)
+            self.binds -= isinstance(request.action, Bind)
+            alive.append(request)
+        super().perform(ApiWork(work.uid, work.namespace, work.name, work.status, tuple(alive), work.token))
+
+    def live_again(self) -> None:
+        self.creates = self.binds = math.inf
+
+
+def killed_midway(creates: float, binds: float = math.inf, nodes: int = 3) -> tuple[SmallCluster, str]:
+    small = SmallCluster(DyingProcess(nodes))
+    small.api.creates, small.api.binds = creates, binds
+    uid = small.api.submit("gang", GANG)
+    small.turn(4)
+    assert small.phase(uid) == "Starting"
+    small.api.live_again()
+    return small, uid
+
+
+@pytest.mark.parametrize(("creates", "binds"), [(1, 0), (1, 1), (3, 2), (4, 0), (4, 3)])
+def test_a_start_goes_on_with_the_pods_that_are_there(creates, binds):
+    small, uid = killed_midway(creates, binds)
+    before = {pod["metadata"]["uid"]: pod["metadata"]["annotations"][PLANNED_NODE] for pod in small.api.pods_of("gang")}
+    assert len(before) == creates
+    small.start()
+    small.turn(6)
+    pods = small.api.pods_of("gang")
+    assert (small.phase(uid), small.api.status(uid)["attempt"], len(pods)) == ("Running", 0, 4)
+    now = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods}
+    assert before.items() <= now.items(), "no pod was made twice, or bound elsewhere than planned"
+    assert small.cluster.board.free().min() >= 0
+
+
+def test_a_start_without_a_pod_is_decided_anew_and_is_the_same_attempt():
+    small, uid = killed_midway(0)
+    small.start()
+    small.turn(6)
+    assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 0)
+    assert small.api.status(uid)["history"]["stops"] == 0
+
+
+def test_a_gang_whose_room_was_taken_meanwhile_is_released():
+    small, uid = killed_midway(2, 2)
+    small.api.nodes = [a_node("n0", "6")]
+    small.start()
+    small.turn(4)
+    status = small.api.status(uid)
+    assert (status["phase"], status["attempt"]) == ("Waiting", 1)
+    assert not small.api.pods_of("gang"), "no half gang is left"
+
+
+def test_a_pod_whose_plan_somebody_changed_is_not_bound_there():
+    small, uid = killed_midway(4, 0)
+    victim = small.api.pods_of("gang")[0]
+    planned = victim["metadata"]["annotations"][PLANNED_NODE]
+    (other,) = {"n0", "n1", "n2"} - {pod["metadata"]["annotations"][PLANNED_NODE] for pod in small.api.pods_of("gang")}
+    victim["metadata"]["annotations"][PLANNED_NODE] = other
+    small.start()
+    small.turn(8)
+    assert victim["spec"].get("nodeName") is None, f"{planned} was meant"
+    assert small.phase(uid) != "Running"
