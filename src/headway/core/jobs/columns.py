@@ -40,6 +40,7 @@ class JobColumns:
         "_lent",
         "_states",
         "_states_done",
+        "by_submission",
         "jobs",
         "journal",
         "numbers",
@@ -55,6 +56,8 @@ class JobColumns:
         self.serials: list[int] = []
         self.journal: list[int] = []
         """Numbers of the rows that were written, in order."""
+        self.by_submission = True
+        """Whether rows are in the order in which jobs were submitted. A job that was changed has a later row."""
         self.numbers = numbers
         self._arrays: dict[str, Column] = {}
         """The columns that were asked for so far."""
@@ -71,6 +74,7 @@ class JobColumns:
 
     def append(self, job: Job, shape: int, serial: int, row: JobRow) -> None:
         self.journal.append(len(self.jobs))
+        self.by_submission = self.by_submission and (not self.jobs or self.jobs[-1].submit <= job.submit)
         self.jobs.append(job)
         self.shapes.append(shape)
         self.serials.append(serial)
@@ -191,6 +195,7 @@ class JobColumns:
         other.rows = [self.rows[row].copy() for row in rows]
         other.shapes = shapes
         other.serials = [self.serials[row] for row in rows]
+        other.by_submission = self.by_submission
         return other
 
 

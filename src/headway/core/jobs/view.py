@@ -155,6 +155,11 @@ class Jobs(Version):
             self.whole[_WAITING_ROWS] = rows
         return rows
 
+    def queue_order(self) -> npt.NDArray[np.intp]:
+        """Rows of waiting jobs, first submitted first: a job that was changed while it waited keeps its place."""
+        rows = self.waiting()
+        return rows if self.columns.by_submission else rows[self.submit[rows].argsort(kind="stable")]
+
     def training(self) -> BoolArray:
         return training(self.column("state"))
 

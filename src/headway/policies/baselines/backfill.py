@@ -22,7 +22,7 @@ from headway.policies.value.times import Rows
 
 def backfill(snapshot: Snapshot) -> Plan:
     draft = Draft(snapshot)
-    backfill_in_order(draft, snapshot.jobs.waiting())
+    backfill_in_order(draft, snapshot.jobs.queue_order())
     return draft.plan()
 
 

@@ -10,12 +10,12 @@ from headway.policies.steps.start import start_in_order, start_what_fits
 
 def fifo(snapshot: Snapshot) -> Plan:
     draft = Draft(snapshot)
-    start_in_order(draft, snapshot.jobs.waiting(), head_blocks=True)
+    start_in_order(draft, snapshot.jobs.queue_order(), head_blocks=True)
     return draft.plan()
 
 
 def first_fit(snapshot: Snapshot) -> Plan:
     """In order of arrival, what fits. A large job may wait for ever behind small ones."""
     draft = Draft(snapshot)
-    start_what_fits(draft, snapshot.jobs.waiting())
+    start_what_fits(draft, snapshot.jobs.queue_order())
     return draft.plan()
