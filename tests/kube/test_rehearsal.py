@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import msgspec
@@ -13,7 +14,9 @@ from headway.core.quantity import count
 from headway.kube.api.errors import OverQuota
 from headway.kube.api.objects import LimitRange, NodeObject, PodRule
 from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.pod.constraints import BoundClaim
+from headway.kube.settings import PodDefaults
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -68,6 +71,19 @@ def bound_cpu(api: MemoryApi) -> dict[str, int]:
                 "cpu", one.get("resources", {}).get("requests", {}).get("cpu", "0")
             )
     return found
+
+
+def test_jobs_whose_pods_differ_in_their_checkpoint_folder_alone_share_a_dry_run():
+    disk = {"name": "disk", "emptyDir": {}}
+    mount = {"name": "disk", "mountPath": "/ck", "subPath": "training"}
+    template = {"spec": {"containers": [{"name": "main", "volumeMounts": [mount]}], "volumes": [disk]}}
+    volume = CheckpointVolume(definition=disk, mounted="/ck", inside="training")
+    small = SmallCluster(Injecting(), pods=PodDefaults(template=template, checkpoints="/ck", volume=volume))
+    for number in range(4):
+        small.api.submit(f"j{number}", job())
+    small.turn(6)
+    assert len({json.dumps(pod["spec"]["containers"][0]["volumeMounts"]) for pod in small.api.pods.values()}) > 1
+    assert len(small.api.rehearsed) == 1
 
 
 def test_a_sidecar_of_a_webhook_is_booked_before_anything_is_held():

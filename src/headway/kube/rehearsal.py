@@ -19,6 +19,7 @@ import msgspec
 
 from headway.core.job import Job, Role
 from headway.kube.api.objects import Meta, Pod
+from headway.kube.job.checkpoints import checkpoint_folder
 from headway.kube.job.pods import pod_of
 from headway.kube.job.replica import MAIN
 from headway.kube.pod.constraints import BoundClaim, Unplaceable, demands_of
@@ -163,7 +164,9 @@ def _as_sent(body: Body) -> Pod:
 
 
 def _key(meta: Meta, body: Body) -> str:
-    """Equal for pods that differ only in name, owner, command and variables of the training container."""
+    """Equal for pods that differ only in name, owner, their job's own folder for checkpoints, and command and variables
+    of the training container.
+    """
     given = body["metadata"]
     spec = {name: value for name, value in body["spec"].items() if name not in ("hostname", "subdomain")}
     spec["containers"] = [
@@ -173,4 +176,4 @@ def _key(meta: Meta, body: Body) -> str:
     labels = {key: value for key, value in given["labels"].items() if not key.startswith("headway.dev/")}
     noted = {key: value for key, value in given["annotations"].items() if not key.startswith("headway.dev/")}
     written = json.dumps([meta.namespace, labels, noted, spec], sort_keys=True, default=str)
-    return hashlib.sha256(written.encode()).hexdigest()
+    return hashlib.sha256(written.replace(checkpoint_folder("", meta)[1:], "own").encode()).hexdigest()
