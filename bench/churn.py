@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import collections
 import random
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedule_process import installed, phases, started, submit
+from schedule_process import phases, prepared, started, submit
 
 from headway.lab import Lab
 
@@ -138,13 +137,8 @@ def main() -> None:
     parser.add_argument("--gangs", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    lab = Lab.up("churn", kubelets=options.kubelets, kubelet_cpus=2.0, owned=True)
-    try:
-        installed(lab)
-        with tempfile.TemporaryDirectory() as folder:
-            measure(lab, options, Path(folder))
-    finally:
-        lab.down()
+    with prepared("churn", kubelets=options.kubelets, kubelet_cpus=2.0) as (lab, folder):
+        measure(lab, options, folder)
 
 
 if __name__ == "__main__":

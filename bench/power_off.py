@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from schedule_process import JOBS, installed, phases, started
+from schedule_process import JOBS, phases, prepared, started
 
 from headway.lab import Lab
 
@@ -110,13 +109,8 @@ def main() -> None:
     parser.add_argument("--train-seconds", type=float, default=10.0, help="before the node is switched off")
     parser.add_argument("--resets", action="store_true", help="the peers notice at once, and fail")
     options = parser.parse_args()
-    lab = Lab.up("power", kubelets=options.kubelets, kubelet_cpus=1.0, owned=True)
-    try:
-        installed(lab)
-        with tempfile.TemporaryDirectory() as folder:
-            measure(lab, options, Path(folder))
-    finally:
-        lab.down()
+    with prepared("power", kubelets=options.kubelets, kubelet_cpus=1.0) as (lab, folder):
+        measure(lab, options, folder)
 
 
 if __name__ == "__main__":

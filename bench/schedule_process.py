@@ -6,6 +6,9 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,16 @@ HEADWAY = [sys.executable, "-c", "from headway.cli import main; main()"]
 JOBS = "/apis/headway.dev/v1alpha1/namespaces/{}/trainingjobs"
 
 
-def installed(lab: Lab) -> None:
-    subprocess.run([*HEADWAY, "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)], check=True)
+@contextmanager
+def prepared(name: str, **lab: Any) -> Iterator[tuple[Lab, Path]]:
+    """A lab of its own in which Headway is installed, and an empty folder; both are gone afterwards."""
+    made = Lab.up(name, owned=True, **lab)
+    try:
+        subprocess.run([*HEADWAY, "schedule", "--install", "--kubeconfig", str(made.kubeconfig)], check=True)
+        with tempfile.TemporaryDirectory() as folder:
+            yield made, Path(folder)
+    finally:
+        made.down()
 
 
 def started(

@@ -17,14 +17,13 @@ import collections
 import http.server
 import json
 import ssl
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from schedule_process import installed, phases, started, submit
+from schedule_process import phases, prepared, started, submit
 
 from headway.core.quantity import CPU, count
 from headway.lab import Lab
@@ -175,17 +174,11 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=300.0, help="end after this, whatever is left")
     options = parser.parse_args()
-    if options.kubelets:
-        lab = Lab.up("sidecars", kubelets=options.kubelets, kubelet_cpus=REAL_CPUS, owned=True)
-    else:
-        nodes = node_groups(options.nodes, [f"{NODE_CPUS}cpu,128Gi"])
-        lab = Lab.up("sidecars", simulated=nodes, bench=True, owned=True)
-    try:
-        installed(lab)
-        with tempfile.TemporaryDirectory() as folder:
-            (on_kubelets if options.kubelets else measure)(lab, options, Path(folder))
-    finally:
-        lab.down()
+    made: dict[str, Any] = {"kubelets": options.kubelets, "kubelet_cpus": REAL_CPUS}
+    if not options.kubelets:
+        made = {"simulated": node_groups(options.nodes, [f"{NODE_CPUS}cpu,128Gi"]), "bench": True}
+    with prepared("sidecars", **made) as (lab, folder):
+        (on_kubelets if options.kubelets else measure)(lab, options, folder)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ free cores). A job may use 0.3 cores, tries to use a whole one, and holds 60 MiB
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
-from schedule_process import JOBS, installed, phases, started
+from schedule_process import JOBS, phases, prepared, started
 
 from headway.lab import Lab
 
@@ -52,13 +51,8 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=180.0, help="end after this, whatever was seen")
     options = parser.parse_args()
-    lab = Lab.up("usage", kubelets=1, metrics=True, owned=True)
-    try:
-        installed(lab)
-        with tempfile.TemporaryDirectory() as folder:
-            measure(lab, options, Path(folder))
-    finally:
-        lab.down()
+    with prepared("usage", kubelets=1, metrics=True) as (lab, folder):
+        measure(lab, options, folder)
 
 
 if __name__ == "__main__":
