@@ -54,10 +54,13 @@ def _told(courses: Mapping[tuple[str, str], ArmCourse], moved: list[Moved]) -> d
 
 def _show(courses: Mapping[tuple[str, str], ArmCourse], moved: list[Moved], told: dict[str, Any]) -> None:
     console = Console()
-    columns = [TableColumn("profiles", is_text=True), TableColumn("beliefs", is_text=True)]
-    columns += [TableColumn(str(number + 1)) for number in range(told["windows"])]
-    rows = [[change, arm, *(f"{mean:,.0f}" for mean in one.means)] for (change, arm), one in courses.items()]
-    console.print(fitted("mean completion, s, window by window", columns, rows, console.width))
+    columns = [TableColumn("profiles", is_text=True), TableColumn("window"), *(TableColumn(arm) for arm in ARMS)]
+    rows = [
+        ["" if number else change, str(number + 1), *(f"{courses[change, arm].means[number]:,.0f}" for arm in ARMS)]
+        for change in CHANGES
+        for number in range(told["windows"])
+    ]
+    console.print(fitted("mean completion, s", columns, rows, console.width))
     for change, value in told["carried over reset"].items():
         print(f"profiles {change}: carried is {value - 1:+.1%} against reset, from the second window on")
     after = told["after the swap"]
