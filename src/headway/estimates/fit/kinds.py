@@ -157,11 +157,15 @@ def agreed(shown: Sequence[Shown], form: Form) -> tuple[Coefficients, float]:
 
 
 def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
-    """The same of seconds per step. Where users differ, the spread says so."""
+    """The same of seconds per step. Where three or more users do not agree by a majority, nothing is told: each trains
+    the model in another way, and a liar could choose whose way is told.
+    """
     if len(shown) == 1:
         return shown[0]
     means = np.array([one.mean for one in shown])
     near = _near(np.abs(means[:, None] - means[None]), np.array([one.count for one in shown]))
+    if len(shown) >= FEW_USERS and 2 * int(near.sum()) <= len(shown):
+        return Seconds()
     kept = [one for one, counts in zip(shown, near.tolist(), strict=True) if counts]
     weight, means = _capped(np.array([one.count for one in kept])), means[near]
     count = float(weight.sum())
