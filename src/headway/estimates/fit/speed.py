@@ -54,7 +54,9 @@ class Form(enum.Enum):
 
     @classmethod
     def of(cls, job: Job) -> Form:
-        return cls.GANG if all(computes(role.name) for role in job.roles) else cls.SYNC
+        roles = job.roles
+        gang = computes(roles[0].name) if len(roles) == 1 else all(computes(role.name) for role in roles)
+        return cls.GANG if gang else cls.SYNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,15 @@ class Setting:
 
 def workers_per_node(job: Job, nodes: Nodes) -> int:
     """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
-    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
-    takes = [
-        nodes.largest(nodes.kinds.index(kind)) // amount
-        for kind, amount in role.request
-        if amount and kind in nodes.kinds
-    ]
-    return max(1, min(takes)) if takes else 0
+    roles = job.roles
+    request = (roles[0] if len(roles) == 1 else next((role for role in roles if computes(role.name)), roles[0])).request
+    known: int | None = nodes.memo.get((workers_per_node, request))
+    if known is None:
+        takes = [
+            nodes.largest(nodes.kinds.index(kind)) // amount for kind, amount in request if amount and kind in nodes.kinds
+        ]
+        known = nodes.memo[workers_per_node, request] = max(1, min(takes)) if takes else 0
+    return known
 
 
 def _cpu(job: Job, placement: Placement, nodes: Nodes) -> float:

@@ -147,6 +147,13 @@ class Track:
         return memo.guess
 
     def observations(self) -> tuple[Observation, ...]:
+        """Of all settings so far, the present one included."""
+        memo = self.memo
+        if memo.all_of is not self.pace or memo.all_before is not self.seen:
+            memo.all_of, memo.all_before, memo.all = self.pace, self.seen, self._observations()
+        return memo.all
+
+    def _observations(self) -> tuple[Observation, ...]:
         now = self.guess()
         if now is None or now.spread > SURE:
             return self.seen
@@ -155,12 +162,14 @@ class Track:
 
     def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, by its measurements so far."""
-        seen = tuple(_rounded(one) for one in self.observations())
-        if self.memo.fit_of != (prior, seen):
-            self.memo.fit_of = (prior, seen)
-            self.memo.fit = fit(prior.form, seen, prior.coefficients, prior.spread)
-        assert self.memo.fit is not None
-        return self.memo.fit
+        memo, exact = self.memo, self.observations()
+        if memo.rounded_of is not exact:
+            memo.rounded_of, memo.rounded = exact, tuple(map(_rounded, exact))
+        if memo.fit_of != (prior, memo.rounded):
+            memo.fit_of = (prior, memo.rounded)
+            memo.fit = fit(prior.form, memo.rounded, prior.coefficients, prior.spread)
+        assert memo.fit is not None
+        return memo.fit
 
     def shape(self, prior: Prior) -> SpeedFit:
         """The same up to a factor: how its speed depends on its setting. Before it was measured in two settings that is
@@ -261,6 +270,11 @@ class Memo:
 
     guess_of: Pace | None = None
     guess: Guess | None = None
+    all_of: Pace | None = None
+    all_before: tuple[Observation, ...] = ()
+    all: tuple[Observation, ...] = ()
+    rounded_of: object = None
+    rounded: tuple[Observation, ...] = ()
     fit_of: object = None
     fit: SpeedFit | None = None
     curve_of: object = None
