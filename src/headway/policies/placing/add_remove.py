@@ -122,10 +122,13 @@ def next_nodes(
     for number, spots in enumerate(now.spots if affinity else ()):
         for node, count in spots:
             wishes[node] = wishes.get(node, 0.0) + count * (1.0 if number == role else 4.0)
-    near = {domain.item(node) for node in wishes}
+    near = {domain.item(node) for node in wishes} if snapshot.nodes.domains > 1 else set()
     if len(fits) <= FEW:
         pairs = zip(fits.tolist(), has.tolist(), strict=True)
-        best = sorted((-wishes.get(node, 0.0) - 0.5 * (domain.item(node) in near), -many, node) for node, many in pairs)
+        if near:
+            best = sorted((-wishes.get(node, 0.0) - 0.5 * (domain.item(node) in near), -many, node) for node, many in pairs)
+        else:
+            best = sorted([(-wishes.get(node, 0.0), -many, node) for node, many in pairs])
         order = [(node, -many) for _, many, node in best]
     else:
         wished = 0.5 * np.isin(domain[fits], list(near))

@@ -94,8 +94,12 @@ class IdleRoom:
         if number in self._full:
             return True
         roles = self.snapshot.jobs.shapes[number].roles
-        full = not any(self.takes(row, role).any() for role in range(len(roles)))
-        if full and len(roles) == 1 and roles[0].asks and self.snapshot.placements[row].requests is None:
+        alone = len(roles) == 1 and bool(roles[0].asks) and self.snapshot.placements[row].requests is None
+        if alone:
+            full = not self._takes_of(roles[0]).any()
+        else:
+            full = not any(self.takes(row, role).any() for role in range(len(roles)))
+        if full and alone:
             self._full.add(number)
         return full
 
@@ -110,8 +114,9 @@ class IdleRoom:
 
     def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
         """Takes the replicas of a step out of what is free, if they still fit."""
-        vector = now.vector(self.snapshot.jobs.shape_at(row), step.role).tolist()
-        holds = [(kind, amount) for kind, amount in enumerate(vector) if amount]
+        role = self.snapshot.jobs.shape_at(row).roles[step.role]
+        changed = None if now.requests is None else now.requests[step.role]
+        holds = role.asks if changed is None else [(kind, amount) for kind, amount in enumerate(changed) if amount]
         spots, free = Counter(step.nodes), self.free
         if any(free.item(kind, node) < amount * count for node, count in spots.items() for kind, amount in holds):
             return False
