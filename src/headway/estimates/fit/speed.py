@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import mul
 
 import numpy as np
 
@@ -154,7 +155,7 @@ class SpeedFit:
 
     def seconds(self, setting: Setting) -> float:
         """Per step."""
-        return sum(c * x for c, x in zip(self.coefficients, terms(self.form, setting), strict=True))
+        return sum(map(mul, self.coefficients, terms(self.form, setting)))
 
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting, relative to the requested setting."""
@@ -186,7 +187,9 @@ def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Sca
     seconds = seconds + coefficients[5] * (workers - 1.0)
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
     speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
-    step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
+    step = speeds[per_node : per_node + 2]
+    if per_node >= span.most:
+        step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
     return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
 
 
@@ -196,11 +199,11 @@ def gang_setting(workers: int, per_node: int) -> Setting:
     return Setting(Layout(workers, 0, max(1, -(-workers // (per_node or max(1, workers)))), 1.0))
 
 
-def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coefficients:
-    """The prior's shape, scaled to the measurements."""
+def scaled(prior: Coefficients, seen: Sequence[Observation], at: Sequence[Coefficients]) -> Coefficients:
+    """The prior's shape, scaled to the measurements. `at`: the terms of each."""
     total = weighted = 0.0
-    for one in seen:
-        expected = sum(c * x for c, x in zip(prior, terms(form, one.setting), strict=True))
+    for one, x in zip(seen, at, strict=True):
+        expected = sum(map(mul, prior, x))
         weight = 1.0 / (one.spread**2 + MEASURED_SPREAD**2)
         total += weight
         weighted += weight * math.log(one.seconds / expected)
@@ -212,12 +215,13 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is."""
     if not seen:
         return SpeedFit(form, prior, prior_spread)
-    start = scaled(prior, form, seen)
+    at = [terms(form, one.setting) for one in seen]
+    start = scaled(prior, seen, at)
     if not at_several(seen):
         return SpeedFit(form, start, prior_spread)
     equations, most = NormalEquations(len(start)), [0.0] * len(start)
-    for one in seen:
-        x, sure = terms(form, one.setting), 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
+    for one, x in zip(seen, at, strict=True):
+        sure = 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
         weight = sure / one.seconds
         equations.add([weight * term for term in x], sure)
         most = [max(before, term / one.seconds) for before, term in zip(most, x, strict=True)]
