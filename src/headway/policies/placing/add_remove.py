@@ -91,8 +91,13 @@ def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) 
 def leaving_order(now: Placement, role: int) -> tuple[int, ...]:
     """The nodes of a role's replicas, the loneliest first. Another role there outweighs any number of its own."""
     if len(now.nodes) == 1:
-        spots = sorted(now.spots[0], key=lambda spot: (spot[1], -spot[0]))
-        return tuple(node for node, count in spots for _ in range(count))
+        spots = now.spots[0]
+        if len(spots) == 1:
+            return now.nodes[0]
+        order: list[int] = []
+        for node, count in sorted(spots, key=lambda spot: (spot[1], -spot[0])):
+            order += [node] * count
+        return tuple(order)
     beside: Counter[int] = Counter()
     for number, nodes in enumerate(now.nodes):
         for node in nodes:

@@ -265,20 +265,21 @@ def _best_of_table(
     worth: Worth, table: SizeTable, row: int, now: Placement, where: tuple[int, ...]
 ) -> GrowthStep | None:
     """The same for a job of one role. `where`: the nodes of further replicas, the best first."""
-    has, used, terms, best = len(now.nodes[0]), set(now.nodes[0]), worth.terms, None
-    speed = table.placed(has, len(used))
+    has, terms, most, best = len(now.nodes[0]), worth.terms, 0.0, 0
+    speed = table.placed(has, len(now.spots[0]))
     if speed <= 0:
         return None
-    work, value, share, done = worth.work(row), worth.of(row, speed), worth.share(row, (has,)), 0
+    work, value, share = worth.work(row), worth.of(row, speed), worth.share(row, (has,))
+    seconds, alone = work / speed, len({*now.nodes[0], *where[:1]}) == 1
     for more in FURTHER:
         if more > len(where):
             break
-        used.update(where[done:more])
-        done, faster = more, table.placed(has + more, len(used))
+        alone = alone and where[more - 1] == where[0]
+        faster = table.placed(has + more, 1 if alone else 2)
         enough = speed * (1.0 + terms.margin * min(1.0, more / max(has, 1)))
-        if faster < enough or work / speed - work / faster <= terms.restart:
+        if faster < enough or seconds - work / faster <= terms.restart:
             continue
         gain = (worth.of(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
-        if gain > 0 and (best is None or (-gain, more) < best):
-            best = (-gain, more)
-    return None if best is None else GrowthStep(best[0], row, 0, where[: best[1]])
+        if gain > most:
+            most, best = gain, more
+    return GrowthStep(-most, row, 0, where[:best]) if best else None
