@@ -272,8 +272,11 @@ class BeliefCache(NamedTuple):
 def shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
     """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
     declared = declared_beliefs(snapshot)
-    odd = columns.odd.copy()
-    odd[declared.burning & (snapshot.now > columns.silent_at)] = int(Basis.SILENT)
+    odd = columns.odd
+    silent = (declared.burning & (snapshot.now > columns.silent_at)).nonzero()[0]
+    if len(silent):
+        odd = odd.copy()
+        odd[silent] = int(Basis.SILENT)
     shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
     left = np.where(shown, columns.left, declared.left)
     basis = np.where(shown, columns.basis, odd)
