@@ -66,10 +66,11 @@ class ProgressBook:
     def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
-        touched = [*snapshot.changed, *(row_of[one.job] for one in snapshot.samples if one.job in row_of)]
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched), self.since)
-        tracks, history, scaled = dict(self.tracks), self.history, list[int]()
+            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, snapshot.changed), self.since)
+        reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
+        touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
+        tracks, history = dict(self.tracks), self.history
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:

@@ -105,10 +105,14 @@ class IdleRoom:
 
     def rooms(self, columns: SizeColumns) -> Rooms:
         """By job of the columns: how many more replicas the free nodes take."""
-        shapes = self.snapshot.jobs.shapes
+        shapes, totals = self.snapshot.jobs.shapes, dict[tuple[Asks, Constraint], int]()
         by_shape = np.zeros(len(shapes), np.int64)
         for number in set(columns.shape.tolist()):
-            by_shape[number] = self._takes_of(shapes[number].roles[0]).sum()
+            role = shapes[number].roles[0]
+            alike = (role.asks, role.constraint)
+            if alike not in totals:
+                totals[alike] = int(np.add.reduce(self._takes_of(role)))
+            by_shape[number] = totals[alike]
         found: Rooms = by_shape[columns.shape]
         return found
 
