@@ -57,9 +57,8 @@ class Grower:
             return self
         length = at - self.interval
         if length < max(INTERVAL_SECONDS, INTERVAL_SHARE * (at - self.began)) or not self.count:
-            return Grower(
-                self.began, self.interval, self.since, self.total + loss, self.count + 1, self.best, self.most, self.kind
-            )  # fmt: skip
+            total, count = self.total + loss, self.count + 1
+            return Grower(self.began, self.interval, self.since, total, count, self.best, self.most, self.kind)
         mean = self.total / self.count
         best = min(mean, self.best)
         if not math.isfinite(self.best):

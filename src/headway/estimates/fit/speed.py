@@ -87,7 +87,9 @@ def workers_per_node(job: Job, nodes: Nodes) -> int:
     known: int | None = nodes.memo.get((workers_per_node, request))
     if known is None:
         takes = [
-            nodes.largest(nodes.kinds.index(kind)) // amount for kind, amount in request if amount and kind in nodes.kinds
+            nodes.largest(nodes.kinds.index(kind)) // amount
+            for kind, amount in request
+            if amount and kind in nodes.kinds
         ]
         known = nodes.memo[workers_per_node, request] = max(1, min(takes)) if takes else 0
     return known
