@@ -112,7 +112,7 @@ class ProgressBook:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         asked = asked_setting(job, snapshot.nodes)
-        where = self._where(snapshot, row, placement)
+        where = self._where(snapshot, row, placement, asked)
         setting, prior = where.setting, where.prior
         if track is None:
             expected = self.history.step(job, asked)
@@ -124,11 +124,11 @@ class ProgressBook:
             return Track.beginning(sample, where, expected)
         return track.moved(sample, where)
 
-    def _where(self, snapshot: Snapshot, row: int, placement: Placement) -> Where:
+    def _where(self, snapshot: Snapshot, row: int, placement: Placement, asked: Setting) -> Where:
         job, (attained, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("attained", "since"))
         return Where(
             placement=placement, setting=Setting.of(job, placement, snapshot.nodes), now=snapshot.now,
-            prior=self.history.prior(job, asked_setting(job, snapshot.nodes)), clock=attained - since,
+            prior=self.history.prior(job, asked), clock=attained - since,
         )  # fmt: skip
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:

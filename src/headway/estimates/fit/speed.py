@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import mul
 
@@ -147,6 +147,15 @@ class Observation:
     """Per step."""
     spread: float
     """Standard deviation, as a share."""
+    _rounded: Observation | None = field(default=None, init=False, repr=False, compare=False)
+
+    def rounded(self) -> Observation:
+        """To a hundredth, so that not every report causes a new fit. Computed once."""
+        if self._rounded is None:
+            seconds, spread = math.exp(round(math.log(self.seconds), 2)), max(0.01, round(self.spread, 2))
+            object.__setattr__(self, "_rounded", Observation(self.setting, seconds, spread))
+        assert self._rounded is not None
+        return self._rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,22 +186,28 @@ def scaling(form: Form, coefficients: Coefficients, job: Job, span: SizeSpan) ->
 @lru_cache(maxsize=20_000)
 def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Scaling:
     """The same for a gang: term by term, in the same order as in `terms`, so that no number differs."""
-    per_node = span.per_node
-    count = np.arange(span.most + 1)
-    workers = np.maximum(1.0, count)
-    crosses = count > (per_node or span.most)
-    seconds: FloatArray = 0.0 + coefficients[0] * (1.0 / (workers * 1.0))
-    seconds = seconds + coefficients[1] * (1.0 / (workers * 1.0))
-    seconds = seconds + coefficients[2] * 1.0
-    seconds = seconds + coefficients[3] * (((count > 1) & ~crosses) / workers)
-    seconds = seconds + coefficients[4] * (crosses / workers)
-    seconds = seconds + coefficients[5] * (workers - 1.0)
+    per_node, divided, inside, across, more = span.per_node, *_gang_terms(span)
+    seconds: FloatArray = coefficients[0] * divided
+    seconds += coefficients[1] * divided
+    seconds += coefficients[2]
+    seconds += coefficients[3] * inside
+    seconds += coefficients[4] * across
+    seconds += coefficients[5] * more
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
-    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
+    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(seconds)), where=seconds > 0).tolist()
     step = speeds[per_node : per_node + 2]
     if per_node >= span.most:
         step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
     return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
+
+
+@lru_cache(maxsize=2_000)
+def _gang_terms(span: SizeSpan) -> tuple[FloatArray, ...]:
+    """By number of workers in the best place: the terms of c0 and c1, of c3, of c4, and of c5."""
+    count = np.arange(span.most + 1)
+    workers = np.maximum(1.0, count)
+    crosses = count > (span.per_node or span.most)
+    return 1.0 / workers, ((count > 1) & ~crosses) / workers, crosses / workers, workers - 1.0
 
 
 @lru_cache(maxsize=20_000)
