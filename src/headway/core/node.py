@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,8 @@ class Nodes:
     _all_suit: dict[Constraint, bool] = field(default_factory=dict, init=False, repr=False)
     _slots: dict[tuple[Asks, Constraint], int] = field(default_factory=dict, init=False, repr=False)
     _largest: list[int] = field(default_factory=list, init=False, repr=False)
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
+    """What was found to follow from the nodes alone."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
@@ -142,7 +145,10 @@ class Nodes:
 
     def total(self) -> FloatArray:
         """What all ready nodes have together, in the order of `kinds`."""
-        total: FloatArray = self.capacity[:, self.ready].sum(axis=1).astype(np.float64)
+        total: FloatArray | None = self.memo.get("total")
+        if total is None:
+            total = self.memo["total"] = self.capacity[:, self.ready].sum(axis=1).astype(np.float64)
+            total.flags.writeable = False
         return total
 
     def vector(self, amounts: Amounts) -> IntArray | None:

@@ -173,10 +173,7 @@ def _counted(role: tuple[int, ...]) -> Spots:
         return ((first, len(role)),)
     if len(role) > FEW:
         return tuple(Counter(role).items())
-    found: dict[int, int] = {}
-    for node in role:
-        found[node] = found.get(node, 0) + 1
-    return tuple(found.items())
+    return tuple([(node, role.count(node)) for node in dict.fromkeys(role)])
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:

@@ -215,7 +215,8 @@ class BeliefCache(NamedTuple):
     def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
         """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed.
 
-        `scaled`: rows of which nothing but the speeds at other sizes is believed to be otherwise.
+        `scaled`: rows of which the speeds at other sizes may be believed to be otherwise. A change of state alone does
+        not change them.
         """
         jobs, before = snapshot.jobs, self.jobs
         answers, stale = (self.asked[0], ()) if self.asked else (self.answers, self.stale)
@@ -226,9 +227,8 @@ class BeliefCache(NamedTuple):
             or snapshot.cycle != self.cycle + 1
         ):
             return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes)
-        fresh = tuple(map(jobs.serial_of, touched))
-        stale = (*stale, *fresh)
-        tables = self._tables_without((*fresh, *map(jobs.serial_of, scaled)), snapshot.nodes)
+        stale = (*stale, *map(jobs.serial_of, touched))
+        tables = self._tables_without(map(jobs.serial_of, scaled), snapshot.nodes)
         if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
             return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes)
         return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes)
@@ -272,8 +272,11 @@ class BeliefCache(NamedTuple):
 def shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
     """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
     declared = declared_beliefs(snapshot)
-    odd = columns.odd.copy()
-    odd[declared.burning & (snapshot.now > columns.silent_at)] = int(Basis.SILENT)
+    odd = columns.odd
+    silent = (declared.burning & (snapshot.now > columns.silent_at)).nonzero()[0]
+    if len(silent):
+        odd = odd.copy()
+        odd[silent] = int(Basis.SILENT)
     shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
     left = np.where(shown, columns.left, declared.left)
     basis = np.where(shown, columns.basis, odd)

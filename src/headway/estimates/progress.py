@@ -66,10 +66,11 @@ class ProgressBook:
     def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
-        touched = [*snapshot.changed, *(row_of[one.job] for one in snapshot.samples if one.job in row_of)]
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, touched), self.since)
-        tracks, history, scaled = dict(self.tracks), self.history, list[int]()
+            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, snapshot.changed), self.since)
+        reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
+        touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
+        tracks, history = dict(self.tracks), self.history
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
@@ -111,7 +112,7 @@ class ProgressBook:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         asked = asked_setting(job, snapshot.nodes)
-        where = self._where(snapshot, row, placement)
+        where = self._where(snapshot, row, placement, asked)
         setting, prior = where.setting, where.prior
         if track is None:
             expected = self.history.step(job, asked)
@@ -123,11 +124,11 @@ class ProgressBook:
             return Track.beginning(sample, where, expected)
         return track.moved(sample, where)
 
-    def _where(self, snapshot: Snapshot, row: int, placement: Placement) -> Where:
+    def _where(self, snapshot: Snapshot, row: int, placement: Placement, asked: Setting) -> Where:
         job, (attained, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("attained", "since"))
         return Where(
             placement=placement, setting=Setting.of(job, placement, snapshot.nodes), now=snapshot.now,
-            prior=self.history.prior(job, asked_setting(job, snapshot.nodes)), clock=attained - since,
+            prior=self.history.prior(job, asked), clock=attained - since,
         )  # fmt: skip
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:

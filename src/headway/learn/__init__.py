@@ -19,4 +19,4 @@ ENVIRONMENTS = {
 
 for _id, _entry in ENVIRONMENTS.items():
     if _id not in gymnasium.registry:
-        gymnasium.register(_id, _entry)
+        gymnasium.register(_id, _entry, order_enforce=False)  # they say themselves that they must be reset first

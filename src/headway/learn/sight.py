@@ -7,6 +7,7 @@ an agent trained on short jobs sees long ones alike. docs/learn.md explains each
 from __future__ import annotations
 
 import math
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gymnasium import spaces
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.learn.fitting import added
+from headway.learn.fitting import FEW
 from headway.learn.line import (
     AGE,
     DEADLINE,
@@ -167,14 +168,14 @@ def survey(sight: Sight, free: npt.NDArray[np.int32], shown: int, finished: int)
     """The cluster as a vector, in the order of `CLUSTER_FEATURES`. `shown`: how many of the waiting jobs are."""
     snapshot, line, log2 = sight.snapshot, sight.line, math.log2
     kind, total, whole = _main_kind(snapshot)
-    here, table, count = free[kind], line.table, len(line.rows)
+    (unused, idle), table, count = _unused(free[kind], whole), line.table, len(line.rows)
     left, share, known = table[:, LEFT_SECONDS], table[:, SHARE], count
     if not line.all_known:
         known = len(_known(left))
         left = np.where(np.isfinite(left), left, sight.median)
     work = share.dot(left)
     return np.array((
-        added(here) / total, np.count_nonzero(here == whole) / len(whole),
+        unused / total, idle / len(whole),
         log2(1 + count), log2(1 + len(snapshot.placements)), log2(1 + count - shown),
         log2(1.0 + np.add.reduce(share)), sight.time(work) if work > 0 else 0.0,
         sight.time(sight.ends[0]), sight.time(sight.ends[1]),
@@ -198,6 +199,14 @@ def _share_elastic(sight: Sight) -> float:
     rows, shapes = sight.line.table, sight.snapshot.jobs.shapes
     elastic = np.array([shape.elastic for shape in shapes])
     return float(elastic[rows[:, SHAPE].astype(np.intp)].sum()) / len(rows) if len(rows) else 0.0
+
+
+def _unused(free: npt.NDArray[np.int32], whole: npt.NDArray[np.int32]) -> tuple[int, int]:
+    """What is free on all nodes, and how many nodes are idle. Of few nodes Python's own sums are faster."""
+    if len(whole) > FEW:
+        return int(np.add.reduce(free)), int(np.count_nonzero(free == whole))
+    now = free.tolist()
+    return sum(now), sum(map(eq, now, whole.tolist()))
 
 
 def _main_kind(snapshot: Snapshot) -> tuple[int, int, npt.NDArray[np.int32]]:

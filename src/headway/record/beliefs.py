@@ -13,24 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from headway.core.estimates import Beliefs
-from headway.core.node import FloatArray
+from headway.core.node import BoolArray, FloatArray
 
 COLUMNS = 7
 UNTOLD = (math.nan, 0.0, 0.0, math.nan, 0.0, math.nan, 0.0)
-_BURNING = 2
-_CODES = (4, 6)
-"""Columns that hold whole numbers."""
+_UNTOLD_COLUMN: FloatArray = np.array(UNTOLD)[:, None]
 
 
 def packed(beliefs: Beliefs) -> FloatArray:
-    """(rows, 7): left, as of, burning, spread, growth, since when, basis."""
+    """(7, rows): left, as of, burning, spread, growth, since when, basis. Equal numbers have equal bits."""
+    table: FloatArray = np.empty((COLUMNS, len(beliefs.left)))
     columns = (
         beliefs.left, beliefs.at, beliefs.burning, beliefs.spread, beliefs.growth, beliefs.growth_since, beliefs.basis,
     )  # fmt: skip
-    table: FloatArray = np.empty((len(beliefs.left), COLUMNS))
     for number, column in enumerate(columns):
-        table[:, number] = UNTOLD[number] if column is None else column
+        table[number] = UNTOLD[number] if column is None else column
     table[~np.isfinite(table)] = np.nan
+    table += 0.0  # of both zeros, the one without a sign
     return table
 
 
@@ -46,41 +45,38 @@ class WrittenBeliefs:
 
     def __init__(self) -> None:
         self._serials: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self._table: FloatArray = np.empty((0, COLUMNS))
+        self._table: FloatArray = np.empty((COLUMNS, 0))
 
     def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[list[Any]]:
         """Serial and columns of every job whose beliefs differ from those in the log. `serials` grow."""
         now, told = packed(beliefs), self._told(serials)
-        differs = ((now != told) & ~(np.isnan(now) & np.isnan(told))).any(axis=1)
-        rows = np.flatnonzero(differs)
+        differs: BoolArray = (now.view(np.int64) != told.view(np.int64)).any(axis=0)
+        rows = differs.nonzero()[0]
         self._serials, self._table = serials, now
-        return list(map(list, zip(serials[rows].tolist(), *_plain(now[rows]), strict=True)))
+        return list(map(list, zip(serials[rows].tolist(), *_plain(now[:, rows]), strict=True)))
 
     def _told(self, serials: npt.NDArray[np.int64]) -> FloatArray:
         """What the log has of these jobs. Jobs that are in the table no more are forgotten."""
         count = len(self._serials)
         if count == len(serials) and (not count or serials[-1] == self._serials[-1]):
             return self._table
-        told: FloatArray = np.empty((len(serials), COLUMNS))
-        told[:] = UNTOLD
+        told: FloatArray = np.empty((COLUMNS, len(serials)))
+        told[:] = _UNTOLD_COLUMN
         if count:
             places = np.minimum(np.searchsorted(self._serials, serials), count - 1)
-            known = self._serials[places] == serials
-            told[known] = self._table[places[known]]
+            known = (self._serials[places] == serials).nonzero()[0]
+            told[:, known] = self._table[:, places[known]]
         return told
 
 
 def _plain(table: FloatArray) -> list[list[Any]]:
     """The columns as lists of plain values."""
-    columns: list[list[Any]] = []
-    for number in range(COLUMNS):
-        column = table[:, number]
-        if number in _CODES:
-            columns.append(column.astype(np.int64).tolist())
-        elif number == _BURNING:
-            columns.append((column != 0.0).tolist())
-        elif np.isnan(column).any():
-            columns.append([None if math.isnan(value) else value for value in column.tolist()])
-        else:
-            columns.append(column.tolist())
-    return columns
+    left, at, burning, spread, growth, since, basis = table.tolist()
+    return [
+        _or_null(left), _or_null(at), [value != 0.0 for value in burning], _or_null(spread), list(map(int, growth)),
+        _or_null(since), list(map(int, basis)),
+    ]  # fmt: skip
+
+
+def _or_null(column: list[float]) -> list[float | None]:
+    return [None if value != value else value for value in column]  # noqa: PLR0124  NaN alone differs from itself

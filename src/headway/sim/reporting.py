@@ -35,12 +35,12 @@ class Reporter:
             self._last = np.concatenate([self._last, np.full(len(state), -np.inf)])
         training = (state >= _TRAINING[0]) & (state <= _TRAINING[-1])
         if reports.seconds or reports.growth:
-            pause = np.full(len(state), reports.seconds)
+            gone = now - self._last[: len(state)]
+            training &= gone >= reports.seconds
             if reports.growth:
                 trained = board.table.column("attained") + now - board.table.column("since")
-                pause = np.maximum(pause, reports.growth * trained)
-            training &= now - self._last[: len(state)] >= pause
-        for row in np.flatnonzero(training).tolist():
+                training &= gone >= reports.growth * trained
+        for row in training.nonzero()[0].tolist():
             job, total = board.job(row), work.total.item(row)
             if job.steps is None or total <= 0:
                 continue

@@ -155,4 +155,4 @@ def _workers_per_node(job: Job, nodes: Nodes) -> int:
 
 
 def _largest(nodes: Nodes, kind: str) -> int:
-    return int(nodes.capacity[nodes.kinds.index(kind)].max(initial=0)) if kind in nodes.kinds else 0
+    return nodes.largest(nodes.kinds.index(kind)) if kind in nodes.kinds else 0

@@ -8,7 +8,7 @@ twice the threshold, then one more interval above it. So noise around the thresh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from headway.core.estimates import Growth
 
@@ -57,21 +57,13 @@ class Grower:
             return self
         length = at - self.interval
         if length < max(INTERVAL_SECONDS, INTERVAL_SHARE * (at - self.began)) or not self.count:
-            return Grower(
-                self.began,
-                self.interval,
-                self.since,
-                self.total + loss,
-                self.count + 1,
-                self.best,
-                self.most,
-                self.kind,
-            )
+            total, count = self.total + loss, self.count + 1
+            return Grower(self.began, self.interval, self.since, total, count, self.best, self.most, self.kind)
         mean = self.total / self.count
-        fresh = replace(self, interval=at, total=loss, count=1, best=min(mean, self.best))
+        best = min(mean, self.best)
         if not math.isfinite(self.best):
-            return fresh
+            return Grower(self.began, at, self.since, loss, 1, best, self.most, self.kind)
         rate = max(0.0, self.best - mean) / length / max(1, replicas)
         most = max(rate, self.most)
         kind = next_class(self.kind, rate / most) if most > 0 else Growth.WATCHING
-        return replace(fresh, most=most, kind=kind, since=at if kind is not self.kind else self.since)
+        return Grower(self.began, at, at if kind is not self.kind else self.since, loss, 1, best, most, kind)

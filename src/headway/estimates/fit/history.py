@@ -262,6 +262,12 @@ class Likes:
 
 
 def asked_setting(job: Job, nodes: Nodes) -> Setting:
+    """The requested size in the best place."""
     if len(job.roles) == 1 and job.roles[0].replicas and computes(job.roles[0].name):
-        return gang_setting(job.roles[0].replicas, workers_per_node(job, nodes))
+        role = job.roles[0]
+        known: Setting | None = nodes.memo.get((asked_setting, role.replicas, role.request))
+        if known is None:
+            known = gang_setting(role.replicas, workers_per_node(job, nodes))
+            nodes.memo[asked_setting, role.replicas, role.request] = known
+        return known
     return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

@@ -10,7 +10,7 @@ A promise is compared with what came of it only while the job stays where it is:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 TOLERANCE = 0.15
 """A job is late only by what exceeds this share of its time here: speeds vary."""
@@ -50,7 +50,7 @@ class Pledge:
         began = self.first.trained
         if trained <= self.newer.trained or trained - began < 2.0 * (self.newer.trained - began):
             return self
-        return replace(self, older=self.newer, newer=Promise(trained, trained + left))
+        return Pledge(self.first, self.newer, Promise(trained, trained + left))
 
     def late(self, trained: float) -> bool:
         """Whether the job should have been done by now, by what it promised when its time here was a third of this."""

@@ -18,8 +18,9 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import mul
 
 import numpy as np
 
@@ -54,7 +55,9 @@ class Form(enum.Enum):
 
     @classmethod
     def of(cls, job: Job) -> Form:
-        return cls.GANG if all(computes(role.name) for role in job.roles) else cls.SYNC
+        roles = job.roles
+        gang = computes(roles[0].name) if len(roles) == 1 else all(computes(role.name) for role in roles)
+        return cls.GANG if gang else cls.SYNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,17 @@ class Setting:
 
 def workers_per_node(job: Job, nodes: Nodes) -> int:
     """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
-    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
-    takes = [
-        nodes.largest(nodes.kinds.index(kind)) // amount
-        for kind, amount in role.request
-        if amount and kind in nodes.kinds
-    ]
-    return max(1, min(takes)) if takes else 0
+    roles = job.roles
+    request = (roles[0] if len(roles) == 1 else next((role for role in roles if computes(role.name)), roles[0])).request
+    known: int | None = nodes.memo.get((workers_per_node, request))
+    if known is None:
+        takes = [
+            nodes.largest(nodes.kinds.index(kind)) // amount
+            for kind, amount in request
+            if amount and kind in nodes.kinds
+        ]
+        known = nodes.memo[workers_per_node, request] = max(1, min(takes)) if takes else 0
+    return known
 
 
 def _cpu(job: Job, placement: Placement, nodes: Nodes) -> float:
@@ -140,6 +147,15 @@ class Observation:
     """Per step."""
     spread: float
     """Standard deviation, as a share."""
+    _rounded: Observation | None = field(default=None, init=False, repr=False, compare=False)
+
+    def rounded(self) -> Observation:
+        """To a hundredth, so that not every report causes a new fit. Computed once."""
+        if self._rounded is None:
+            seconds, spread = math.exp(round(math.log(self.seconds), 2)), max(0.01, round(self.spread, 2))
+            object.__setattr__(self, "_rounded", Observation(self.setting, seconds, spread))
+        assert self._rounded is not None
+        return self._rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +166,7 @@ class SpeedFit:
 
     def seconds(self, setting: Setting) -> float:
         """Per step."""
-        return sum(c * x for c, x in zip(self.coefficients, terms(self.form, setting), strict=True))
+        return sum(map(mul, self.coefficients, terms(self.form, setting)))
 
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting, relative to the requested setting."""
@@ -170,20 +186,28 @@ def scaling(form: Form, coefficients: Coefficients, job: Job, span: SizeSpan) ->
 @lru_cache(maxsize=20_000)
 def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Scaling:
     """The same for a gang: term by term, in the same order as in `terms`, so that no number differs."""
-    per_node = span.per_node
+    per_node, divided, inside, across, more = span.per_node, *_gang_terms(span)
+    seconds: FloatArray = coefficients[0] * divided
+    seconds += coefficients[1] * divided
+    seconds += coefficients[2]
+    seconds += coefficients[3] * inside
+    seconds += coefficients[4] * across
+    seconds += coefficients[5] * more
+    fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
+    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(seconds)), where=seconds > 0).tolist()
+    step = speeds[per_node : per_node + 2]
+    if per_node >= span.most:
+        step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
+    return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
+
+
+@lru_cache(maxsize=2_000)
+def _gang_terms(span: SizeSpan) -> tuple[FloatArray, ...]:
+    """By number of workers in the best place: the terms of c0 and c1, of c3, of c4, and of c5."""
     count = np.arange(span.most + 1)
     workers = np.maximum(1.0, count)
-    crosses = count > (per_node or span.most)
-    seconds: FloatArray = 0.0 + coefficients[0] * (1.0 / (workers * 1.0))
-    seconds = seconds + coefficients[1] * (1.0 / (workers * 1.0))
-    seconds = seconds + coefficients[2] * 1.0
-    seconds = seconds + coefficients[3] * (((count > 1) & ~crosses) / workers)
-    seconds = seconds + coefficients[4] * (crosses / workers)
-    seconds = seconds + coefficients[5] * (workers - 1.0)
-    fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
-    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(count)), where=seconds > 0).tolist()
-    step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
-    return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
+    crosses = count > (span.per_node or span.most)
+    return 1.0 / workers, ((count > 1) & ~crosses) / workers, crosses / workers, workers - 1.0
 
 
 @lru_cache(maxsize=20_000)
@@ -192,11 +216,11 @@ def gang_setting(workers: int, per_node: int) -> Setting:
     return Setting(Layout(workers, 0, max(1, -(-workers // (per_node or max(1, workers)))), 1.0))
 
 
-def scaled(prior: Coefficients, form: Form, seen: Sequence[Observation]) -> Coefficients:
-    """The prior's shape, scaled to the measurements."""
+def scaled(prior: Coefficients, seen: Sequence[Observation], at: Sequence[Coefficients]) -> Coefficients:
+    """The prior's shape, scaled to the measurements. `at`: the terms of each."""
     total = weighted = 0.0
-    for one in seen:
-        expected = sum(c * x for c, x in zip(prior, terms(form, one.setting), strict=True))
+    for one, x in zip(seen, at, strict=True):
+        expected = sum(map(mul, prior, x))
         weight = 1.0 / (one.spread**2 + MEASURED_SPREAD**2)
         total += weight
         weighted += weight * math.log(one.seconds / expected)
@@ -208,12 +232,13 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is."""
     if not seen:
         return SpeedFit(form, prior, prior_spread)
-    start = scaled(prior, form, seen)
+    at = [terms(form, one.setting) for one in seen]
+    start = scaled(prior, seen, at)
     if not at_several(seen):
         return SpeedFit(form, start, prior_spread)
     equations, most = NormalEquations(len(start)), [0.0] * len(start)
-    for one in seen:
-        x, sure = terms(form, one.setting), 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
+    for one, x in zip(seen, at, strict=True):
+        sure = 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
         weight = sure / one.seconds
         equations.add([weight * term for term in x], sure)
         most = [max(before, term / one.seconds) for before, term in zip(most, x, strict=True)]

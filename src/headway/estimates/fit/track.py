@@ -116,7 +116,7 @@ class Track:
             total=total, setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
             metrics=self.with_metric(sample), clock=self.clock, memo=self.memo,
-            pledge=self._pledged(self.clock + at, _left(total, sample.step, pace)),
+            pledge=self._pledged(self.clock + at, _left(total, sample.step, self.memo.guess_by(pace))),
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -131,22 +131,26 @@ class Track:
         expected = self.expected_at(where.setting, where.prior)
         grower, losses = self.with_loss(sample)
         pace, total = self._anew(sample, expected), _total(sample.total_steps, self.total)
-        left = _left(total, sample.step, pace)
+        left = _left(total, sample.step, self.memo.guess_by(pace))
         pledge = None if left is None else Pledge.beginning(where.clock + sample.at, left)
-        return replace(
-            self, at=sample.at, step=sample.step, total=total, seen=seen,
-            placement=where.placement, setting=where.setting, pace=pace, clock=where.clock,
-            grower=grower, losses=losses, metrics=self.with_metric(sample), pledge=pledge,
+        return Track(
+            began=self.began, at=sample.at, step=sample.step, total=total, seen=seen,
+            placement=where.placement, setting=where.setting, pace=pace, clock=where.clock, doubt=self.doubt,
+            grower=grower, losses=losses, metrics=self.with_metric(sample), pledge=pledge, memo=self.memo,
         )  # fmt: skip
 
     def guess(self) -> Guess | None:
         """Seconds per step at the present placement."""
-        memo = self.memo
-        if memo.guess_of is not self.pace:
-            memo.guess_of, memo.guess = self.pace, self.pace.guess()
-        return memo.guess
+        return self.memo.guess_by(self.pace)
 
     def observations(self) -> tuple[Observation, ...]:
+        """Of all settings so far, the present one included."""
+        memo = self.memo
+        if memo.all_of is not self.pace or memo.all_before is not self.seen:
+            memo.all_of, memo.all_before, memo.all = self.pace, self.seen, self._observations()
+        return memo.all
+
+    def _observations(self) -> tuple[Observation, ...]:
         now = self.guess()
         if now is None or now.spread > SURE:
             return self.seen
@@ -155,12 +159,14 @@ class Track:
 
     def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, by its measurements so far."""
-        seen = tuple(_rounded(one) for one in self.observations())
-        if self.memo.fit_of != (prior, seen):
-            self.memo.fit_of = (prior, seen)
-            self.memo.fit = fit(prior.form, seen, prior.coefficients, prior.spread)
-        assert self.memo.fit is not None
-        return self.memo.fit
+        memo, exact = self.memo, self.observations()
+        if memo.rounded_of is not exact:
+            memo.rounded_of, memo.rounded = exact, tuple([one.rounded() for one in exact])
+        if memo.fit_of != (prior, memo.rounded):
+            memo.fit_of = (prior, memo.rounded)
+            memo.fit = fit(prior.form, memo.rounded, prior.coefficients, prior.spread)
+        assert memo.fit is not None
+        return memo.fit
 
     def shape(self, prior: Prior) -> SpeedFit:
         """The same up to a factor: how its speed depends on its setting. Before it was measured in two settings that is
@@ -261,6 +267,11 @@ class Memo:
 
     guess_of: Pace | None = None
     guess: Guess | None = None
+    all_of: Pace | None = None
+    all_before: tuple[Observation, ...] = ()
+    all: tuple[Observation, ...] = ()
+    rounded_of: object = None
+    rounded: tuple[Observation, ...] = ()
     fit_of: object = None
     fit: SpeedFit | None = None
     curve_of: object = None
@@ -268,15 +279,14 @@ class Memo:
     length_of: object = None
     length: Length | None = None
 
+    def guess_by(self, pace: Pace) -> Guess | None:
+        if self.guess_of is not pace:
+            self.guess_of, self.guess = pace, pace.guess()
+        return self.guess
 
-def _rounded(one: Observation) -> Observation:
-    """Rounded to a hundredth, so that not every report causes a new fit."""
-    return Observation(one.setting, math.exp(round(math.log(one.seconds), 2)), max(0.01, round(one.spread, 2)))
 
-
-def _left(total: int | None, step: int, pace: Pace) -> float | None:
+def _left(total: int | None, step: int, guess: Guess | None) -> float | None:
     """Seconds left as the job itself claims; None before its speed is known."""
-    guess = pace.guess()
     return None if guess is None or not total else max(0, total - step) * guess.seconds
 
 

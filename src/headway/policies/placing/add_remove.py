@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.job import Can
-from headway.core.node import IntArray
+from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 
@@ -91,8 +91,13 @@ def scale_towards(draft: Draft, row: int, counts: tuple[int, ...], *, up: bool) 
 def leaving_order(now: Placement, role: int) -> tuple[int, ...]:
     """The nodes of a role's replicas, the loneliest first. Another role there outweighs any number of its own."""
     if len(now.nodes) == 1:
-        spots = sorted(now.spots[0], key=lambda spot: (spot[1], -spot[0]))
-        return tuple(node for node, count in spots for _ in range(count))
+        spots = now.spots[0]
+        if len(spots) == 1:
+            return now.nodes[0]
+        order: list[int] = []
+        for node, count in sorted(spots, key=lambda spot: (spot[1], -spot[0])):
+            order += [node] * count
+        return tuple(order)
     beside: Counter[int] = Counter()
     for number, nodes in enumerate(now.nodes):
         for node in nodes:
@@ -115,27 +120,45 @@ def next_nodes(
     `takes`: how many more each node takes. Nodes with roles that it exchanges data with come first, then nodes with
     most of its own replicas, then nodes of its topology domain, then those with most room.
     """
-    fits = takes.nonzero()[0]
-    if not len(fits):
-        return ()
-    has, domain, wishes = takes[fits], snapshot.nodes.domain, dict[int, float]()
+    wishes: dict[int, float] = {}
     for number, spots in enumerate(now.spots if affinity else ()):
         for node, count in spots:
             wishes[node] = wishes.get(node, 0.0) + count * (1.0 if number == role else 4.0)
-    near = {domain.item(node) for node in wishes}
-    if len(fits) <= FEW:
-        pairs = zip(fits.tolist(), has.tolist(), strict=True)
-        best = sorted((-wishes.get(node, 0.0) - 0.5 * (domain.item(node) in near), -many, node) for node, many in pairs)
-        order = [(node, -many) for _, many, node in best]
-    else:
-        wished = 0.5 * np.isin(domain[fits], list(near))
-        for node, weight in wishes.items():
-            wished[fits == node] += weight
-        places = np.lexsort((-has, -wished))[:MANY]
-        order = list(zip(fits[places].tolist(), has[places].tolist(), strict=True))
+    order = _most_wished(snapshot.nodes, takes, wishes)
     chosen: list[int] = []
     for node, many in order:
         chosen.extend([node] * min(many, MANY - len(chosen)))
         if len(chosen) >= MANY:
             break
     return tuple(chosen)
+
+
+def _most_wished(
+    nodes: Nodes, takes: npt.NDArray[np.int64], wishes: dict[int, float]
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Nodes that take more and how many, the most wished first."""
+    domain = nodes.domain
+    if len(takes) <= FEW:
+        pairs = [(node, many) for node, many in enumerate(takes.tolist()) if many]
+    else:
+        fits = takes.nonzero()[0]
+        if len(fits) > FEW:
+            return _of_many(domain, fits, takes[fits], wishes)
+        pairs = list(zip(fits.tolist(), takes[fits].tolist(), strict=True))
+    near = {domain.item(node) for node in wishes} if nodes.domains > 1 else set[int]()
+    if near:
+        best = [(-wishes.get(node, 0.0) - 0.5 * (domain.item(node) in near), -many, node) for node, many in pairs]
+    else:
+        best = [(-wishes.get(node, 0.0), -many, node) for node, many in pairs]
+    return [(node, -many) for _, many, node in sorted(best)]
+
+
+def _of_many(
+    domain: IntArray, fits: npt.NDArray[np.intp], has: npt.NDArray[np.int64], wishes: dict[int, float]
+) -> list[tuple[int, int]]:
+    """The same with numpy; at most 64 of them."""
+    wished = 0.5 * np.isin(domain[fits], domain[list(wishes)])
+    for node, weight in wishes.items():
+        wished[fits == node] += weight
+    places = np.lexsort((-has, -wished))[:MANY]
+    return list(zip(fits[places].tolist(), has[places].tolist(), strict=True))

@@ -74,6 +74,9 @@ def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
 def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tuple[int, ...] | None:
     if count == 0:
         return ()
+    if len(role.asks) == 1 and len(nodes) <= FEW_NODES and nodes.domains == 1 and nodes.all_suit(role.constraint):
+        kind, amount = role.asks[0]
+        return _on_few(free[kind].tolist(), amount, count)
     if count == 1:
         best = _tightest(free, fits_on(nodes, free, role), role)
         return None if best is None else (best,)
@@ -84,6 +87,15 @@ def _role_nodes(nodes: Nodes, free: IntArray, role: RoleShape, count: int) -> tu
     if int(np.add.reduce(takes)) < count:
         return None
     return _fewest(nodes, takes, count)
+
+
+def _on_few(free: list[int], amount: int, count: int) -> tuple[int, ...] | None:
+    """The same for one kind of resource on few nodes that differ in nothing else, without numpy."""
+    best = min([(has, node) for node, has in enumerate(free) if has >= amount * count], default=None)
+    if best is not None:
+        return (best[1],) * count
+    takes = [has // amount if has > 0 else 0 for has in free]
+    return _fewest_of_few(takes, count) if count > 1 and sum(takes) >= count else None
 
 
 def _tightest(free: IntArray, fits: BoolArray, role: RoleShape) -> int | None:

@@ -14,7 +14,7 @@ import numpy as np
 from headway.core.estimates import Counts
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.policies.value.chains import LargerSizes, highest_so_far, paid_for, up_to
-from headway.policies.value.columns import values
+from headway.policies.value.columns import bounded, values
 from headway.policies.value.sizes import demand
 from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
@@ -98,8 +98,9 @@ def _steps(
     """The steps of each job that gain, one after another, as far as the whole budget would pay for them."""
     sizes, roles = worth.sizes, {n: worth.snapshot.jobs.shapes[n].roles[0] for n in set(jobs.shape.tolist())}
     more, vectors = np.zeros(len(sizes.spans), np.int64), np.zeros((len(budget), len(sizes.spans)))
+    left = budget.tolist()
     for number, role in roles.items():
-        more[number] = min(budget[kind] // amount for kind, amount in role.asks)
+        more[number] = min(left[kind] // amount for kind, amount in role.asks)
         vectors[:, number] = role.vector
     may = (more[jobs.shape] > 0).nonzero()[0]
     if not len(may):
@@ -115,7 +116,7 @@ def _steps(
     gain = worth_of - before
     kept = up_to(gain <= 0.0, larger.first)
     one, unit = sizes.amount[shape], sizes.whole[shape]
-    share = np.clip(one * larger.size / unit, 1e-9, 1e6) - np.clip(one * larger.before / unit, 1e-9, 1e6)
+    share = bounded(one * larger.size / unit) - bounded(one * larger.before / unit)
     price = highest_so_far((-gain / np.maximum(share, 1e-9))[kept], larger.first[kept])
     cost = vectors[:, shape[kept]] * (larger.size - larger.before)[kept]
     if not len(price):

@@ -94,24 +94,33 @@ class IdleRoom:
         if number in self._full:
             return True
         roles = self.snapshot.jobs.shapes[number].roles
-        full = not any(self.takes(row, role).any() for role in range(len(roles)))
-        if full and len(roles) == 1 and roles[0].asks and self.snapshot.placements[row].requests is None:
+        alone = len(roles) == 1 and bool(roles[0].asks) and self.snapshot.placements[row].requests is None
+        if alone:
+            full = not self._takes_of(roles[0]).any()
+        else:
+            full = not any(self.takes(row, role).any() for role in range(len(roles)))
+        if full and alone:
             self._full.add(number)
         return full
 
     def rooms(self, columns: SizeColumns) -> Rooms:
         """By job of the columns: how many more replicas the free nodes take."""
-        shapes = self.snapshot.jobs.shapes
+        shapes, totals = self.snapshot.jobs.shapes, dict[tuple[Asks, Constraint], int]()
         by_shape = np.zeros(len(shapes), np.int64)
         for number in set(columns.shape.tolist()):
-            by_shape[number] = self._takes_of(shapes[number].roles[0]).sum()
+            role = shapes[number].roles[0]
+            alike = (role.asks, role.constraint)
+            if alike not in totals:
+                totals[alike] = int(np.add.reduce(self._takes_of(role)))
+            by_shape[number] = totals[alike]
         found: Rooms = by_shape[columns.shape]
         return found
 
     def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
         """Takes the replicas of a step out of what is free, if they still fit."""
-        vector = now.vector(self.snapshot.jobs.shape_at(row), step.role).tolist()
-        holds = [(kind, amount) for kind, amount in enumerate(vector) if amount]
+        role = self.snapshot.jobs.shape_at(row).roles[step.role]
+        changed = None if now.requests is None else now.requests[step.role]
+        holds = role.asks if changed is None else [(kind, amount) for kind, amount in enumerate(changed) if amount]
         spots, free = Counter(step.nodes), self.free
         if any(free.item(kind, node) < amount * count for node, count in spots.items() for kind, amount in holds):
             return False
@@ -260,20 +269,21 @@ def _best_of_table(
     worth: Worth, table: SizeTable, row: int, now: Placement, where: tuple[int, ...]
 ) -> GrowthStep | None:
     """The same for a job of one role. `where`: the nodes of further replicas, the best first."""
-    has, used, terms, best = len(now.nodes[0]), set(now.nodes[0]), worth.terms, None
-    speed = table.placed(has, len(used))
+    has, terms, most, best = len(now.nodes[0]), worth.terms, 0.0, 0
+    speed = table.placed(has, len(now.spots[0]))
     if speed <= 0:
         return None
-    work, value, share, done = worth.work(row), worth.of(row, speed), worth.share(row, (has,)), 0
+    work, value, share = worth.work(row), worth.of(row, speed), worth.share(row, (has,))
+    seconds, alone = work / speed, len({*now.nodes[0], *where[:1]}) == 1
     for more in FURTHER:
         if more > len(where):
             break
-        used.update(where[done:more])
-        done, faster = more, table.placed(has + more, len(used))
+        alone = alone and where[more - 1] == where[0]
+        faster = table.placed(has + more, 1 if alone else 2)
         enough = speed * (1.0 + terms.margin * min(1.0, more / max(has, 1)))
-        if faster < enough or work / speed - work / faster <= terms.restart:
+        if faster < enough or seconds - work / faster <= terms.restart:
             continue
         gain = (worth.of(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
-        if gain > 0 and (best is None or (-gain, more) < best):
-            best = (-gain, more)
-    return None if best is None else GrowthStep(best[0], row, 0, where[: best[1]])
+        if gain > most:
+            most, best = gain, more
+    return GrowthStep(-most, row, 0, where[:best]) if best else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +85,7 @@ class _Pot:
         self.sizes: dict[int, Placement] = {}
         self._worth = worth
         self._shape = worth.snapshot.jobs.shape_at(row)
+        self._suits = [worth.snapshot.nodes.mask(role.constraint) for role in self._shape.roles]
         self._room = [room(worth.snapshot.nodes, self.free, role) for role in self._shape.roles]
         self._rooms = [int(np.add.reduce(takes)) for takes in self._room]
         """On all nodes together."""
@@ -109,15 +111,15 @@ class _Pot:
         before = self.sizes.get(row, snapshot.placements[row])
         nodes = gift.nodes(before)
         after = without(before, gift.role, nodes)
-        vector = before.vector(snapshot.jobs.shape_at(row), gift.role)
+        vector, free = before.vector(snapshot.jobs.shape_at(row), gift.role), self.free
         for node in nodes:
-            self.free[:, node] += vector
+            free[:, node] += vector
         for number, role in enumerate(self._shape.roles):
-            suits, takes = snapshot.nodes.mask(role.constraint), self._room[number]
+            suits, takes = self._suits[number], self._room[number]
             for node in set(nodes):
-                fit = [self.free.item(kind, node) // amount for kind, amount in role.asks]
+                fit = [free.item(kind, node) // amount for kind, amount in role.asks]
                 now = max(0, min(fit, default=max(role.most, 1))) if suits[node] else 0
-                self._rooms[number] += now - int(takes[node])
+                self._rooms[number] += now - takes.item(node)
                 takes[node] = now
         self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
         self.sizes[row] = after
@@ -177,13 +179,17 @@ def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = Non
     return best
 
 
+_replicas = itemgetter(1)
+"""Of a node and the number of replicas there."""
+
+
 def _cheapest_of_table(worth: Worth, table: SizeTable, row: int, now: Placement) -> Gift | None:
     """The same for a job of one role."""
     spots, has = now.spots[0], len(now.nodes[0])
     spare = has - worth.snapshot.jobs.shape_at(row).roles[0].least
     if spare <= 0:
         return None
-    lonely = min(count for _, count in spots)
+    lonely = min(spots, key=_replicas)[1]
     value, share = worth.of(row, table.placed(has, len(spots))), worth.share(row, (has,))
     gifts = []
     for count in {1, min(spare, lonely)}:

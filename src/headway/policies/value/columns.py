@@ -22,6 +22,10 @@ from headway.policies.value.table import ShapeSizes, SizeTable
 from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
 
+Places = Rows | slice
+"""Some places of the columns."""
+ALL = slice(None)
+
 if TYPE_CHECKING:
     from headway.policies.value.worth import Worth
 
@@ -124,19 +128,18 @@ class SizeColumns:
 
     def share_of(self, count: Rows) -> FloatArray:
         """Share of the cluster that this many replicas hold."""
-        return self.share_at(np.arange(len(self.rows)), count)
+        return self.share_at(ALL, count)
 
-    def share_at(self, places: Rows, count: Rows) -> FloatArray:
+    def share_at(self, places: Places, count: Rows) -> FloatArray:
         """The same for jobs at some places of the columns."""
         sizes, shape = self.worth.sizes, self.shape[places]
-        share: FloatArray = np.clip(sizes.amount[shape] * count / sizes.whole[shape], 1e-9, 1e6)
-        return share
+        return bounded(sizes.amount[shape] * count / sizes.whole[shape])
 
     def of_speeds(self, speed: FloatArray) -> FloatArray:
         """`Worth.of` these speeds."""
-        return self.values_at(np.arange(len(self.rows)), speed)
+        return self.values_at(ALL, speed)
 
-    def values_at(self, places: Rows, speed: FloatArray) -> FloatArray:
+    def values_at(self, places: Places, speed: FloatArray) -> FloatArray:
         """The same for jobs at some places of the columns."""
         asked = self.asked_weight[self.shape[places]]
         return values(self.worth.terms, speed, asked, self.work[places], self._work_weight(places))
@@ -147,12 +150,13 @@ class SizeColumns:
         power = 1.0 - self.worth.terms.favour
         return np.array([share**power for share in self.worth.sizes.share.tolist()], np.float64)
 
-    def _work_weight(self, places: Rows) -> FloatArray:
+    def _work_weight(self, places: Places) -> FloatArray:
         """The factor of worth by what is left, computed when it is first asked for."""
         known, power = self._work_weights, -self.worth.terms.favour
         weight: FloatArray = known[places]
-        missing = places[np.isnan(weight)]
+        missing = np.isnan(weight).nonzero()[0]
         if len(missing):
+            missing = missing if isinstance(places, slice) else places[missing]
             known[missing] = [max(work, 1e-300) ** power for work in self.work[missing].tolist()]
             weight = known[places]
         return weight
@@ -160,6 +164,11 @@ class SizeColumns:
     @cached_property
     def _work_weights(self) -> FloatArray:
         return np.full(len(self.rows), np.nan)
+
+
+def bounded(share: FloatArray) -> FloatArray:
+    """Shares of the cluster, above 0 and finite, so that they can be divided by."""
+    return np.minimum(np.maximum(share, 1e-9, out=share), 1e6, out=share)
 
 
 def values(

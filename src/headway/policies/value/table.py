@@ -37,7 +37,7 @@ class SizeTable:
     def __init__(self, scaling: Scaling, span: SizeSpan) -> None:
         self.span = span
         speeds = scaling.speeds[: span.most + 1]
-        if not all(map(_is_usable, speeds)):
+        if not (math.isfinite(sum(speeds)) and min(speeds) >= 0.0):
             speeds = tuple(map(usable, speeds))
         self.speeds = speeds
         """In the best place, relative to the requested size; 0 where the estimate is no usable number."""
@@ -100,25 +100,21 @@ def table_of(snapshot: Snapshot, row: int) -> SizeTable | None:
     return SizeTable.of(snapshot.estimates.scaling(row, span), span)
 
 
-def _is_usable(speed: float) -> bool:
-    return 0.0 <= speed < math.inf
-
-
 def usable(speed: float) -> float:
     return speed if math.isfinite(speed) and speed > 0 else 0.0
 
 
 def path_of(speeds: Sequence[float], least: int) -> tuple[int, ...]:
     """Sizes from the min on, each faster than all before it: always the one that gains most per replica."""
-    path, most = [least], len(speeds) - 1
-    while len(path) < LONGEST_PATH:
-        now, speed = path[-1], speeds[path[-1]]
-        sizes = [now + more for more in FURTHER if now + more <= most]
-        gains = [((speeds[size] - speed) / (size - now), size) for size in sizes if speeds[size] > speed * FASTER]
-        if not gains:
-            break
-        enough = max(gains)[0] * SAME
-        path.append(next(size for gain, size in gains if gain >= enough))
+    now, more, size = np.array(speeds), np.array(FURTHER), np.arange(len(speeds))
+    then: FloatArray = np.concatenate((now, _BEYOND))[size[:, None] + more]
+    gains: FloatArray = np.where(then > now[:, None] * FASTER, (then - now[:, None]) / more, 0.0)
+    best: FloatArray = gains.max(axis=1)
+    option = (gains >= best[:, None] * SAME).argmax(axis=1)
+    following = np.where(best > 0.0, size + more[option], 0).tolist()
+    path = [least]
+    while len(path) < LONGEST_PATH and following[path[-1]]:
+        path.append(following[path[-1]])
     return tuple(path)
 
 

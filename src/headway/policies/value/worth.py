@@ -56,6 +56,8 @@ class Worth:
         self._asked: dict[int, float] = {}
         self._weights: dict[int, tuple[float, float, float]] = {}
         self._per_node: dict[int, int] = {}
+        self._soonest = max(terms.restart, 1.0)
+        self._units: dict[int, tuple[float, float] | None] = {}
         self._shares: dict[tuple[int, Counts], float] = {}
         self._paths: dict[int, list[Counts]] = {}
         self._losses: dict[tuple[int, int, bool], float] = {}
@@ -148,19 +150,20 @@ class Worth:
             known = self._weights[row] = asked, work, max(work, 1e-300) ** -self.terms.favour
         asked, work, weight = known
         # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
-        soonest = speed * max(self.terms.restart, 1.0)
+        soonest = speed * self._soonest
         return float(speed * asked * (soonest**-self.terms.favour if work < soonest else weight))
 
     def share(self, row: int, counts: Counts) -> float:
         """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""
+        try:
+            unit = self._units[row]
+        except KeyError:
+            unit = self._units[row] = self._unit(row)
+        if unit is not None:
+            return min(max(unit[0] * counts[0] / unit[1], 1e-9), 1e6)
         known = self._shares.get((row, counts))
         if known is None:
-            table, placement = self.table(row), self.snapshot.placements.get(row)
-            if table is not None and (placement is None or placement.requests is None):
-                number = self.snapshot.jobs.columns.shapes[row]
-                known = self.sizes.amount.item(number) * counts[0] / self.sizes.whole.item(number)
-            else:
-                known = dominant_share(demand(self.snapshot, row, counts), self._whole)
+            known = dominant_share(demand(self.snapshot, row, counts), self._whole)
             self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
         return known
 
@@ -274,6 +277,16 @@ class Worth:
             workers if number == first or (served and not computes(role.name)) else role.replicas
             for number, role in enumerate(roles)
         )
+
+    def _unit(self, row: int) -> tuple[float, float] | None:
+        """What one replica holds of the kind that it has the largest share of, and what the cluster has of it. None
+        where it must be asked size by size.
+        """
+        placement = self.snapshot.placements.get(row)
+        if self.table(row) is None or (placement is not None and placement.requests is not None):
+            return None
+        number = self.snapshot.jobs.columns.shapes[row]
+        return self.sizes.amount.item(number), self.sizes.whole.item(number)
 
     def _asked_share(self, row: int) -> float:
         known = self._asked.get(row)
