@@ -33,9 +33,9 @@ def files(tmp_path):
 
 
 def headway(*arguments: str):
-    from headway.cli.app import app_for
+    from headway.cli.app import COMMANDS, app_of
 
-    return CliRunner().invoke(app_for([]), [str(argument) for argument in arguments])
+    return CliRunner().invoke(app_of(COMMANDS), [str(argument) for argument in arguments])
 
 
 def test_missing_files_and_servers_are_told(files, monkeypatch):

@@ -55,13 +55,13 @@ from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.reading import keep_good
 from headway.record.rotation import MIB, Rotation, before
-from headway.trained.guard import TrainedGuard
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
     from headway.kube.api.preflight import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
+    from headway.trained.guard import TrainedGuard
 
 
 SYSTEM_NAMESPACE = "headway-system"
