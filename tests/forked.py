@@ -18,9 +18,9 @@ from subprocess import CompletedProcess, TimeoutExpired
 
 def headway(*words: str, folder: Path | None = None, seconds: float = 200) -> CompletedProcess[str]:
     """As `subprocess.run` with text: the exit code, and what was said."""
-    from headway.cli.app import app_for
+    from headway.cli.app import COMMANDS, app_of
 
-    app_for([])  # imports every command, in this process, once
+    app_of(COMMANDS)  # imports every command, in this process, once
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         with warnings.catch_warnings(action="ignore"):  # a thread of another test, which the child does not have
             child = os.fork()

@@ -16,7 +16,8 @@ import pytest
 
 from headway.cli import main
 from headway.compare.report import _fill, quantiles
-from headway.compare.report_text import duration, in_one_unit, percent, takeaways, times
+from headway.compare.report_text import percent, takeaways, times
+from headway.core.text import duration, in_one_unit
 
 JOBS = "nodes: [{name: n, count: 2, gpu: 4}]\nsimulate: {start: 5, save: 3}\njobs:\n" + "".join(
     f"  - {{name: job-{i}, gpu: 1, replicas: {1 + i % 4}, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "

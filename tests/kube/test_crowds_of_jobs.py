@@ -8,12 +8,14 @@ from typing import Any
 
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
+from headway.kube import incoming as incoming_module
 from headway.kube import newcomers as newcomers_module
 from headway.kube.admission import Admission
 from headway.kube.api.objects import Meta, TrainingJob
 from headway.kube.attention import Attention
 from headway.kube.fair import MOST_PER_TURN, in_turn
 from headway.kube.inbox import Inbox
+from headway.kube.job.spec import read_spec
 from headway.kube.newcomers import Newcomers
 from headway.kube.settings import KubeTimeouts
 
@@ -153,3 +155,27 @@ def test_namespaces_take_turns_and_who_waited_longest_is_the_first_of_its_own():
         ("a", 1.0), ("b", 1.0), ("c", 99.0), ("a", 2.0), ("b", 5.0), ("a", 3.0),
     ]  # fmt: skip
     assert in_turn(jobs, most=12) is jobs
+
+
+def test_a_start_reads_each_job_that_runs_once(monkeypatch):
+    api = MemoryApi(nodes=4)
+    a_crowd(api, 5)
+    small = SmallCluster(api)
+    small.turn(4)
+    read: list[bytes] = []
+    monkeypatch.setattr(incoming_module, "read_spec", lambda raw: read.append(bytes(raw)) or read_spec(raw))
+    small.start()
+    assert len(read) == len(set(read)) == 5
+    assert len(list(small.cluster._jobs())) == 5
+
+
+def test_of_statuses_that_headway_did_not_write_a_start_tells_in_one_sentence(caplog):
+    api = MemoryApi()
+    for number in range(3):
+        api.submit(f"odd-{number}", HEALTHY, status={"phase": number})
+    SmallCluster(api)
+    told = [record.getMessage() for record in caplog.records if "Headway did not write" in record.getMessage()]
+    (sentence,) = told
+    assert sentence.startswith(
+        "the statuses of 3 TrainingJobs are ignored, Headway did not write them; of team/odd-0: "
+    )

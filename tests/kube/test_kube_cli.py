@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from headway.core.errors import UserError
 from headway.estimates.plain_books import NoEstimates
 from headway.kube.api.install import manifests
+from headway.kube.api.preflight import ClusterFacts
 from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -33,9 +34,9 @@ def files(tmp_path):
 
 
 def headway(*arguments: str):
-    from headway.cli.app import app_for
+    from headway.cli.app import COMMANDS, app_of
 
-    return CliRunner().invoke(app_for([]), [str(argument) for argument in arguments])
+    return CliRunner().invoke(app_of(COMMANDS), [str(argument) for argument in arguments])
 
 
 def test_missing_files_and_servers_are_told(files, monkeypatch):
@@ -92,45 +93,45 @@ def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog
 
 
 def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):
-    from headway.cli.schedule import _earlier
+    from headway.cli.earlier_log import earlier
 
     log = tmp_path / "s.log"
     lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes())
     log.write_bytes(lines)
-    expected = _earlier(log)
+    expected = earlier(log)
     log.rename(tmp_path / "s.log.1")
-    assert _earlier(log) == expected
+    assert earlier(log) == expected
     log.write_bytes(b"")
-    assert _earlier(log) == expected
+    assert earlier(log) == expected
 
 
 def test_a_damaged_log_is_used_up_to_where_it_is_good(tmp_path, capsys):
     """The same as `headway run` does: its good part stays, the whole is kept beside it."""
-    from headway.cli.schedule import _earlier
+    from headway.cli.earlier_log import earlier
 
     log = tmp_path / "s.log"
     lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes()).splitlines(True)
     log.write_bytes(b"".join(lines))
-    began, serials = _earlier(log)
+    began, serials = earlier(log)
     assert (began > 0, len(serials) > 0, capsys.readouterr().err) == (True, True, "")
     log.write_bytes(b"".join(lines[:-3]) + b"{ no line\n" + lines[-1])
-    assert _earlier(log) == (began, serials)
+    assert earlier(log) == (began, serials)
     said = capsys.readouterr().err
     assert f"line {len(lines) - 2}: not a line of a headway log" in said
     assert "the damaged log is kept as s.log.damaged" in said
     assert log.read_bytes() == b"".join(lines[:-3])
-    assert _earlier(log) == (began, serials)
+    assert earlier(log) == (began, serials)
     assert capsys.readouterr().err == ""
 
 
 def test_a_damaged_log_of_another_command_is_left_alone(tmp_path):
-    from headway.cli.schedule import _earlier
+    from headway.cli.earlier_log import earlier
 
     log = tmp_path / "s.log"
     content = gzip.decompress((Path(__file__).parents[1] / "golden/sim-adapt.log.gz").read_bytes())[:-500] + b"x\n"
     log.write_bytes(content)
     with pytest.raises(UserError, match="is the log of a sim run"):
-        _earlier(log)
+        earlier(log)
     assert log.read_bytes() == content
 
 
@@ -157,3 +158,29 @@ def test_submit_waits_for_a_server_that_is_not_ready_and_says_which_user_was_rec
 
     asyncio.run(run())
     assert [body["spec"]["user"] for body in bodies] == ["ana", "ana"]
+
+
+def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, monkeypatch):
+    """Reading a log and listing thousands of objects take seconds each."""
+    from headway.cli import schedule
+    from headway.kube import worker
+
+    happened = []
+
+    class Lists:
+        def __init__(self, *_: object, **__: object) -> None:
+            happened.append("lists")
+
+        def close(self) -> None:
+            happened.append("ended")
+
+    def read(_log: Path) -> None:
+        happened.append("log")
+        raise UserError("it is no log")
+
+    monkeypatch.setattr(schedule, "_look", lambda *_: ClusterFacts())
+    monkeypatch.setattr(schedule, "earlier", read)
+    monkeypatch.setattr(worker, "ApiWorker", Lists)
+    result = headway("schedule", "--kubeconfig", files / "kubeconfig", "--log", files / "run.log")
+    assert str(result.exception) == "it is no log"
+    assert happened == ["lists", "log", "ended"]

@@ -12,7 +12,7 @@ from small_cluster import MemoryApi, SmallCluster
 
 from headway.core.quantity import count
 from headway.kube.api.errors import OverQuota
-from headway.kube.api.objects import LimitRange, NodeObject, PodRule
+from headway.kube.api.objects import LimitRange, MutatingPolicy, NodeObject, PodRule, PolicyBinding, RuntimeClass
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.job.checkpoints import CheckpointVolume
 from headway.kube.pod.constraints import BoundClaim
@@ -176,6 +176,25 @@ def test_only_a_change_of_content_counts_and_a_limit_range_only_in_its_namespace
     small.api.inbox.put(Listed(PodRule, ()))
     small.turn(2)
     assert len(small.api.rehearsed) == asked + 3, "the webhook went while nobody looked"
+
+
+@pytest.mark.parametrize("kind", [MutatingPolicy, PolicyBinding, RuntimeClass])
+def test_policies_that_mutate_and_runtime_classes_count_like_webhooks(kind):
+    def rule(number: int, **meta: str) -> Any:
+        fields = {"overhead" if kind is RuntimeClass else "spec": {"number": number}}
+        raw = msgspec.json.encode({"metadata": {"name": "r", "uid": "r", **meta}, **fields})
+        return msgspec.json.decode(raw, type=kind)
+
+    small, _ = full_and_waiting(Injecting())
+    small.turn(3)
+    asked = len(small.api.rehearsed)
+    for news, more in (
+        (Listed(kind, (rule(1),)), 0), (Changed(kind, rule(1, resourceVersion="9")), 0), (Changed(kind, rule(2)), 1),
+        (Deleted(kind, rule(2)), 2),
+    ):  # fmt: skip
+        small.api.inbox.put(news)
+        small.turn(2)
+        assert len(small.api.rehearsed) == asked + more
 
 
 def test_an_answer_that_was_asked_for_before_the_change_does_not_count():

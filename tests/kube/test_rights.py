@@ -26,7 +26,7 @@ def test_the_scheduler_of_one_namespace_has_the_same_rights_there_as_that_of_all
     assert rights("team-a", "Role", "ClusterRole") == rights("", "Role", "ClusterRole")
 
 
-def test_outside_its_namespace_it_reads_nodes_volumes_and_webhooks_and_asks_who_sends():
+def test_outside_its_namespace_it_reads_nodes_volumes_and_what_changes_pods_and_asks_who_sends():
     assert {right[:3] for right in rights("team-a", "ClusterRole")} == {
         ("", "nodes", "list"),
         ("", "nodes", "watch"),
@@ -34,6 +34,12 @@ def test_outside_its_namespace_it_reads_nodes_volumes_and_webhooks_and_asks_who_
         ("storage.k8s.io", "storageclasses", "get"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "watch"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "list"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "watch"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "list"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "watch"),
+        ("node.k8s.io", "runtimeclasses", "list"),
+        ("node.k8s.io", "runtimeclasses", "watch"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies", "get"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get"),
         ("authentication.k8s.io", "tokenreviews", "create"),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from headway.cli.app import app_for
+from headway.cli.app import COMMANDS, app_of
 from headway.core.errors import UserError
 from headway.kube.api.access import load_access
 from headway.kube.api.client import MERGE_PATCH, Client
@@ -73,7 +73,7 @@ class Tenant:
         file = folder / f"{name}.yaml"
         file.write_text(json.dumps({"jobs": [{"name": name, "cpu": 1, "command": ["x"]}]}))
         where = ["--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace]
-        done = CliRunner().invoke(app_for([]), ["submit", str(file), *where, *options])
+        done = CliRunner().invoke(app_of(COMMANDS), ["submit", str(file), *where, *options])
         return done.output + (str(done.exception) if isinstance(done.exception, UserError) else "")
 
 

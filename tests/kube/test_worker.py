@@ -25,7 +25,8 @@ def a_pod(**fields: object) -> dict:
     return {"metadata": {**meta, **fields.pop("meta", {})}, **fields}
 
 
-LISTED = ("/nodes", "/pods", "/trainingjobs", "/mutatingwebhookconfigurations", "/limitranges")
+LISTED = ("/nodes", "/pods", "/trainingjobs", "/mutatingwebhookconfigurations", "/limitranges", "/runtimeclasses")
+VERSIONS = ("/v1", "/v1beta1")
 
 
 def performed(answers, work: ApiWork, before: Sequence[ApiWork] = ()) -> tuple[Performed, list[tuple[str, str, dict]]]:
@@ -40,6 +41,8 @@ def performed(answers, work: ApiWork, before: Sequence[ApiWork] = ()) -> tuple[P
             return await stream(request, then="hang")
         if request.method == "GET" and request.path.endswith(LISTED):
             return a_list([])
+        if request.path.endswith(VERSIONS):
+            return status(404)
         asked.append((request.method, request.path, json.loads(await request.text() or "{}")))
         return answers(request.method, request.path.rpartition("/")[2])
 

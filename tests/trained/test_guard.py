@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from networks import a_network
 
-from headway.compare.perform import Task, make_book, make_cluster, make_head, simulate
+from headway.beliefs.books import make_book
+from headway.compare.perform import Task, make_cluster, make_head, simulate
 from headway.core.snapshot import Standing
 from headway.cycle.loop import run
 from headway.estimates.plain_books import NoEstimates

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from headway.cli.app import app_for
+from headway.cli.app import COMMANDS, app_of
 from headway.core.errors import UserError
 from headway.core.job import start_order
 from headway.workload.cluster import open_cluster
@@ -236,7 +236,7 @@ def test_the_command_writes_a_file_that_reads_back(tmp_path):
         "deadlines=1",
         "--json",
     ]
-    result = CliRunner().invoke(app_for([]), words)
+    result = CliRunner().invoke(app_of(COMMANDS), words)
     assert result.exit_code == 0, result.output
     assert '"jobs": 20' in result.output
     trace = open_workload(path)
@@ -247,7 +247,7 @@ def test_the_command_writes_a_file_that_reads_back(tmp_path):
     "words", [["--set", "colour=red"], ["--set", "users=many"], ["--sizes", "x"], ["--cluster", "x"]]
 )
 def test_the_command_refuses_nonsense(tmp_path, words):
-    result = CliRunner().invoke(app_for([]), ["generate", str(tmp_path / "w.csv"), *words])
+    result = CliRunner().invoke(app_of(COMMANDS), ["generate", str(tmp_path / "w.csv"), *words])
     assert isinstance(result.exception, UserError)
     assert not (tmp_path / "w.csv").exists()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +37,37 @@ COMMANDS = {
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 
+SENTENCES = {
+    "run": "Train jobs for real on this machine. The same command again runs what is new, failed or unfinished.",
+    "add": "Add jobs to a run, while it goes on or before its next start. A job that was added before is replaced.",
+    "remove": "Take jobs that `headway add` added out again. One that runs is saved and stopped; its checkpoint stays.",
+    "clean": "Remove what `headway run` has set aside: old checkpoints, output and logs. What runs go on with stays.",
+    "simulate": "Run jobs in virtual time under one policy. `headway run` runs the same jobs file for real.",
+    "compare": (
+        "Compare policies on one trace: a table with confidence intervals and ratios to two bounds, a page with charts."
+    ),
+    "experiment": (
+        "Reproduce a published claim: the whole grid with intervals, bounds, targets, and which jobs got worse."
+    ),
+    "generate": (
+        "Write a synthetic workload. The same options give the same bytes. Simulate it with `headway simulate FILE`."
+    ),
+    "replay": "Replay a log. With the recorded policy, exit with code 1 if any plan differs.",
+    "why": "Tell why a job is not running: what it needs, what is free, who holds it, and what would help.",
+    "schedule": "Schedule TrainingJobs on Kubernetes.",
+    "submit": "Submit the jobs of a file as TrainingJobs, at the submit times in the file.",
+    "jobs": "List TrainingJobs: phase, nodes, progress, expected end, and why a job waits.",
+    "suspend": "Suspend TrainingJobs on a cluster: they save, their pods go, and they wait until they are resumed.",
+    "resume": "Resume suspended TrainingJobs on a cluster: they go on from their checkpoints when there is room.",
+    "cancel": "Cancel TrainingJobs on a cluster for good. They save first. The objects stay until they are deleted.",
+    "logs": "Print the log of a replica of a TrainingJob on a cluster, of its newest start.",
+    "lab": "Run a real Kubernetes on this machine, with simulated and real nodes.",
+    "predict": "Measure how good the estimates of remaining time are.",
+    "learn": "Learn from finished jobs, for the runs to come.",
+    "tune": "Tune the settings of `headway`, the default policy, on windows of your own log; try them on later ones.",
+}
+"""What `headway --help` says of each command: the first sentences of its own help, so that nothing need be imported."""
+
 EXTRAS = {
     "schedule": "kube",
     "submit": "kube",
@@ -57,7 +88,12 @@ def _tell_version(wanted: bool) -> None:
 
 
 def app_for(words: list[str]) -> typer.Typer:
-    """The command line: only the command that the first word names, or all of them."""
+    """The command line for these words: the command that the first one names, or else the list of commands."""
+    return app_of(words[:1] if words and words[0] in COMMANDS else [])
+
+
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands; with none of them, the names of all and a sentence about each."""
     app = typer.Typer(
         name="headway",
         cls=PlainGroup,
@@ -67,10 +103,16 @@ def app_for(words: list[str]) -> typer.Typer:
         help=HELP,
     )
     app.callback()(_whole)
-    wanted = [words[0]] if words and words[0] in COMMANDS else list(COMMANDS)
+    wanted = list(names)
     for name in wanted:
         _add(app, name)
+    for name in () if wanted else COMMANDS:
+        app.command(name, help=SENTENCES[name])(_nothing)
     return app
+
+
+def _nothing() -> None:
+    """In place of a command that nobody called."""
 
 
 def _whole(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -50,9 +50,11 @@ from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on
-from headway.trained.guard import TrainedGuard
 from headway.workload.deadlines import impossible_deadlines
 from headway.workload.jobsfile import JobsFile
+
+if TYPE_CHECKING:
+    from headway.trained.guard import TrainedGuard
 
 
 def run(

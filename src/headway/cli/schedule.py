@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from headway.cli import restart_options as restarts
+from headway.cli.earlier_log import earlier
 from headway.cli.options import (
     BeliefsFile,
     Context,
@@ -29,7 +30,6 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
-from headway.cli.say import say
 from headway.cli.show import show_result
 from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
@@ -44,24 +44,23 @@ from headway.cli.wiring import (
     safe_policy_for,
 )
 from headway.core.errors import UserError
-from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.restarts import RestartLimits
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.kube.settings import Measure
-from headway.record.lines import Head, JobLine
-from headway.record.log import LogError, LogWriter, read
+from headway.record.lines import Head
+from headway.record.log import LogWriter, read
 from headway.record.log_gate import LogGate
 from headway.record.metrics import Tally
-from headway.record.reading import keep_good
-from headway.record.rotation import MIB, Rotation, before
-from headway.trained.guard import TrainedGuard
+from headway.record.rotation import MIB, Rotation
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
     from headway.kube.api.preflight import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
+    from headway.kube.worker import ApiWorker
+    from headway.trained.guard import TrainedGuard
 
 
 SYSTEM_NAMESPACE = "headway-system"
@@ -141,30 +140,32 @@ def schedule(
         _install(kubeconfig, context, inside, only_print=print_manifests, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
+    from headway.kube.worker import ApiWorker
 
     settings = [*settings, *queue_setting(queues)]
     chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
-    guard = guard_for(policy, settings, log)
-    access = access_for(kubeconfig, context)
+    guard, access = guard_for(policy, settings, log), access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    (began, serials), book = _earlier(log), keep_beliefs(estimates, known, log)
     address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
     limits = restarts.restart_limits(losses, loss_window, refusals, most_restarts, least_loss_window)
-    how = KubeSettings(
-        began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-        pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen),
-        timeouts=KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds),
-        claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits),
-    )  # fmt: skip
-    system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
-    cluster = _open(access, inside, progress_listen, system, how, all_pods=facts.sees_all_pods)
+    timeouts = KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds)
+    with ExitStack() as undo:
+        worker = ApiWorker(access, inside, all_pods=facts.sees_all_pods)  # the server lists while the log is read
+        undo.callback(worker.close)
+        (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
+        how = KubeSettings(
+            began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
+            pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen), timeouts=timeouts,
+            claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits),
+        )  # fmt: skip
+        system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
+        cluster = _open(access, worker, progress_listen, system, how)
+        undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
-    tally = Tally()
-    readers = [tally] if until_idle and log is None else []
-    head = Head("kube", policy, estimates, {"set": list(settings), **named_beliefs(known)}, 0, began, "")
-    writer = LogWriter(log, head, *readers, durable=True)
+    head, tally = Head("kube", policy, estimates, {"set": settings, **named_beliefs(known)}, 0, began, ""), Tally()
+    writer = LogWriter(log, head, *([tally] if until_idle and log is None else []), durable=True)
     if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
         writer.rotation = Rotation(log_megabytes * MIB)
     _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard)
@@ -172,9 +173,14 @@ def schedule(
         writer.end(cluster.now(), 0)
     writer.close()
     if until_idle:
-        for line in read(log) if log is not None else ():
-            tally(line)
-        show_result(tally, as_json=json)
+        _show(tally, log, as_json=json)
+
+
+def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
+    """The result of the whole run, from its log if there is one."""
+    for line in read(log) if log is not None else ():
+        tally(line)
+    show_result(tally, as_json=as_json)
 
 
 def _look(access: Access, namespace: str) -> ClusterFacts:
@@ -189,29 +195,22 @@ def _look(access: Access, namespace: str) -> ClusterFacts:
     return facts
 
 
-def _open(
-    access: Access, namespace: str, listen: str, system: str, how: KubeSettings, *, all_pods: bool
-) -> KubeCluster:
+def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.job.pod_marks import PodMarks
     from headway.kube.pod_identity import PodIdentity
     from headway.kube.pod_key import POD_KEY
     from headway.kube.progress_authority import PROGRESS_AUTHORITY, server_context
     from headway.kube.roster import PodRoster
-    from headway.kube.worker import ApiWorker
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
     authority = asyncio.run(PROGRESS_AUTHORITY.find(access, system))
     how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
-    worker, roster = ApiWorker(access, namespace, all_pods=all_pods), PodRoster()
-    try:
-        identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
-        server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
-        return KubeCluster(worker, server, replace(how, marks=marks), roster)
-    except BaseException:
-        worker.close()
-        raise
+    roster = PodRoster()
+    identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
+    server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
+    return KubeCluster(worker, server, replace(how, marks=marks), roster)
 
 
 def _serve(
@@ -248,34 +247,6 @@ def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_prin
         return
     for sentence in asyncio.run(install(access_for(kubeconfig, context), namespace, kubelets=kubelets)):
         print(sentence)
-
-
-def _earlier(log: Path | None) -> tuple[float, dict[JobId, int]]:
-    """The start time and the job numbers of an earlier run with the same log, which goes on.
-
-    Of a log in several files the last is enough: it begins with every job that was not over.
-    Of a damaged log the good part is used, and a sentence says up to where it is good.
-    """
-    there = [file for file in (() if log is None else (log, before(log))) if file.is_file() and file.stat().st_size]
-    if not there:
-        return time.time(), {}
-    try:
-        return _told(there[0])
-    except LogError:
-        say(keep_good(there[0]), error=True)
-        return _told(there[0])
-
-
-def _told(log: Path) -> tuple[float, dict[JobId, int]]:
-    began, serials = 0.0, {}
-    for line in read(log):
-        if isinstance(line, Head) and line.cluster != "kube":
-            raise UserError(f"--log {log}: is the log of a {line.cluster} run, not of schedule; give another file")
-        if isinstance(line, Head):
-            began = began or line.began
-        elif isinstance(line, JobLine):
-            serials[JobId(line.job["id"])] = line.serial
-    return began or time.time(), serials
 
 
 def _port(listen: str) -> str:

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.tables import TableColumn, fitted
-from headway.compare.report_text import duration, in_one_unit
 from headway.core.states import State
-from headway.core.text import clean, lasting
+from headway.core.text import clean, duration, in_one_unit, lasting
 from headway.record.metrics import Course, Tally
 
 MOST_JOBS = 50

@@ -6,16 +6,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headway.beliefs.books import ESTIMATES, make_book
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
 from headway.beliefs.kept_book import go_on_learning
 from headway.cli.own_policy import load_own
 from headway.cli.queues_file import beyond_rules, read_queues, read_rules
 from headway.cli.say import say
-from headway.compare.perform import ESTIMATES, make_book
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.plan import Plan
@@ -29,11 +29,12 @@ from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import Queued, with_queues
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
-from headway.trained.file import SHIPPED, read_trained
-from headway.trained.guard import TrainedGuard
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
+
+if TYPE_CHECKING:
+    from headway.trained.guard import TrainedGuard
 
 __all__ = [
     "ESTIMATES",
@@ -138,11 +139,13 @@ def _trained(settings: Sequence[str]) -> Policy:
     """The policy `learned`: the file that comes with Headway, or another, as `file=`."""
     files = [item for item in settings if item.startswith(FILE)]
     _settings(TRAINED, [item for item in settings if item not in files], {"file": "FILE"})
-    return read_trained(_trained_file(settings)).policy()
+    from headway.trained.file import SHIPPED, read_trained
+
+    return read_trained(_named_file(settings) or SHIPPED).policy()
 
 
-def _trained_file(settings: Sequence[str]) -> Path:
-    return next((Path(item.removeprefix(FILE)) for item in reversed(settings) if item.startswith(FILE)), SHIPPED)
+def _named_file(settings: Sequence[str]) -> Path | None:
+    return next((Path(item.removeprefix(FILE)) for item in reversed(settings) if item.startswith(FILE)), None)
 
 
 def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGuard | None:
@@ -151,7 +154,10 @@ def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGu
         return None
     if log is None:
         raise UserError("--policy learned: a live run is watched by its log; add --log FILE")
-    file = _trained_file(settings)
+    from headway.trained.file import SHIPPED, read_trained
+    from headway.trained.guard import TrainedGuard
+
+    file = _named_file(settings) or SHIPPED
     return TrainedGuard(read_trained(file).policy(), log, file)
 
 

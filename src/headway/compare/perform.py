@@ -14,19 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
+from headway.beliefs.books import make_book
 from headway.compare.scenario import Scenario, differing
 from headway.core.errors import UserError
-from headway.core.estimates import Counts
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.policy import Policy
-from headway.cycle.loop import Book, Decided, run
+from headway.cycle.loop import Decided, run
 from headway.cycle.resume import resume
 from headway.cycle.sound import PolicyError, stalls
-from headway.estimates.models.scaling import plain_speed
-from headway.estimates.plain_books import DeclaredBook, LinearBook, NoEstimates, OracleBook, Truth
-from headway.estimates.progress import ProgressBook
 from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -38,7 +34,6 @@ from headway.sim.cluster import SimCluster
 from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import rigid
 
-ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 Tell = Callable[[float], None]
 """Called from time to time with the share that is done, 0 to 1."""
 
@@ -134,27 +129,6 @@ def make_head(scenario: Scenario, task: Task) -> Head:
     if scenario.beliefs.name and estimates == "progress":
         chosen["beliefs"] = scenario.beliefs.name
     return Head("sim", task.policy, estimates, chosen, task.seed, 0.0, scenario.source)
-
-
-def make_book(
-    estimates: str, truth: Truth | None = None, speed: Callable[[Job, Counts], float] = plain_speed,
-    beliefs: LearnedBeliefs = NO_BELIEFS,
-) -> Book:  # fmt: skip
-    """The book of estimates by name. Only virtual time has a truth for the oracle."""
-    match estimates:
-        case "oracle":
-            if truth is None:
-                raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return OracleBook(truth, speed)
-        case "declared":
-            return DeclaredBook()
-        case "progress":
-            return ProgressBook(history=beliefs.history)
-        case "linear":
-            return LinearBook()
-        case "none":
-            return NoEstimates()
-    raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
 
 
 def _watcher(tally: Tally, scenario: Scenario, tell: Tell) -> Callable[[object], None]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from headway.compare.html_table import HtmlCell, html_table
-from headway.compare.report_text import Subject, colours, count, duration, in_one_unit, interval, percent, times
+from headway.compare.report_text import Subject, colours, count, interval, percent, times
 from headway.compare.table import worse
 from headway.core.job import Job
 from headway.core.node import BoolArray
+from headway.core.text import duration, in_one_unit
 
 Row = Mapping[str, Any]
 TIMES = "\u00d7"

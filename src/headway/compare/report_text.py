@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +14,7 @@ from headway.compare.table import Compared
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.quantity import CPU, GPU, show
+from headway.core.text import duration
 from headway.record.results import Outcome
 from headway.workload.simulate_fields import SimulateFields
 
@@ -95,27 +96,6 @@ def colours(names: Mapping[str, object], baseline: str) -> dict[str, int]:
 
 
 # ── numbers and sentences ───────────────────────────────────────────────────────────────────────────────────
-
-_UNITS = ((120.0, "s", 1.0), (7200.0, "min", 60.0), (172_800.0, "h", 3600.0), (float("inf"), "d", 86_400.0))
-
-
-def duration(seconds: float | None) -> str:
-    """With three digits, in the unit that suits the value."""
-    return in_one_unit([seconds])(seconds)
-
-
-def in_one_unit(values: Sequence[float | None]) -> Callable[[float | None], str]:
-    """A formatter that uses the unit of the middle value for all, so that a column can be compared by eye."""
-    known = sorted(abs(value) for value in values if value is not None) or [0.0]
-    middle = known[len(known) // 2]
-    _, unit, divisor = next(entry for entry in _UNITS if middle < entry[0])
-    return lambda seconds: "" if seconds is None else f"{_digits(seconds / divisor)} {unit}"
-
-
-def _digits(value: float) -> str:
-    if value and abs(value) < 0.1:
-        return f"{value:.2g}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def percent(share: float | None) -> str:

@@ -20,12 +20,12 @@ from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.expiry import Expiry
 from headway.kube.fence import FAULT, sentence
 from headway.kube.held_back import HeldBack
-from headway.kube.incoming import by_age, kept_status_of
+from headway.kube.incoming import Reading, by_age
 from headway.kube.job.claims import check_own_template, settled
 from headway.kube.job.intent import Intent
 from headway.kube.job.kept_status import KeptStatus, suits
 from headway.kube.job.orders import read_orders
-from headway.kube.job.spec import JobSpec, SpecError, job_id, job_of, read_spec
+from headway.kube.job.spec import JobSpec, SpecError, job_id
 from headway.kube.job.terms import stretched
 from headway.kube.newcomers import Newcomers
 from headway.kube.pod.constraints import Unplaceable
@@ -58,14 +58,15 @@ class Admission:
     ready: bool = False
     """Whether jobs wait until their pods are rehearsed."""
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
-    _statuses: dict[str, KeptStatus | None] = field(default_factory=dict)
-    """Both at the start, by the uid of the job."""
+    """At the start, by the uid of the job."""
+    _reading: Reading = field(init=False)
     rehearsals: Rehearsals = field(init=False)
     held_back: HeldBack = field(init=False)
     recasting: Recasting = field(init=False)
     refusals: Refusals = field(init=False)
 
     def __post_init__(self) -> None:
+        self._reading = Reading(self.settings.began)
         self.rehearsals = Rehearsals(self.settings.pods)
         self.held_back = HeldBack(self.worker, self.rehearsals)
         self.recasting = Recasting(self.rehearsals, self.held_back)
@@ -85,7 +86,7 @@ class Admission:
         admitted = []
         for found in by_age(objects):
             self._versions.take(found.metadata)
-            kept = self._kept(found)
+            kept = self._reading.status(found)
             self.expiry.see(found, kept)
             state = State.WAITING if kept is None else kept.intent.state
             if found.metadata.uid not in self._pods and state in HOLD_NOTHING:
@@ -93,21 +94,22 @@ class Admission:
                     self.newcomers.put(found)
             elif (entry := self._admit(found)) is not None:
                 admitted.append(entry)
-        self._pods, self._statuses = {}, {}
+        self._pods = {}
+        self._reading.end()
         return admitted
 
     def some(self) -> list[Admitted]:
         """Takes in newcomers, as many as this turn has time for."""
         return [entry for found in self.newcomers.this_turn() if (entry := self._come(found)) is not None]
 
-    def rehearse(self, objects: Iterable[TrainingJob]) -> Rehearsals:
+    def rehearse(self, objects: Sequence[TrainingJob]) -> Rehearsals:
         """Asks how pods of the jobs that have some would be, if they were made now; the answers come into the inbox."""
+        self._reading.begin(objects)
         for found in objects:
             with contextlib.suppress(Exception):  # what is wrong with it is said when it is taken in
-                kept = self._statuses[found.metadata.uid] = self._kept(found)
+                kept, meta = self._reading.status(found), found.metadata
                 if kept is not None and kept.intent.state not in HOLD_NOTHING:
-                    spec = read_spec(found.spec)
-                    job, meta = job_of(found, spec, self.settings.began), found.metadata
+                    spec, job = self._reading.job(found)
                     self.held_back.ask(meta, self.rehearsals.missing(self.rehearsals.parts(job, meta, spec.template)))
         self.ready = True
         return self.rehearsals
@@ -201,7 +203,7 @@ class Admission:
 
     def _changed(self, found: TrainingJob) -> None:
         """Takes in what is new about a job. One that is not followed is a newcomer, if it is to be read at all."""
-        meta, kept = found.metadata, self._kept(found)
+        meta, kept = found.metadata, self._reading.status(found)
         self.expiry.see(found, kept)
         over = kept is not None and kept.intent.is_over
         tracked = self.jobs.get(meta.uid)
@@ -222,7 +224,7 @@ class Admission:
         return self._admit(found)
 
     def _admit(self, found: TrainingJob) -> Admitted | None:
-        kept, orders = self._kept(found), read_orders(found.spec)
+        kept, orders = self._reading.status(found), read_orders(found.spec)
         if orders.holds_back and (kept is None or kept.intent.state is State.WAITING):
             self.held_back.jobs.pop(found.metadata.uid, None)
             self.refusals.rest(found.metadata, kept, orders)
@@ -253,14 +255,13 @@ class Admission:
         tracked.saves = SaveRound(int(time.time() * 1000))  # not a number that an earlier process used
         if kept is not None:
             kept = take_over(tracked, kept, self._pods.get(found.metadata.uid, ()), self.settings)
-            tracked.terms = pending(tracked, found, self.settings)
+            tracked.terms = pending(tracked, self._reading.job(found)[1])
         self.jobs[found.metadata.uid] = tracked
         self.ids.add(job.id)
         return Admitted(tracked, kept or KeptStatus(Intent(since=job.submit)))
 
     def _read(self, found: TrainingJob, kept: KeptStatus | None) -> tuple[JobSpec, Job, Cast | None]:
-        spec = read_spec(found.spec)
-        job = job_of(found, spec, self.settings.began)
+        spec, job = self._reading.job(found)
         job = settled(job, found.metadata, spec.template, self.settings.claims, earlier=kept is not None)
         if kept is not None and kept.terms is not None:
             job = kept.terms.of(job)
@@ -290,7 +291,3 @@ class Admission:
             self.held_back.hold(found, rehearsals.missing(parts), PASSING_SECONDS)
             self.refusals.tell(meta, f"spec.template.{error}")
             return None
-
-    def _kept(self, found: TrainingJob) -> KeptStatus | None:
-        uid, known = found.metadata.uid, self._statuses
-        return known[uid] if uid in known else kept_status_of(found, self.settings.began)

@@ -67,11 +67,11 @@ def amend(tracked: Tracked, found: TrainingJob, settings: KubeSettings) -> None:
         log.warning("job %s: a change is refused: %s", tracked.job.id, tracked.change_refused)
 
 
-def pending(tracked: Tracked, found: TrainingJob, settings: KubeSettings) -> Job | None:
-    """The job as its spec has it, if it was taken over with sizes that allow its present gang; else None."""
-    if tracked.spec is None or tracked.change_refused:
+def pending(tracked: Tracked, asked: Job) -> Job | None:
+    """The job as its spec asks for it, if it was taken over with sizes that allow its present gang; else None."""
+    if tracked.change_refused:
         return None
-    wanted = under(tracked.job, job_of(found, tracked.spec, settings.began))
+    wanted = under(tracked.job, asked)
     wanted = replace(wanted, priority=tracked.job.priority, deadline=tracked.job.deadline, queue=tracked.job.queue)
     return None if wanted == tracked.job else wanted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -9,17 +10,26 @@ import msgspec
 
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, NotFound
-from headway.kube.api.objects import LimitRange, Meta, Pod, PodRule
+from headway.kube.api.objects import LimitRange, Meta, MutatingPolicy, Pod, PodRule, PolicyBinding, RuntimeClass
 from headway.kube.api.scheduling import NodeTerms
-from headway.kube.api.watch import Follower, News, WatchFailed
+from headway.kube.api.user_policy import GROUP, version_served
+from headway.kube.api.watch import LONGEST_PAUSE_SECONDS, NOT_SHOWN, Follower, News, WatchFailed
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.rehearsal import Rehearsed
 
-WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+WEBHOOKS = f"/apis/{GROUP}/v1/mutatingwebhookconfigurations"
 LIMIT_RANGES = "/api/v1/{inside}limitranges"
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+POLICIES, BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
+ABSENT_SECONDS = 600.0
+"""After this the server is asked again for what it does not serve, or does not show us."""
+
+Tell = Callable[[News[Any]], None]
 
 
-def following_rules(client: Client, inside: str, tell: Callable[[News[Any]], None]) -> list[Coroutine[Any, Any, None]]:
+def following_rules(
+    client: Client, inside: str, tell: Tell, absent_seconds: float = ABSENT_SECONDS
+) -> list[Coroutine[Any, Any, None]]:
     """Watches of what changes pods as they are made; `inside` is the path of one namespace, or empty for all.
 
     Without the right to see it, pods are not asked for again.
@@ -33,7 +43,25 @@ def following_rules(client: Client, inside: str, tell: Callable[[News[Any]], Non
     return [
         Follower(client, WEBHOOKS, PodRule, told).follow(),
         Follower(client, ranges, LimitRange, told).follow(),
+        _follow_served(client, POLICIES, MutatingPolicy, told, absent_seconds),
+        _follow_served(client, BINDINGS, PolicyBinding, told, absent_seconds),
+        _follow_served(client, RUNTIME_CLASSES, RuntimeClass, told, absent_seconds),
     ]
+
+
+async def _follow_served(client: Client, what: str, kind: type[Any], tell: Tell, absent_seconds: float) -> None:
+    """Follows objects that not every server has, or shows us: by their path, or by their name in any served version."""
+    while True:
+        pause = absent_seconds
+        try:
+            version = "" if what.startswith("/") else await version_served(client, what)
+            path = f"/apis/{GROUP}/{version}/{what}" if version else what
+            if path.startswith("/"):
+                await Follower(client, path, kind, tell, optional=True).follow()
+        except Exception as error:  # noqa: BLE001  nobody else would notice that the watch ended
+            hidden = isinstance(error, ApiError) and error.status in NOT_SHOWN
+            pause = absent_seconds if hidden else min(absent_seconds, LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
 
 
 class _ClaimSpec(msgspec.Struct):

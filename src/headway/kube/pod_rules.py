@@ -1,16 +1,17 @@
-"""What changes pods as they are made: webhooks and LimitRanges, and whether news of them are a change."""
+"""What changes pods as they are made, such as webhooks and LimitRanges, and whether news of it are a change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from headway.kube.api.objects import LimitRange, PodRule
+from headway.kube.api.objects import LimitRange, MutatingPolicy, PodRule, PolicyBinding, RuntimeClass
 from headway.kube.api.watch import Changed, Deleted, Listed
 
-Rule = PodRule | LimitRange
-RuleNews = Listed[PodRule] | Changed[PodRule] | Deleted[PodRule]
-LimitNews = Listed[LimitRange] | Changed[LimitRange] | Deleted[LimitRange]
-RULES: tuple[type, ...] = (PodRule, LimitRange)
+Rule = PodRule | LimitRange | MutatingPolicy | PolicyBinding | RuntimeClass
+RuleNews = Listed[Any] | Changed[Any] | Deleted[Any]
+"""Of one kind of rules."""
+RULES: tuple[type, ...] = (PodRule, LimitRange, MutatingPolicy, PolicyBinding, RuntimeClass)
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class PodRules:
     _known: dict[type, dict[str, Rule]] = field(default_factory=dict)
     """By kind and uid. A kind that is not here was not listed yet."""
 
-    def take(self, news: RuleNews | LimitNews) -> frozenset[str]:
+    def take(self, news: RuleNews) -> frozenset[str]:
         """The namespaces for which something changed; the empty name stands for all of them.
 
         The first list is no change: what was asked before it was asked under these rules. Nor is another label.
@@ -41,6 +42,11 @@ class PodRules:
 
 def _content(rule: Rule | None) -> bytes | None:
     """What it does, without its labels and versions."""
-    if rule is None:
-        return None
-    return bytes(rule.webhooks if isinstance(rule, PodRule) else rule.spec)
+    match rule:
+        case None:
+            return None
+        case PodRule():
+            return bytes(rule.webhooks)
+        case RuntimeClass():
+            return bytes(rule.overhead) + bytes(rule.scheduling)
+    return bytes(rule.spec)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headway.kube.api.objects import TrainingJob
 from headway.kube.held_back import HeldBack
 from headway.kube.pod.constraints import Unplaceable
-from headway.kube.pod_rules import LimitNews, PodRules, RuleNews
+from headway.kube.pod_rules import PodRules, RuleNews
 from headway.kube.reconcile.model import ApiRefusal
 from headway.kube.rehearsal import Rehearsals, Rehearsed
 from headway.kube.tracked import Tracked
@@ -29,7 +29,7 @@ class Recasting:
     _again: dict[str, set[str]] = field(default_factory=dict)
     """By the key of a dry run: the uids of jobs that were asked for again."""
 
-    def changed(self, news: RuleNews | LimitNews, jobs: Iterable[Tracked]) -> bool:
+    def changed(self, news: RuleNews, jobs: Iterable[Tracked]) -> bool:
         """Asks again how pods of the jobs that wait will be; False if nothing has changed."""
         namespaces = self.rules.take(news)
         if not namespaces:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from headway.compare.perform import Task, make_book, make_cluster, make_head
+from headway.beliefs.books import make_book
+from headway.compare.perform import Task, make_cluster, make_head
 from headway.compare.scenario import Scenario
 from headway.core.check import Refusal
 from headway.core.errors import UserError

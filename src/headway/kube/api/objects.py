@@ -172,6 +172,28 @@ class LimitRange(msgspec.Struct, frozen=True):
     spec: msgspec.Raw = msgspec.Raw()
 
 
+class MutatingPolicy(msgspec.Struct, frozen=True):
+    """A MutatingAdmissionPolicy: what the API server itself changes in objects as they are made."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw()
+
+
+class PolicyBinding(msgspec.Struct, frozen=True):
+    """A MutatingAdmissionPolicyBinding: where a policy counts, and with which parameters."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw()
+
+
+class RuntimeClass(msgspec.Struct, frozen=True):
+    """What pods that name it hold beyond their containers, and on which nodes they may be."""
+
+    metadata: Meta
+    overhead: msgspec.Raw = msgspec.Raw()
+    scheduling: msgspec.Raw = msgspec.Raw()
+
+
 class TrainingJob(msgspec.Struct, frozen=True):
     """Spec and status stay raw bytes. They are decoded later, so that an error in them goes to the job's status."""
 

@@ -7,7 +7,7 @@ When a watch ends, the next one goes on from the last version. A new list comes 
 - any failure that nobody foresaw.
 
 If the server cannot be reached, it is tried again after a pause that doubles, up to a bound. A watch never ends by
-itself. An object that cannot be read is skipped with one line in the log.
+itself, unless it is optional. An object that cannot be read is skipped with one line in the log.
 """
 
 from __future__ import annotations
@@ -25,15 +25,28 @@ import msgspec
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable
 from headway.kube.api.nesting import cut
-from headway.kube.api.objects import Bare, LimitRange, Meta, NodeObject, Pod, PodRule, TrainingJob, WatchLine
+from headway.kube.api.objects import (
+    Bare,
+    LimitRange,
+    Meta,
+    MutatingPolicy,
+    NodeObject,
+    Pod,
+    PodRule,
+    PolicyBinding,
+    RuntimeClass,
+    TrainingJob,
+    WatchLine,
+)
 
 log = logging.getLogger("headway.kube")
-T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule, LimitRange)
+T = TypeVar("T", Pod, NodeObject, TrainingJob, PodRule, LimitRange, MutatingPolicy, PolicyBinding, RuntimeClass)
 SHORTEST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 SHORTEST_WATCH_SECONDS = 1.0
 """A silent watch that ends sooner is followed by a pause."""
 TOO_MANY_REQUESTS = 429
+NOT_SHOWN = (403, 404)
 RESYNC_SECONDS = 600.0
 MOST_NOTED = 1000
 
@@ -78,6 +91,8 @@ class Follower(Generic[T]):
     kind: type[T]
     tell: Callable[[News[T]], None]
     resync: float = RESYNC_SECONDS
+    optional: bool = False
+    """Whether it ends, without a word, where the server has no such objects or does not show them."""
     _decoder: msgspec.json.Decoder[T] = field(init=False)
     _version: str = ""
     """Where the next watch begins; empty if a list comes first."""
@@ -93,7 +108,7 @@ class Follower(Generic[T]):
         self._decoder = msgspec.json.Decoder(self.kind)
 
     async def follow(self) -> None:
-        """Lists and watches until the task is cancelled."""
+        """Lists and watches until the task is cancelled, or what is optional is not there."""
         while True:
             try:
                 if not self._version or time.monotonic() - self._listed_at >= self.resync:
@@ -103,6 +118,8 @@ class Follower(Generic[T]):
                 self._version = ""
                 await self._rest()
             except ApiError as error:
+                if self.optional and error.status in NOT_SHOWN:
+                    return
                 if self._failing and isinstance(error, Unreachable) and error.status != TOO_MANY_REQUESTS:
                     self._version = ""  # the server was away for longer than a moment
                 await self._fails(error)
