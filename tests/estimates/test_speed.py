@@ -96,6 +96,16 @@ def test_a_gang_that_gains_little_is_not_taken_to_become_slower():
     assert found.seconds(_setting(16)) < 1.01 * found.seconds(_setting(4))
 
 
+def test_two_workers_apart_that_are_slower_than_one_do_not_make_sixty_slower_than_eight():
+    """Bert in a window of itp: exchange between nodes costs more than the second worker brings. A part of it that grows
+    with the workers would hardly be seen here, and would be most of the step of 64. Nobody would ever try them then.
+    """
+    seen = [Observation(_setting(1), 0.280, 0.002), Observation(_setting(2, 0, 2), 0.312, 0.014)]
+    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(1)))
+    assert found.seconds(_setting(2, 0, 2)) == pytest.approx(0.312, rel=0.02)
+    assert found.seconds(_setting(64, 0, 8)) < min(found.seconds(_setting(16, 0, 2)), found.seconds(_setting(8)))
+
+
 def test_a_gang_that_becomes_slower_beyond_some_size_is_learned():
     """ElasticFlow's resnet50 on CIFAR-10: one batch divided, and an exchange that grows with the workers."""
     sizes = ((1, 1), (8, 2), (16, 4), (32, 8))

@@ -37,9 +37,9 @@ PARALLEL_CPU = 0.97
 INSIDE = 0.5
 PRIOR_SPREAD = 0.3
 """How far a term's share of a step may be from the prior's, as a share of the step (standard deviation)."""
-DECLINE_SPREAD = PRIOR_SPREAD / 8.0
-"""The same for the term that makes a gang slower beyond some size: a decline must be shown. Two sizes alone could be
-explained by it as well as by what no replica divides, and then far sizes would seem to be slow that are not.
+FAR = 16
+"""Workers. The share of the term that grows with a gang's workers is looked at with this many at least: what is next to
+nothing in the step of two workers may be most of that of sixty.
 """
 MEASURED_SPREAD = 0.02
 """Min spread of a measurement: a form is never exact."""
@@ -246,10 +246,19 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     # shows stays near the prior, with the weight of a quarter of the compute term.
     share = [max(term, 0.25 * most[0]) / prior_spread for term in most]
     if form is Form.GANG:
-        share[-1] *= PRIOR_SPREAD / DECLINE_SPREAD
+        share[-1] = _growing_share(start, max(one.setting.layout.workers for one in seen), most[-1]) / prior_spread
     for number, weight in enumerate(share):
         equations.pull(number, weight, start[number])
     return SpeedFit(form, tuple(equations.solved(start)), prior_spread)
+
+
+def _growing_share(start: Coefficients, largest: int, seen: float) -> float:
+    """What the last term of a gang is of a step of very many workers, for a coefficient of 1. `seen`: the same of those
+    that were measured, for a prior by which many workers take no time.
+    """
+    far = terms(Form.GANG, gang_setting(max(FAR, largest), 1))
+    seconds = sum(c * x for c, x in zip(start, far, strict=True))
+    return far[-1] / seconds if seconds > 0.0 else seen
 
 
 def at_several(seen: Sequence[Observation]) -> bool:
