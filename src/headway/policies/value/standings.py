@@ -37,6 +37,7 @@ class StandingLines(NamedTuple):
     serials: Serials
     scalings: list[Scaling | None]
     """None where the job is looked at one by one."""
+    spans: list[SizeSpan | None]
     placements: list[Placement]
     tables: list[Any]
     """`SizeTable`."""
@@ -49,7 +50,7 @@ class StandingLines(NamedTuple):
 
 
 class Standings:
-    """Lines of the jobs that were asked about last. A job's span is always the same: it follows from its shape.
+    """Lines of the jobs that were asked about last.
 
     `changed_too`: whether jobs that hold other amounts than they asked for have a line.
     """
@@ -58,7 +59,7 @@ class Standings:
 
     def __init__(self, *, changed_too: bool) -> None:
         self._changed_too = changed_too
-        self._last = StandingLines(np.empty(0, np.int64), [], [], [], np.empty((LINES, 0)))
+        self._last = StandingLines(np.empty(0, np.int64), [], [], [], [], np.empty((LINES, 0)))
 
     def of(
         self, serials: Serials, spans: list[SizeSpan | None], placements: list[Placement], scalings_of: ScalingsOf,
@@ -66,11 +67,9 @@ class Standings:
     ) -> StandingLines:  # fmt: skip
         """Lines of these jobs, each known by its arrival number; the numbers grow."""
         old = self._aligned(serials)
-        moved = _differ(placements, old.placements)
+        moved = _differ((spans, old.spans), (placements, old.placements))
         scalings = self._scalings(old, moved, spans, placements, scalings_of)
-        stale = _differ(scalings, old.scalings)
-        if moved:
-            stale = sorted({*moved, *stale})
+        stale = sorted({*moved, *_differ((scalings, old.scalings))})
         tables, numbers = old.tables, old.numbers
         if stale:
             tables, fresh = tables.copy(), list[Sequence[float]]()
@@ -80,7 +79,7 @@ class Standings:
                 fresh.append(NOT_HERE if table is None else _line(table, placements[place]))
             numbers = numbers.copy()
             numbers[:, stale] = np.array(fresh, np.float64).T
-        self._last = StandingLines(serials, scalings, placements, tables, numbers)
+        self._last = StandingLines(serials, scalings, spans, placements, tables, numbers)
         return self._last
 
     def _scalings(
@@ -113,14 +112,17 @@ class Standings:
             at = np.where(last.serials[np.minimum(at, known - 1)] == serials, at, known)
         places = at.tolist()
         numbers: FloatArray = np.concatenate([last.numbers, np.zeros((LINES, 1))], axis=1)[:, places]
-        taken = [[*column, None] for column in (last.scalings, last.placements, last.tables)]
-        scalings, placements, tables = (list(map(column.__getitem__, places)) for column in taken)
-        return StandingLines(serials, scalings, placements, tables, numbers)
+        taken = [[*column, None] for column in (last.scalings, last.spans, last.placements, last.tables)]
+        scalings, spans, placements, tables = (list(map(column.__getitem__, places)) for column in taken)
+        return StandingLines(serials, scalings, spans, placements, tables, numbers)
 
 
-def _differ(now: Iterable[Any], before: Iterable[Any]) -> list[int]:
-    """Places at which a list has another object than before."""
-    return list(compress(count(), map(is_not, now, before)))
+def _differ(*pairs: tuple[Iterable[Any], Iterable[Any]]) -> list[int]:
+    """Places at which one of these lists has another object than before."""
+    found: set[int] = set()
+    for now, before in pairs:
+        found.update(compress(count(), map(is_not, now, before)))
+    return sorted(found)
 
 
 def _line(table: Any, placement: Placement) -> Sequence[float]:
