@@ -272,16 +272,17 @@ class BeliefCache(NamedTuple):
 def shown_or_declared(snapshot: Snapshot, columns: BeliefColumns) -> Beliefs:
     """What jobs' own reports say where they are believed; elsewhere what users declared, if anything."""
     declared = declared_beliefs(snapshot)
-    odd = columns.odd
+    # Of a job that does not tell, or is not believed, nothing is shown: its time left and spread are NaN, its basis 0.
+    left, spread, basis = columns.left, columns.spread.copy(), columns.basis | columns.odd
     silent = (declared.burning & (snapshot.now > columns.silent_at)).nonzero()[0]
     if len(silent):
-        odd = odd.copy()
-        odd[silent] = int(Basis.SILENT)
-    shown = ~np.isnan(columns.left) & (odd == int(Basis.NOTHING))
-    left = np.where(shown, columns.left, declared.left)
-    basis = np.where(shown, columns.basis, odd)
+        left = left.copy()
+        left[silent] = spread[silent] = np.nan
+        basis[silent] = int(Basis.SILENT)
+    shown = ~np.isnan(left)
+    left = np.where(shown, left, declared.left)
     basis[(basis == int(Basis.NOTHING)) & ~np.isnan(left)] = int(Basis.DECLARED)
     return Beliefs(
-        left, np.where(shown, columns.at, declared.at), declared.burning, np.where(shown, columns.spread, np.nan),
+        left, np.where(shown, columns.at, declared.at), declared.burning, spread,
         columns.growth, columns.growth_since, basis,
     )  # fmt: skip

@@ -175,7 +175,7 @@ class ProgressBook:
         silent_at = max(track.at, since) + patience(track.pace) if training and odd is Basis.NOTHING else NOT_SILENT
         grower = track.grower if odd is Basis.NOTHING else None
         growth = (0, math.nan) if grower is None else (int(grower.kind), grower.since)
-        if shown is None:
+        if shown is None or math.isnan(shown.left):
             return BeliefRow(math.nan, 0.0, math.nan, Basis.NOTHING, odd, silent_at, *growth)
         return BeliefRow(shown.left, shown.at, shown.spread, shown.basis, odd, silent_at, *growth)
 

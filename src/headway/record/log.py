@@ -206,10 +206,8 @@ class LogWriter:
         fresh: list[tuple[int, float | None, int, list[float | None]]] = []
         known, asked = self._scalings, snapshot.estimates.asked_scalings
         serials = snapshot.jobs.serial[np.array(list(asked), np.intp)].tolist()
-        for serial, scaling in zip(serials, asked.values(), strict=True):
-            before = known.get(serial)
-            if before is scaling:
-                continue
+        told = zip(serials, asked.values(), map(known.get, serials), strict=True)
+        for serial, scaling, before in [one for one in told if one[1] is not one[2]]:
             known[serial] = scaling
             if before is None or before.speeds != scaling.speeds or before.apart != scaling.apart:
                 least = next((count for count, speed in enumerate(scaling.speeds) if speed), 0)

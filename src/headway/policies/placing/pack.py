@@ -20,7 +20,8 @@ from headway.policies.placing.room import empty, fits_on, room
 
 SAME_NODE, SAME_DOMAIN = 10.0, 0.1
 """What a replica on the same node counts for, and what one in the same topology domain does."""
-FEW_NODES = 64
+FEW_NODES = 128
+"""Up to this many nodes, plain lists are faster than numpy."""
 Placing = Callable[[Snapshot, IntArray, Shape, Counts], Placement | None]
 """Where this many replicas per role go; None where they do not fit."""
 

@@ -6,6 +6,7 @@ number is the one that `Worth` gives for the same job, to the last bit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import OWN_LINES, StandingLines
+from headway.policies.value.standings import FEWER, OWN_LINES, StandingLines
 from headway.policies.value.table import ShapeSizes, SizeTable
 from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
@@ -25,6 +26,7 @@ from headway.policies.value.times import Rows
 Places = Rows | slice
 """Some places of the columns."""
 ALL = slice(None)
+_SCALE = int(Can.SCALE)
 
 if TYPE_CHECKING:
     from headway.policies.value.worth import Worth
@@ -46,8 +48,10 @@ class SizeColumns:
     """The speed in the best place."""
     further: FloatArray
     """(options, jobs): the speed in the best place with each of `FURTHER` more replicas; 0 beyond the most."""
-    fewer: tuple[IntArray, FloatArray, FloatArray]
-    """Replicas that could go, the speed without one replica, and the speed without all these. Where none may go, 0."""
+    many: IntArray
+    """Replicas that could go; 0 where none may."""
+    fewer: FloatArray
+    """(2, jobs): the speed without one of them and without all of them."""
     seconds: FloatArray
     """Seconds left."""
     work: FloatArray
@@ -60,13 +64,13 @@ class SizeColumns:
     def of(cls, worth: Worth) -> SizeColumns:
         snapshot, sizes = worth.snapshot, worth.sizes
         rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
-        tabled = sizes.tabled[snapshot.jobs.shape[rows]]
         others: list[int] = []
-        if not tabled.all():
+        if not sizes.all_tabled:
+            tabled = sizes.tabled[snapshot.jobs.shape[rows]]
             others, rows = rows[~tabled].tolist(), rows[tabled]
         seconds = _seconds(snapshot, rows) if len(rows) else np.empty(0)
-        known = np.isfinite(seconds)
-        if not known.all():
+        if not math.isfinite(np.add.reduce(seconds)):
+            known = np.isfinite(seconds)
             rows, seconds = rows[known], seconds[known]
         lines = _lines(snapshot, sizes, rows)
         numbers, tables = lines.numbers, lines.tables
@@ -76,21 +80,12 @@ class SizeColumns:
             chosen = usable.nonzero()[0]
             rows, seconds, numbers = rows[chosen], seconds[chosen], numbers[:, chosen]
             tables = [tables[place] for place in chosen.tolist()]
-        count, speed, above, many, one_less, all_less, ideal = numbers[:OWN_LINES]
+        count, speed, above, many, _, _, ideal = numbers[:OWN_LINES]
         return cls(
             worth, rows, tables, count.astype(np.int64), speed, above, ideal, numbers[OWN_LINES:],
-            (many.astype(np.int64), one_less, all_less), seconds, np.maximum(seconds * speed, 0.0),
+            many.astype(np.int64), numbers[FEWER], seconds, np.maximum(seconds * speed, 0.0),
             snapshot.jobs.shape[rows], sorted(others),
         )  # fmt: skip
-
-    @cached_property
-    def value(self) -> FloatArray:
-        """What running as now is worth."""
-        return self.of_speeds(self.speed)
-
-    @cached_property
-    def share(self) -> FloatArray:
-        return self.share_of(self.count)
 
     @cached_property
     def due(self) -> FloatArray:
@@ -106,19 +101,16 @@ class SizeColumns:
     @cached_property
     def gifts(self) -> tuple[FloatArray, IntArray]:
         """The price per share of the cheapest replicas that could go, and how many they are; 0 where none may go."""
-        many, one_less, all_less = self.fewer
-        prices = []
-        for count, speed in ((np.ones_like(many), one_less), (many, all_less)):
-            freed = np.maximum(self.share - self.share_of(self.count - count), 1e-9)
-            prices.append((self.value - self.of_speeds(speed)) / freed)
-        one = prices[0] <= prices[1]
-        return np.where(one, prices[0], prices[1]), np.where(many > 0, np.where(one, 1, many), 0)
+        left = np.array((self.count - 1, self.count - self.many))
+        freed = np.maximum(self.share_of(self.count) - self.share_of(left), 1e-9)
+        one_goes, all_go = (self.of_speeds(self.speed) - self.of_speeds(self.fewer)) / freed
+        one = one_goes <= all_go
+        return np.where(one, one_goes, all_go), np.where(self.many > 0, np.where(one, 1, self.many), 0)
 
     @cached_property
     def useless(self) -> BoolArray:
         """Jobs that would be no slower with fewer replicas."""
-        many, one_less, all_less = self.fewer
-        found: BoolArray = (many > 0) & ((one_less >= self.speed) | (all_less >= self.speed))
+        found: BoolArray = (self.many > 0) & (self.fewer >= self.speed).any(axis=0)
         return found
 
     def seconds_at(self, speed: FloatArray, places: Rows) -> FloatArray:
@@ -178,8 +170,8 @@ def values(
     shared = speed * asked_weight
     value: FloatArray = shared * work_weight
     soonest = speed * max(terms.restart, 1.0)
-    short = (work < soonest).nonzero()[0]
-    if len(short):
+    short = work < soonest
+    if short.any():
         value[short] = shared[short] * np.array([least**-terms.favour for least in soonest[short].tolist()])
     value[speed <= 0.0] = 0.0
     return value
@@ -203,14 +195,14 @@ def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:
     """Running jobs whose number of replicas a plan may change."""
     jobs = snapshot.jobs
     rows = jobs.running()
-    may = sizes.elastic[jobs.shape[rows]] & ((jobs.can[rows] & int(Can.SCALE)) > 0)
+    may = sizes.elastic[jobs.shape[rows]] & ((jobs.can[rows] & _SCALE) > 0)
     return rows[may]
 
 
 def _seconds(snapshot: Snapshot, rows: Rows) -> FloatArray:
     """Seconds left. A job that should be done by now needs a share of what it has trained."""
     seconds = snapshot.estimates.left_of(rows, snapshot.now)
-    late = np.flatnonzero(seconds <= 0.0)
+    late = (seconds <= 0.0).nonzero()[0]
     if len(late):
         jobs, chosen = snapshot.jobs, rows[late]
         trained = jobs.attained[chosen] + np.maximum(0.0, snapshot.now - jobs.since[chosen])

@@ -21,6 +21,8 @@ from headway.core.scaling import Scaling, SizeSpan
 FURTHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of further replicas that are tried: the first beyond a node may cost speed that the fourth brings back."""
 OWN_LINES = 7
+FEWER = slice(4, 6)
+"""The lines of speeds with fewer replicas."""
 LINES = OWN_LINES + len(FURTHER)
 NOT_HERE = (-1.0,) + (0.0,) * (LINES - 1)
 """The line of a job that is looked at one by one."""

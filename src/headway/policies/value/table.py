@@ -125,6 +125,7 @@ class ShapeSizes:
     spans: tuple[SizeSpan | None, ...]
     """None where sizes are looked at one by one."""
     tabled: BoolArray
+    all_tabled: bool
     elastic: BoolArray
     amount: FloatArray
     """What one replica asks for of the kind that it has the largest share of."""
@@ -157,6 +158,7 @@ class ShapeSizes:
         return cls(
             spans,
             tabled,
+            bool(tabled.all()),
             np.array([shape.elastic for shape in shapes], np.bool_),
             amount,
             of,

@@ -53,7 +53,6 @@ class Worth:
         self._left: FloatArray | None = None
         self._tables: dict[int, SizeTable | None] = {}
         self._work: dict[int, float] = {}
-        self._asked: dict[int, float] = {}
         self._weights: dict[int, tuple[float, float, float]] = {}
         self._per_node: dict[int, int] = {}
         self._soonest = max(terms.restart, 1.0)
@@ -145,8 +144,8 @@ class Worth:
             return 0.0
         known = self._weights.get(row)
         if known is None:
-            work = self.work(row)
-            asked = self._asked_share(row) ** (1.0 - self.terms.favour)
+            work, asked = self.work(row), self.share(row, self.snapshot.jobs.shape_at(row).counts)
+            asked **= 1.0 - self.terms.favour
             known = self._weights[row] = asked, work, max(work, 1e-300) ** -self.terms.favour
         asked, work, weight = known
         # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
@@ -287,13 +286,6 @@ class Worth:
             return None
         number = self.snapshot.jobs.columns.shapes[row]
         return self.sizes.amount.item(number), self.sizes.whole.item(number)
-
-    def _asked_share(self, row: int) -> float:
-        known = self._asked.get(row)
-        if known is None:
-            counts = self.snapshot.jobs.shape_at(row).counts
-            known = self._asked[row] = self.share(row, counts)
-        return known
 
     def _workers_per_node(self, row: int) -> int:
         """How many workers the largest empty node takes; 0 where they ask for nothing."""
