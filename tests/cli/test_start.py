@@ -37,3 +37,7 @@ def test_what_help_says_of_a_command_is_what_the_command_says_of_itself(name):
     module = importlib.import_module(f"headway.cli.{COMMANDS[name]}")
     told = module.app.info.help if hasattr(module, "app") else inspect.getdoc(getattr(module, name))
     assert told.split("\n\n")[0] == SENTENCES[name]
+
+
+def test_the_scheduler_loads_no_tables_for_a_terminal():
+    assert "rich" not in _loaded("schedule")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
+from headway.kube import cluster as cluster_module
 from headway.kube import incoming as incoming_module
 from headway.kube import newcomers as newcomers_module
 from headway.kube.admission import Admission
+from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import Meta, TrainingJob
 from headway.kube.attention import Attention
 from headway.kube.fair import MOST_PER_TURN, in_turn
@@ -179,3 +183,16 @@ def test_of_statuses_that_headway_did_not_write_a_start_tells_in_one_sentence(ca
     assert sentence.startswith(
         "the statuses of 3 TrainingJobs are ignored, Headway did not write them; of team/odd-0: "
     )
+
+
+def test_the_collector_rests_while_a_start_reads_and_works_again_afterwards_also_where_it_fails(monkeypatch):
+    seen: list[bool] = []
+
+    def failing(*_: object) -> None:
+        seen.append(gc.isenabled())
+        raise KubeError("no access")
+
+    monkeypatch.setattr(cluster_module, "read_initial_state", failing)
+    with pytest.raises(KubeError):
+        SmallCluster()
+    assert (seen, gc.isenabled()) == ([False], True)

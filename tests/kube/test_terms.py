@@ -9,6 +9,7 @@ from small_cluster import HEALTHY, SmallCluster
 from test_orders import echo, patch, running, saving
 
 from headway.core.queue_rules import QueueRule
+from headway.core.restarts import Restarts
 from headway.kube.job.spec import JobSpec, SpecError, read_spec
 from headway.kube.job.terms import check_fixed
 from headway.kube.settings import ClaimSettings
@@ -157,3 +158,21 @@ def test_a_restart_before_the_new_size_is_taken_over_leaves_the_gang_as_it_is(si
     small.start()
     small.turn(6)
     assert (small.phase(uid), len(small.api.pods)) == ("Running", size), "its next start has it"
+
+
+def test_a_refused_change_of_restarts_keeps_the_old_ones_and_says_why_also_after_a_restart():
+    small = SmallCluster()
+    uid = small.api.submit("good", {**HEALTHY, "restarts": {"losses": 5, "window": 120}})
+    small.turn(4)
+    patch(small, uid, restarts={"losses": 5000})
+    small.turn(2)
+    for _ in range(3):
+        assert the_job(small).restarts == Restarts(losses=5, window=120)
+        assert small.api.status(uid)["refused"].startswith("spec.restarts.losses: must be at most 100, not 5000")
+        small.start()
+        small.turn(3)
+    assert (small.phase(uid), len(small.api.pods)) == ("Running", 2)
+    patch(small, uid, restarts={"losses": 7})
+    small.turn(2)
+    assert the_job(small).restarts == Restarts(losses=7)
+    assert "refused" not in small.api.status(uid)

@@ -30,7 +30,6 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
-from headway.cli.show import show_result
 from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
@@ -178,6 +177,8 @@ def schedule(
 
 def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
     """The result of the whole run, from its log if there is one."""
+    from headway.cli.show import show_result
+
     for line in read(log) if log is not None else ():
         tally(line)
     show_result(tally, as_json=as_json)

@@ -32,7 +32,7 @@ from headway.kube.demand import Demand, DemandToken
 from headway.kube.fair import in_turn
 from headway.kube.fence import Fence
 from headway.kube.hearing import hear
-from headway.kube.initial_state import read_initial_state, take_in_first
+from headway.kube.initial_state import collector_rests, read_initial_state, take_in_first
 from headway.kube.inventory import Inventory
 from headway.kube.lone.lone_pod import LonePod
 from headway.kube.lone.lone_pods import LonePods
@@ -71,11 +71,11 @@ class KubeCluster:
         self._fence = Fence(worker, self.now, self._drop)
         self._meter = Meter(worker, settings.measure)
         self._by_id: dict[JobId, Tracked] = {}
-        self._wake = self._idle_since = math.inf
-        self._sampled = -math.inf
+        self._wake, self._idle_since, self._sampled = math.inf, math.inf, -math.inf
         self._happened = self._heard = True
         self._seen_any = self._closing = False
-        self._load_initial_state()
+        with collector_rests():
+            self._load_initial_state()
 
     def now(self) -> float:
         """Seconds on the cluster's clock. It never goes back, even if the wall clock does."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headway.kube.admission import Admission
@@ -44,6 +46,18 @@ class InitialState:
     @property
     def whole(self) -> bool:
         return self.nodes is not None and self.jobs is not None and self.pods is not None
+
+
+@contextmanager
+def collector_rests() -> Iterator[None]:
+    """Meanwhile nobody looks for cycles: thousands of objects come and stay, so that it would be in vain."""
+    worked = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if worked:
+            gc.enable()
 
 
 def read_initial_state(inbox: Inbox[Message], seconds: float = INITIAL_STATE_SECONDS) -> InitialState:

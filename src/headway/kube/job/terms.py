@@ -7,12 +7,13 @@ the sizes of its roles may change, within what the job's queue allows; its comma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import msgspec
 
 from headway.core.job import Job
+from headway.core.restarts import Restarts
 from headway.jobspec import RoleFields
 from headway.kube.job.intent import Allocation
 from headway.kube.job.spec import JobSpec, SpecError
@@ -78,7 +79,14 @@ def written_terms(job: Job) -> dict[str, Any]:
         "priority": job.priority,
         "deadline": None if job.deadline is None else job.deadline - job.submit,
         "sizes": {role.name: [role.replicas, role.least, role.most] for role in job.roles},
+        "restarts": asdict(job.restarts),
     }
+
+
+class _KeptRestarts(msgspec.Struct, frozen=True):
+    losses: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    window: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    refusals: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class KeptTerms(msgspec.Struct, frozen=True):
@@ -87,6 +95,8 @@ class KeptTerms(msgspec.Struct, frozen=True):
     priority: int = 0
     deadline: float | None = None
     sizes: dict[str, tuple[int, int, int]] = {}
+    restarts: _KeptRestarts | None = None
+    """None in a status of an earlier version."""
 
     def of(self, job: Job) -> Job:
         """The job under these terms. A role that they do not name stays as it is."""
@@ -97,4 +107,5 @@ class KeptTerms(msgspec.Struct, frozen=True):
             for role in job.roles
         )
         deadline = None if self.deadline is None else job.submit + self.deadline
-        return replace(job, priority=self.priority, deadline=deadline, roles=roles)
+        restarts = job.restarts if self.restarts is None else Restarts(**msgspec.structs.asdict(self.restarts))
+        return replace(job, priority=self.priority, deadline=deadline, roles=roles, restarts=restarts)
