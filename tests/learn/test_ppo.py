@@ -56,6 +56,20 @@ def test_imitation_then_ppo_gives_the_same_weights_by_seed(monkeypatch):
     assert "decisions imitated" in told[0]
 
 
+def test_an_expert_without_stops_earns_nothing_against_itself(monkeypatch):
+    bench = _script(monkeypatch, "bench/ppo.py")
+    monkeypatch.setattr(bench, "SUITE", small())
+    env = bench.make_env("srsf")
+    for seed in (1, 2):
+        env.reset(seed=seed)
+        expert, earned, over = bench.Expert(bench.experts()["srsf"], strict=False), 0.0, [False]
+        while not any(over):
+            _, reward, *over, _ = env.step(expert(env))
+            earned += reward
+        assert expert.left_out
+        assert earned == pytest.approx(0.0, abs=1e-9)
+
+
 def test_a_jobs_score_does_not_depend_on_its_slot(monkeypatch):
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)
