@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def _script(monkeypatch, file: str):
     monkeypatch.syspath_prepend(str(path.parent))
     spec = spec_from_file_location(file.replace("/", "_").removesuffix(".py"), path)
     module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     return module
 
