@@ -2,8 +2,8 @@
 
 The same kernel as in RLScheduler, for sets: a job's score depends on its own row and on the cluster. Whether to wait
 depends on the cluster, on the mean over the jobs and on the most that any has: is there one worth waiting for? What the
-state is worth has a network of its own, so that its errors do not disturb the scores. So it has 5,757 weights for any
-number of slots.
+state is worth has a network of its own, so that its errors do not disturb the scores. It alone sees `ahead`: by how
+many jobs the agent is ahead of the policy that its reward is relative to. 6,000 weights for any number of slots.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SHARE, SMALLEST = JOB_FEATURES.index("share"), 2.0**-12
 
 
 class Rows(BaseFeaturesExtractor):
-    """Jobs, their mask and the cluster, side by side in one row of numbers."""
+    """Jobs, their mask, the cluster and `ahead`, side by side in one row of numbers."""
 
     def __init__(self, space: spaces.Dict) -> None:
         self.slots = space["job_mask"].shape[0]
-        super().__init__(space, self.slots * (JOB + 1) + CLUSTER)
+        super().__init__(space, self.slots * (JOB + 1) + CLUSTER + 1)
 
     def forward(self, seen: dict[str, Tensor]) -> Tensor:
-        return torch.cat((seen["jobs"].flatten(1), seen["job_mask"], seen["cluster"]), 1)
+        return torch.cat((seen["jobs"].flatten(1), seen["job_mask"], seen["cluster"], seen["ahead"]), 1)
 
 
 class Eye(nn.Module):
@@ -45,7 +45,7 @@ class Eye(nn.Module):
         self.job = nn.Sequential(nn.Linear(JOB + CLUSTER, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, LATENT), nn.ReLU())
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        flat, mask, cluster = features.split((self.slots * JOB, self.slots, CLUSTER), 1)
+        flat, mask, cluster, _ = features.split((self.slots * JOB, self.slots, CLUSTER, 1), 1)
         rows, cluster = flat.view(-1, self.slots, JOB).clone(), cluster * SCALE
         rows[:, :, SHARE] = rows[:, :, SHARE].clamp(min=SMALLEST).log2()
         beside = cluster.unsqueeze(1).expand(-1, self.slots, -1)
@@ -59,7 +59,7 @@ class Kernel(nn.Module):
 
     def __init__(self, slots: int) -> None:
         super().__init__()
-        self.latent_dim_pi, self.latent_dim_vf = slots + 1, HIDDEN
+        self.latent_dim_pi, self.latent_dim_vf = slots + 1, 2 * HIDDEN
         self.actor, self.critic = Eye(slots), Eye(slots)
         self.score = nn.Linear(LATENT, 1)
         self.wait = nn.Sequential(nn.Linear(self.actor.width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
@@ -73,7 +73,9 @@ class Kernel(nn.Module):
         return torch.cat((self.score(jobs).squeeze(2), self.wait(whole)), 1)
 
     def forward_critic(self, features: Tensor) -> Tensor:
-        return self.worth(self.critic(features)[1])
+        """For a value of the form a + b x ahead, where a and b depend on the state."""
+        worth = self.worth(self.critic(features)[1])
+        return torch.cat((worth, worth * features[:, -1:]), 1)
 
 
 class KernelPolicy(MaskableMultiInputActorCriticPolicy):

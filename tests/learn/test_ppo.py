@@ -78,6 +78,13 @@ def test_a_jobs_score_does_not_depend_on_its_slot(monkeypatch):
     kernel = _script(monkeypatch, "bench/ppo_net.py").Kernel(4)
     jobs, mask, cluster = torch.rand(1, 4, 12), torch.ones(1, 4), torch.rand(1, 13)
     turned = [2, 0, 3, 1]
-    scores, other = (kernel(torch.cat((rows.flatten(1), mask, cluster), 1))[0][0] for rows in (jobs, jobs[:, turned]))
+
+    def seen(rows, ahead):
+        return kernel(torch.cat((rows.flatten(1), mask, cluster, torch.full((1, 1), ahead)), 1))
+
+    scores, other = seen(jobs, 0.0)[0][0], seen(jobs[:, turned], 0.0)[0][0]
     assert torch.allclose(scores[turned], other[:4], atol=1e-6)
     assert torch.allclose(scores[4], other[4], atol=1e-6)
+    later, worth = seen(jobs, 3.0)
+    assert torch.equal(later[0], scores), "only the critic sees how far ahead the agent is"
+    assert not torch.equal(worth, seen(jobs, 0.0)[1])
