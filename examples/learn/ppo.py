@@ -1,7 +1,9 @@
 """Trains a stock MaskablePPO of sb3-contrib to choose which job comes next. Needs `pip install 'headway[ppo]'`.
 
 python examples/learn/ppo.py
-headway learn leaderboard --suite bursty-v1 --part validation --agent examples/learn/ppo.py:agent
+headway learn leaderboard --suite bursty-v1 --policies sjf,headway --agent examples/learn/ppo.py:agent
+
+The leaderboard's tasks have beliefs from progress, so it trains with those.
 """
 
 from functools import cache
@@ -15,7 +17,7 @@ FILE = "ppo.zip"
 
 
 def train(steps=50_000, suite="bursty-v1", **more):
-    env = gymnasium.make("headway/Order-v0", suite=suite, disable_env_checker=True)
+    env = gymnasium.make("headway/Order-v0", suite=suite, estimates="progress", disable_env_checker=True)
     settings = {"gamma": 1.0, "n_steps": 512, "batch_size": 128, "seed": 1, "device": "cpu", **more}
     return MaskablePPO("MultiInputPolicy", env, **settings).learn(steps)
 

@@ -70,6 +70,16 @@ def test_what_has_no_action_is_told_or_left_out():
     assert expert.left_out > 0
 
 
+@pytest.mark.parametrize("name", ["spread", "migration"])
+def test_an_expert_that_places_otherwise_still_plays_to_the_end(name):
+    """Its starts have no action, so it would wait; while nothing runs, that is not legal."""
+    env = gymnasium.make("headway/Order-v0", suite=small(), warm_up=0.0, disable_env_checker=True)
+    env.reset(seed=1)
+    expert = Expert(experts()[name], strict=False)
+    _imitate(env, expert)
+    assert expert.left_out > 0
+
+
 def _imitate(env, expert):
     over = [False]
     while not any(over):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def _script(monkeypatch, file: str):
     monkeypatch.syspath_prepend(str(path.parent))
     spec = spec_from_file_location(file.replace("/", "_").removesuffix(".py"), path)
     module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     return module
 
@@ -56,12 +58,33 @@ def test_imitation_then_ppo_gives_the_same_weights_by_seed(monkeypatch):
     assert "decisions imitated" in told[0]
 
 
+def test_an_expert_without_stops_earns_nothing_against_itself(monkeypatch):
+    bench = _script(monkeypatch, "bench/ppo.py")
+    monkeypatch.setattr(bench, "SUITE", small())
+    env = bench.make_env("srsf")
+    for seed in (1, 2):
+        env.reset(seed=seed)
+        expert, earned, over = bench.Expert(bench.experts()["srsf"], strict=False), 0.0, [False]
+        while not any(over):
+            _, reward, *over, _ = env.step(expert(env))
+            earned += reward
+        assert expert.left_out
+        assert earned == pytest.approx(0.0, abs=1e-9)
+
+
 def test_a_jobs_score_does_not_depend_on_its_slot(monkeypatch):
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)
     kernel = _script(monkeypatch, "bench/ppo_net.py").Kernel(4)
     jobs, mask, cluster = torch.rand(1, 4, 12), torch.ones(1, 4), torch.rand(1, 13)
     turned = [2, 0, 3, 1]
-    scores, other = (kernel(torch.cat((rows.flatten(1), mask, cluster), 1))[0][0] for rows in (jobs, jobs[:, turned]))
+
+    def seen(rows, ahead):
+        return kernel(torch.cat((rows.flatten(1), mask, cluster, torch.full((1, 1), ahead)), 1))
+
+    scores, other = seen(jobs, 0.0)[0][0], seen(jobs[:, turned], 0.0)[0][0]
     assert torch.allclose(scores[turned], other[:4], atol=1e-6)
     assert torch.allclose(scores[4], other[4], atol=1e-6)
+    later, worth = seen(jobs, 3.0)
+    assert torch.equal(later[0], scores), "only the critic sees how far ahead the agent is"
+    assert not torch.equal(worth, seen(jobs, 0.0)[1])

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from headway.core.errors import UserError
+from headway.core.node import BoolArray
 from headway.core.plan import Decision
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
@@ -32,6 +33,8 @@ class TakesDecisions(TakesPolicies, Protocol):
     """Order-v0 and Size-v0: what a policy decides may be said in actions."""
 
     wait: int
+
+    def action_masks(self) -> BoolArray: ...
 
     def action_for(self, decision: Decision) -> int | None: ...
 
@@ -56,7 +59,10 @@ class CannotSay(UserError):  # noqa: N818  it names a fact
 
 
 class Expert:
-    """Answers with actions. `strict` raises CannotSay where there is none; else such decisions are left out."""
+    """Answers with actions. `strict` raises CannotSay where there is none; else such decisions are left out.
+
+    Where nothing is left of a plan and waiting is not legal, because nothing runs, it is the first legal action.
+    """
 
     def __init__(self, policy: Policy, *, strict: bool = True) -> None:
         self._policy, self._strict = policy, strict
@@ -81,7 +87,11 @@ class Expert:
             if action is not None:
                 return action
             self._cannot(f"there is no action for {type(decision).__name__} of job {decision.job!r}")
-        return bare.wait
+        legal = bare.action_masks()
+        if legal[bare.wait]:
+            return bare.wait
+        self._cannot("it waits while nothing runs")
+        return int(legal.argmax())
 
     def _cannot(self, why: str) -> None:
         self.left_out += 1
