@@ -166,7 +166,8 @@ class SpeedFit:
 
     def seconds(self, setting: Setting) -> float:
         """Per step."""
-        return sum(map(mul, self.coefficients, terms(self.form, setting)))
+        seconds: float = sum(map(mul, self.coefficients, terms(self.form, setting)))
+        return seconds
 
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting, relative to the requested setting."""
