@@ -1,13 +1,13 @@
 """Generated TrainingJobs, statuses and pods against a live scheduler: does it survive, and do other jobs still start?
 
-    python bench/objects.py [--cases 10000] [--starts 1] [--seed 1]
+    python bench/objects.py [--cases 10000] [--starts 1] [--seed 1] [--ahead]
 
 It starts a lab with simulated nodes. A tenant with the role `edit` in one namespace submits what the API server
 accepts, from plausible to absurd, half of it while `headway schedule` runs and half while it is down. Statuses that
 Headway did not write are set, pods are forged that name a job of another tenant, and as many progress lines are sent
 to the scheduler, by a pod of the attacker and by nobody. After each part a healthy job of that other tenant is
-submitted. It prints how long until its pods are bound, and fails if that takes more than
-5 seconds, if the process or one of its threads ended, or if the job of the other tenant was disturbed.
+submitted. It prints how long until its pods are bound, and fails if that takes more than 5 seconds, if the process or
+one of its threads ended, or if the job of the other tenant was disturbed. `--ahead`: other programs wait meanwhile.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "kube")]
+from ahead import ahead  # noqa: E402
 from doors import KINDS, case, line  # noqa: E402
 from hostile import accepted_specs, statuses  # noqa: E402
 from tenant import Tenant  # noqa: E402
@@ -217,21 +218,26 @@ def undisturbed(victim: Tenant, name: str) -> None:
     assert (status["attempt"], status["phase"]) in ((0, "Starting"), (0, "Running")), status
 
 
-def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]], starts: int) -> None:
+def attack(lab: Lab, folder: Path, objects: list[tuple[bytes, Any]], options: argparse.Namespace) -> None:
     for name in ("attacker", "other"):
         lab.create_namespace(name)
     attacker, other = Tenant(lab, "attacker"), Tenant(lab, "other")
     scheduler = Scheduler(lab, folder)
     scheduler.start()
     try:
-        under_attack(lab, scheduler, attacker, other, objects, starts)
+        under_attack(lab, scheduler, attacker, other, objects, options)
     finally:
         scheduler.process.kill()
         scheduler.process.wait()
 
 
 def under_attack(
-    lab: Lab, scheduler: Scheduler, attacker: Tenant, other: Tenant, objects: list[tuple[bytes, Any]], starts: int
+    lab: Lab,
+    scheduler: Scheduler,
+    attacker: Tenant,
+    other: Tenant,
+    objects: list[tuple[bytes, Any]],
+    options: argparse.Namespace,
 ) -> None:
     print(f"quiet: a healthy job is bound after {bound_after(lab, other, 'before'):.2f} s", flush=True)
     bound_after(lab, attacker, "own")
@@ -244,10 +250,11 @@ def under_attack(
         answers = submit_all(attacker, objects[first : first + half], first)
         print(f"{part}: {dict(answers)} in {time.monotonic() - began:.0f} s", flush=True)
         if first:
-            for number in range(starts):
+            for number in range(options.starts):
                 scheduler.process.kill()
                 scheduler.process.wait()
-                took.append(restart(lab, scheduler, other, f"at-start-{number}"))
+                with ahead(lab, wanted=options.ahead):
+                    took.append(restart(lab, scheduler, other, f"at-start-{number}"))
         print(f"{part}: {talk(lab, scheduler, attacker, 'own', half)}", flush=True)
         forge(lab, attacker, other, "before", 20)
         if first:
@@ -271,6 +278,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--starts", type=int, default=1, help="how often it is killed and started beside all objects")
+    parser.add_argument("--ahead", action="store_true", help="time starts ahead of other programs; needs root")
     options = parser.parse_args()
     began, objects = time.monotonic(), generated(options.cases, options.seed)
     print(f"generated {len(objects):,} in {time.monotonic() - began:.0f} s", flush=True)
@@ -280,7 +288,7 @@ def main() -> None:
         subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                attack(lab, Path(folder), objects, options.starts)
+                attack(lab, Path(folder), objects, options)
             except BaseException:
                 print((Path(folder) / "output").read_text(errors="replace")[-4000:])
                 raise

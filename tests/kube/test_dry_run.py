@@ -82,7 +82,7 @@ GROUP = "/apis/admissionregistration.k8s.io"
 
 
 def followed(
-    served: dict[str, dict], wanted: int, seconds: float = 60.0, refusal: int = 404
+    served: dict[str, dict], wanted: int, seconds: float = 60.0, refusal: int = 404, obeyed: float = 0.0
 ) -> tuple[list[Any], list[str]]:
     """What is told of rules, until there is so much, and what the server was asked; `served` is by path."""
     asked: list[str] = []
@@ -105,7 +105,7 @@ def followed(
                 enough.set()
 
         async with serving(handler) as client:
-            tasks = [asyncio.create_task(each) for each in following_rules(client, "", tell, seconds)]
+            tasks = [asyncio.create_task(each) for each in following_rules(client, "", tell, seconds, obeyed)]
             await asyncio.wait_for(enough.wait(), 10)
             await asyncio.sleep(0.3)
             for task in tasks:
@@ -142,6 +142,14 @@ def test_where_they_are_not_served_or_not_shown_the_server_is_left_in_peace(refu
     assert asked.count(f"{GROUP}/v1/mutatingadmissionpolicies") == 1
     assert asked.count("/apis/node.k8s.io/v1/runtimeclasses") == 1
     assert not caplog.records
+
+
+def test_policies_are_told_when_the_server_obeys_them():
+    path = f"{GROUP}/v1/mutatingadmissionpolicies"
+    told, _ = followed({f"{GROUP}/v1": POLICIES, path: listed("a")}, 3, obeyed=0.5)
+    assert told[-1].kind is MutatingPolicy
+    told, _ = followed({f"{GROUP}/v1": POLICIES, path: listed("a")}, 2, obeyed=5.0)
+    assert {news.kind for news in told} == {PodRule, LimitRange}, "not yet"
 
 
 def test_what_is_served_later_is_found_later():

@@ -12,7 +12,7 @@ from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, NotFound
 from headway.kube.api.objects import LimitRange, Meta, MutatingPolicy, Pod, PodRule, PolicyBinding, RuntimeClass
 from headway.kube.api.scheduling import NodeTerms
-from headway.kube.api.user_policy import GROUP, version_served
+from headway.kube.api.user_policy import GROUP, OBEYED_SECONDS, version_served
 from headway.kube.api.watch import LONGEST_PAUSE_SECONDS, NOT_SHOWN, Follower, News, WatchFailed
 from headway.kube.pod.constraints import BoundClaim
 from headway.kube.rehearsal import Rehearsed
@@ -28,24 +28,28 @@ Tell = Callable[[News[Any]], None]
 
 
 def following_rules(
-    client: Client, inside: str, tell: Tell, absent_seconds: float = ABSENT_SECONDS
+    client: Client, inside: str, tell: Tell, absent: float = ABSENT_SECONDS, obeyed: float = OBEYED_SECONDS
 ) -> list[Coroutine[Any, Any, None]]:
     """Watches of what changes pods as they are made; `inside` is the path of one namespace, or empty for all.
 
-    Without the right to see it, pods are not asked for again.
+    Without the right to see it, pods are not asked for again. A server obeys a policy some seconds after it shows it:
+    news of policies are told when they are obeyed, for a dry run before that would be made under the old ones.
     """
 
     def told(news: News[Any]) -> None:
         if not isinstance(news, WatchFailed):
             tell(news)
 
+    def told_late(news: News[Any]) -> None:
+        asyncio.get_running_loop().call_later(obeyed, told, news)
+
     ranges = LIMIT_RANGES.format(inside=inside)
     return [
         Follower(client, WEBHOOKS, PodRule, told).follow(),
         Follower(client, ranges, LimitRange, told).follow(),
-        _follow_served(client, POLICIES, MutatingPolicy, told, absent_seconds),
-        _follow_served(client, BINDINGS, PolicyBinding, told, absent_seconds),
-        _follow_served(client, RUNTIME_CLASSES, RuntimeClass, told, absent_seconds),
+        _follow_served(client, POLICIES, MutatingPolicy, told_late, absent),
+        _follow_served(client, BINDINGS, PolicyBinding, told_late, absent),
+        _follow_served(client, RUNTIME_CLASSES, RuntimeClass, told, absent),
     ]
 
 
