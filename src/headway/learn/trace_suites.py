@@ -54,7 +54,10 @@ def trace_suite(path: Path, cluster: str = "", jobs: int = 200, format_: str = "
     places = split(ready, jobs)
     empty = next((part for part in PARTS if not places[part]), None)
     if empty is not None:
-        raise UserError(f"{path}: it has {len(ready.jobs)} jobs that fit; part {empty} has no {jobs}: ask for fewer")
+        raise UserError(
+            f"{path}: part {empty} has no {jobs} jobs; parts are as far apart as the longest job takes, and "
+            f"{len(ready.jobs)} jobs fit the cluster: ask for fewer a window, or take a trace of a longer time"
+        )
     sizes = {part: len(found) for part, found in places.items()}
     return Suite(f"{path.name}/{jobs}", f"windows of {jobs} jobs of {path.name}", sizes,
                  TraceTasks(ready, nodes, places))  # fmt: skip
