@@ -54,7 +54,7 @@ class Patience:
 class Client:
     """Use as an async context manager, in one event loop."""
 
-    def __init__(self, access: Access, patience: Patience = Patience()) -> None:  # noqa: B008  it is frozen
+    def __init__(self, access: Access, patience: Patience = Patience()) -> None:
         self._access = access
         self._patience = patience
         self._session: aiohttp.ClientSession | None = None
