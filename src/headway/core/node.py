@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 Asks = tuple[tuple[int, int], ...]
 """What one replica asks for: number of the resource kind, amount above 0."""
+T = TypeVar("T")
+MOST_KEPT = 128
+"""Answers that follow from the nodes alone; beyond this, all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ class Nodes:
     _slots: dict[tuple[Asks, Constraint], int] = field(default_factory=dict, init=False, repr=False)
     _largest: list[int] = field(default_factory=list, init=False, repr=False)
     memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
-    """What was found to follow from the nodes alone."""
+    """What was found to follow from the nodes alone. See `keep`."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], kinds: Sequence[str] = ()) -> Nodes:
@@ -143,11 +146,18 @@ class Nodes:
             self._largest.extend(self.capacity.max(axis=1, initial=0).tolist())
         return self._largest[kind]
 
+    def keep(self, key: object, value: T) -> T:
+        """Remembers what follows from the nodes alone. Nodes may stay the same for weeks of jobs, so it is bounded."""
+        if len(self.memo) >= MOST_KEPT:
+            self.memo.clear()
+        self.memo[key] = value
+        return value
+
     def total(self) -> FloatArray:
         """What all ready nodes have together, in the order of `kinds`."""
         total: FloatArray | None = self.memo.get("total")
         if total is None:
-            total = self.memo["total"] = self.capacity[:, self.ready].sum(axis=1).astype(np.float64)
+            total = self.keep("total", self.capacity[:, self.ready].sum(axis=1).astype(np.float64))
             total.flags.writeable = False
         return total
 

@@ -267,7 +267,7 @@ def asked_setting(job: Job, nodes: Nodes) -> Setting:
         role = job.roles[0]
         known: Setting | None = nodes.memo.get((asked_setting, role.replicas, role.request))
         if known is None:
-            known = gang_setting(role.replicas, workers_per_node(job, nodes))
-            nodes.memo[asked_setting, role.replicas, role.request] = known
+            setting = gang_setting(role.replicas, workers_per_node(job, nodes))
+            known = nodes.keep((asked_setting, role.replicas, role.request), setting)
         return known
     return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))

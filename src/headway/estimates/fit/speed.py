@@ -91,7 +91,7 @@ def workers_per_node(job: Job, nodes: Nodes) -> int:
             for kind, amount in request
             if amount and kind in nodes.kinds
         ]
-        known = nodes.memo[workers_per_node, request] = max(1, min(takes)) if takes else 0
+        known = nodes.keep((workers_per_node, request), max(1, min(takes)) if takes else 0)
     return known
 
 

@@ -129,7 +129,8 @@ class Follower(Generic[T]):
 
     async def _fails(self, error: ApiError) -> None:
         if not self._failing:
-            log.warning("watching %s fails, trying again: %s", self.path, error)
+            level = logging.DEBUG if self.optional else logging.WARNING
+            log.log(level, "watching %s fails, trying again: %s", self.path, error)
             self.tell(WatchFailed(error))
         self._failing = True
         await self._rest(error.retry_after_seconds)
