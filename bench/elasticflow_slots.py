@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from headway.policies.emptiest import place_emptiest
 
 from headway.core.draft import Draft
 from headway.core.job import Job, JobId
 from headway.core.placement import Placement
 from headway.core.plan import Decision, Plan, Start
 from headway.core.snapshot import Snapshot
+from headway.policies.placing.spread import place_emptiest
 from headway.sim.world import Costs
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,13 @@ def test_test_files_have_names_of_their_own():
     """Test folders are no packages: two files of one name cannot be collected together."""
     names = [file.name for file in Path(__file__).parent.rglob("*.py") if file.name != "conftest.py"]
     assert sorted(set(names)) == sorted(names), {name for name in names if names.count(name) > 1}
+
+
+@pytest.mark.parametrize("file", sorted((SOURCE.parents[1] / "bench").glob("*.py")), ids=lambda file: file.name)
+def test_benches_use_names_that_headway_has(file):
+    """A bench is run rarely: nobody would notice that what it imports has moved."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "headway":
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert hasattr(module, name) or find_spec(f"{node.module}.{name}"), f"{node.module} has no {name}"
