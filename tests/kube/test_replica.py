@@ -18,11 +18,18 @@ def a_pod(phase="Failed", ended=None, **status) -> Pod:
     return msgspec.convert(found, Pod)
 
 
+def held_up(message: str) -> Pod:
+    waiting = {"reason": "CreateContainerConfigError", "message": message}
+    return a_pod("Pending", containerStatuses=[{"name": "main", "state": {"waiting": waiting}}])
+
+
 @pytest.mark.parametrize(
     ("pod", "phase", "words"),
     [
         (a_pod("Running"), Phase.UP, ""),
         (a_pod("Pending"), Phase.PENDING, ""),
+        (held_up('secret "key" not found'), Phase.REFUSED, 'secret "key" not found'),
+        (held_up('failed to create subPath directory for volumeMount "disk"'), Phase.PENDING, ""),
         (a_pod("Succeeded", {"exitCode": 0}), Phase.DONE, ""),
         (a_pod(ended={"exitCode": 3, "reason": "Error"}), Phase.FAILED, "exit code 3"),
         (a_pod(ended={"exitCode": 139}), Phase.FAILED, "signal 11 (SIGSEGV)"),

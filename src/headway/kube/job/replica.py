@@ -14,6 +14,8 @@ MAIN = "main"
 """The container that trains."""
 OUT_OF_MEMORY = "OOMKilled"
 _STUCK = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateContainerError"})
+_PASSING = "failed to create subPath directory"
+"""Two pods of a new namespace made its folder of the checkpoint volume in the same moment. Kubelets try again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def _judge(pod: Pod) -> tuple[Phase, str]:
             return _judge_failed(pod)
     for container in status.containerStatuses:
         waiting = container.state.waiting
-        if waiting is not None and waiting.reason in _STUCK:
+        if waiting is not None and waiting.reason in _STUCK and not waiting.message.startswith(_PASSING):
             return Phase.REFUSED, f"{waiting.reason}: {waiting.message}"
     return Phase.PENDING, ""
 
