@@ -85,3 +85,23 @@ def test_mistakes_are_told_in_one_sentence(jobs, monkeypatch, capsys, words, say
     assert code == 2
     assert says in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("learn", "beliefs", "jobs.yaml", "-o", "./jobs.yaml"),
+        ("learn", "leaderboard", "--trace", "jobs.yaml", "-o", "jobs.yaml"),
+        ("learn", "train", "--trace", "jobs.yaml", "-o", "jobs.yaml"),
+        ("learn", "train", "--trace", "jobs.yaml", "--state", "jobs.yaml"),
+        ("tune", "jobs.yaml", "--state", "jobs.yaml"),
+        ("simulate", "jobs.yaml", "--report", "jobs.yaml"),
+        ("compare", "jobs.yaml", "--policies", "fifo", "--report", "jobs.yaml"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_overwrites_what_it_reads(jobs, monkeypatch, capsys, words):
+    monkeypatch.chdir(jobs.parent)
+    code, _, err = call(capsys, *words)
+    assert (code, "jobs.yaml: the command reads this file and would overwrite it" in err) == (2, True)
+    assert jobs.read_text() == JOBS

@@ -64,7 +64,7 @@ def compare(
     """Compare policies on one trace: a table with confidence intervals and ratios to two bounds, a page with charts."""
     check_estimates(estimates)
     known = beliefs_for(estimates, beliefs)
-    writable(report, "--report")
+    writable(report, "--report", [file, world, beliefs, queues])
     names = _names(policies)
     chosen = _settings(names, settings, queue_setting(queues))
     numbers = seeds_of(seeds)

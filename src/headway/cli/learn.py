@@ -63,7 +63,7 @@ def beliefs(
 
     Logs teach both. Traces have training times only. Use the file with --beliefs in run, schedule, simulate, compare.
     """
-    writable(out, "--out")
+    writable(out, "--out", sources)
     before = NO_BELIEFS if start is None else read_beliefs(start)
     folding, made_of = Folding(before.history), list(before.made_of)
     for path in sources:
@@ -159,7 +159,7 @@ def leaderboard(
 
     0 % is first-fit, 100 % the best of several policies that know the truth. docs/learn.md tells of the suites.
     """
-    writable(out, "--out")
+    writable(out, "--out", [trace])
     need_learn()
     from headway.learn.agents import load_agent
     from headway.learn.leaderboard import KNOWING, LOWER, ranked, score_agent, score_policies

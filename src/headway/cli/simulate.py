@@ -65,7 +65,7 @@ def simulate(
     settings = [*settings, *queue_setting(queues)]
     make = partial(make_policy, policy, tuple(settings))
     make()  # a mistake in the settings is told before anything is read
-    writable(report, "--report")
+    writable(report, "--report", [file, world, beliefs, queues])
     scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
     warn_of_claims(settings, scenario.trace.jobs)
     task = Task(

@@ -50,9 +50,9 @@ def train(
     Use the file with `--policy learned --set file=FILE` in simulate, compare, run and schedule.
     """
     need_learn()
-    writable(out, "--out")
+    writable(out, "--out", [trace])
     kept = state or out.with_name(f"{out.name}.runs")
-    writable(kept, "--state")
+    writable(kept, "--state", [trace, out])
     from headway.compare.executors import make_executor, running
     from headway.learn.training.candidate import run_candidate
     from headway.learn.training.train import TrainSettings, check_knobs, tasks_of

@@ -68,7 +68,7 @@ def tune(
         if word not in offer:
             raise UserError(f"{option} {word}: choose one of {', '.join(offer)}")
     kept = state or file.with_name(f"{file.name}.tune")
-    writable(kept, "--state")
+    writable(kept, "--state", [file, world, beliefs])
     found = read_windows(file, WindowSettings(
         jobs=window, cluster=cluster, format=format_, world=world, beliefs=beliefs_for("progress", beliefs)
     ))  # fmt: skip

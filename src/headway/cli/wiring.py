@@ -220,10 +220,14 @@ def check_estimates(estimates: str) -> None:
         raise UserError(f"--estimates {estimates}: choose one of {', '.join(ESTIMATES)}")
 
 
-def writable(path: Path | None, option: str) -> None:
-    """Checks before anything is run that the result can be written."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+def writable(path: Path | None, option: str, inputs: Sequence[Path | None] = ()) -> None:
+    """Checks before anything is run that the result can be written, and that none of the inputs is lost by it."""
+    if path is None:
+        return
+    if path.is_dir() or not path.absolute().parent.is_dir():
         raise UserError(f"{option} {path}: cannot be written; name a file in a folder that exists")
+    if any(one is not None and one.resolve() == path.resolve() for one in inputs):
+        raise UserError(f"{option} {path}: the command reads this file and would overwrite it; name another file")
 
 
 def warn(sentences: Iterable[str]) -> None:
