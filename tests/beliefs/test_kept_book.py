@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
-from headway.cli.wiring import MOST_LOG_BYTES, beliefs_for, keep_beliefs
+from headway.cli.wiring import MOST_LOG_BYTES, beliefs_for, keep_beliefs, keeping
 from headway.core.job import Target
 from headway.cycle.loop import run
 from headway.estimates.models.coefficients import BUILT_IN
@@ -94,6 +96,35 @@ def test_what_finishes_is_written_while_the_run_goes_on(tmp_path):
     found = read_beliefs(log.with_name("run.log.beliefs"))
     assert found.history.durations == book.history.durations
     assert found.until > 0
+
+
+def test_what_finished_after_the_last_write_is_written_at_the_end_for_its_owner_only(tmp_path):
+    log = tmp_path / "run.log"
+    book, _ = _logged(tmp_path / "other.log")
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    for snapshot in snapshots(tmp_path / "other.log"):
+        live = live.fold(snapshot)
+    with pytest.raises(KeyboardInterrupt), keeping(live):
+        raise KeyboardInterrupt
+    kept = log.with_name("run.log.beliefs")
+    assert read_beliefs(kept).history.durations == book.history.durations, "also those of the last minute"
+    assert kept.stat().st_mode & 0o777 == 0o600, "it names users and models, as the log does"
+    kept.unlink()
+    with keeping(live):
+        pass
+    assert not kept.exists(), "nothing is left to write"
+
+
+def test_what_was_kept_without_its_log_does_not_stop_learning(tmp_path):
+    """The clock of a run whose log is gone begins at 0 again: times from before say nothing."""
+    log = tmp_path / "run.log"
+    book, _ = _logged(tmp_path / "other.log")
+    write_beliefs(log.with_name("run.log.beliefs"), LearnedBeliefs(book.history, until=1e6))
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    assert live.book.history.durations == book.history.durations
+    for snapshot in snapshots(tmp_path / "other.log"):
+        live = live.fold(snapshot)
+    assert live.book.history.durations.histograms["all",].count == 2 * book.history.durations.histograms["all",].count
 
 
 def test_books_without_a_history_keep_nothing(tmp_path):

@@ -122,7 +122,7 @@ class LearnedBeliefs:
 NO_BELIEFS = LearnedBeliefs()
 
 
-def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> None:
+def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, private: bool = False) -> None:
     """Writes the file in one step: a reader sees the old one or the new one."""
     history = beliefs.history
     fields = BeliefsFields(
@@ -139,7 +139,7 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "") -> Non
         [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
     )  # fmt: skip
-    write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1))
+    write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1), private=private)
 
 
 def read_beliefs(path: Path) -> LearnedBeliefs:

@@ -20,23 +20,34 @@ EVERY = 60.0
 
 @dataclass(slots=True)
 class BeliefsKeeper:
-    """Writes the newest history, at most once in a while. A write that fails is tried again; nothing ends by it."""
+    """Writes the newest history, at most once in a while and at the end. A write that fails is tried again; nothing
+    ends by it.
+    """
 
     path: Path
     began_with: LearnedBeliefs = NO_BELIEFS
     clock: Callable[[], float] = time.monotonic
-    _written: object = None
+    _newest: LearnedBeliefs | None = None
+    """What is not written yet."""
+    _seen: object = None
     _next: float = 0.0
 
     def keep(self, book: ProgressBook, now: float) -> None:
-        if book.history is self._written or self.clock() < self._next:
+        if book.history is not self._seen:
+            self._seen, self._newest = book.history, replace(self.began_with, history=book.history, until=now)
+        if self.clock() >= self._next:
+            self.write()
+
+    def write(self) -> None:
+        """Now: when the run ends, nothing that it learned may wait for the next write."""
+        if self._newest is None:
             return
         self._next = self.clock() + EVERY
         try:
-            write_beliefs(self.path, replace(self.began_with, history=book.history, until=now))
+            write_beliefs(self.path, self._newest, private=True)
         except UserError:
             return
-        self._written = book.history
+        self._newest = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +67,11 @@ class KeptBook:
         return self.book.annotate(snapshot)
 
 
-def go_on_learning(kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot]) -> KeptBook:
+def go_on_learning(kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot], *, new_clock: bool = False) -> KeptBook:
     """The book of a run that goes on: what was kept, and what has finished since.
 
     What was kept counts only if that run began with the same beliefs. Otherwise all of `past` is folded into the given.
+    With a new clock, which begins at 0 because the log is gone, the times of what was kept say nothing.
     """
     base = given
     if kept.exists():
@@ -68,7 +80,7 @@ def go_on_learning(kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot]) 
         except UserError:
             found = NO_BELIEFS
         if found.made_of == given.made_of and found.until > 0:
-            base = found
+            base = replace(found, until=0.0) if new_clock else found
     folding = Folding(base.history)
     folding.run(past, base.until if base is not given else -math.inf)
     return KeptBook(ProgressBook(history=folding.history, since=folding.until), BeliefsKeeper(kept, given))

@@ -8,10 +8,11 @@ from pathlib import Path
 from headway.core.errors import UserError
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Who reads the path meanwhile finds the old file or the new one."""
+def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Who reads the path meanwhile finds the old file or the new one. A private one is for its owner only."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        fresh.touch(0o600 if private else 0o666)
         fresh.write_bytes(content)
         fresh.replace(path)
     except OSError as error:

@@ -23,6 +23,7 @@ from headway.cli.wiring import (
     check_claims,
     guard_for,
     keep_beliefs,
+    keeping,
     make_policy,
     named_beliefs,
     parse_cluster,
@@ -89,8 +90,7 @@ def run(
     with closing(lock(folder)), closing(claim_machine(folder, nodes, share=share)) as claim:
         left = earlier(folder, file, fresh=fresh)
         began = _clock_began(left)
-        key = env_key(folder)
-        jobs = queue.workload.jobs
+        key, jobs = env_key(folder), queue.workload.jobs
         going = _going_on(left, queue, folder, began, key)
         _tell(file, folder, left, going)
         leave_card(folder, files, nodes, settings)
@@ -116,7 +116,8 @@ def run(
             here = _continued(LocalCluster(Nodes.of(nodes), going.arriving, setup, wishes), going)
             loop = partial(run_loop, policy=chosen, book=book, safe=safe_policy_for(settings))
             writer = LogWriter(folder / "run.log", head, durable=True, key=key)
-            _train(here, loop, writer, live, guard_for(policy, settings, folder / "run.log"))
+            with keeping(book):
+                _train(here, loop, writer, live, guard_for(policy, settings, folder / "run.log"))
     _report(folder, {job.id for job in queue.workload.jobs}, as_json=json)
 
 

@@ -35,6 +35,7 @@ from headway.cli.wiring import (
     beliefs_for,
     guard_for,
     keep_beliefs,
+    keeping,
     make_policy,
     named_beliefs,
     queue_rules,
@@ -233,7 +234,8 @@ def _serve(
         signal.signal(number, lambda *_: cluster.stop())
     try:
         gate = LogGate(cluster, writer, warn, waits=False)
-        run(gate if guard is None else guard.watched(gate), policy, book, observe, safe)
+        with keeping(book):
+            run(gate if guard is None else guard.watched(gate), policy, book, observe, safe)
     finally:
         cluster.close()
         if guard is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import msgspec
 
 from headway.beliefs.books import ESTIMATES, make_book
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
-from headway.beliefs.kept_book import go_on_learning
+from headway.beliefs.kept_book import KeptBook, go_on_learning
 from headway.cli.own_policy import load_own
 from headway.cli.queues_file import beyond_rules, read_queues, read_rules
 from headway.cli.say import say
@@ -29,6 +30,7 @@ from headway.policies.registry import POLICIES, settings_of
 from headway.policies.wrappers.queues import Queued, with_queues
 from headway.policies.wrappers.rounds import in_rounds
 from headway.record.replay import snapshots
+from headway.record.rotation import before
 from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
@@ -44,6 +46,7 @@ __all__ = [
     "command_line",
     "guard_for",
     "keep_beliefs",
+    "keeping",
     "make_book",
     "make_policy",
     "named_beliefs",
@@ -211,7 +214,19 @@ def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> B
     if estimates != "progress" or log is None:
         return make_book(estimates, beliefs=beliefs)
     is_quick = log.exists() and log.stat().st_size <= MOST_LOG_BYTES
-    return go_on_learning(log.with_name(f"{log.name}.beliefs"), beliefs, snapshots(log) if is_quick else ())
+    goes_on = any(file.is_file() and file.stat().st_size for file in (log, before(log)))
+    past = snapshots(log) if is_quick else ()
+    return go_on_learning(log.with_name(f"{log.name}.beliefs"), beliefs, past, new_clock=not goes_on)
+
+
+@contextmanager
+def keeping(book: Book) -> Iterator[None]:
+    """What was learned until the end is kept, however a live run ends."""
+    try:
+        yield
+    finally:
+        if isinstance(book, KeptBook):
+            book.keeper.write()
 
 
 def check_estimates(estimates: str) -> None:
