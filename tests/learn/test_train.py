@@ -8,11 +8,12 @@ import gymnasium
 import pytest
 
 import headway.learn  # noqa: F401  registers the environments
+from forked import call
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.learn.experts import run_expert
 from headway.learn.training.candidate import Candidate, inner_layer, run_candidate
-from headway.learn.training.train import TrainSettings, check_knobs, tasks_of, train
+from headway.learn.training.train import TrainSettings, check_knobs, least_budget, tasks_of, train
 from headway.learn.tuning.runs import Runs
 from headway.policies.learned import Learned
 from headway.policies.network import HIDDEN
@@ -70,6 +71,19 @@ def test_an_episode_of_knobs_under_the_policy_is_what_a_run_of_the_training_is(t
     assert (tmp_path / "a.log").read_bytes() == (tmp_path / "b.log").read_bytes()
     figures = run_candidate(case, candidate)
     assert -total == pytest.approx(figures.mean * len(case.trace.jobs))
+
+
+def test_the_least_budget_is_that_of_one_generation(tmp_path, capsys, trained):
+    (found, _), _ = trained
+    assert (GIVEN.budget, found.scores["generations"]) == (least_budget(2, GIVEN), 1)
+    words = ("learn", "train", "--suites", "bursty-v1", "--tasks", 2, "--validate", 1, "--out", tmp_path / "t.npz")
+    code, _, err = call(capsys, *words, "--budget", 21)
+    assert (code, "--budget 21: nothing would be tried; here one generation takes 22 runs" in err) == (2, True)
+    assert not (tmp_path / "t.npz").exists(), "a file without weights would be exactly headway"
+
+
+def test_a_setting_that_is_named_twice_is_turned_once():
+    assert check_knobs(["trial", " margin", "trial", ""]) == ("trial", "margin")
 
 
 def test_settings_that_headway_does_not_have_are_refused():

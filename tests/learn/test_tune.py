@@ -21,7 +21,7 @@ from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.learn.tuning.runs import RunFigures, Runs, digest, run_window
-from headway.learn.tuning.search import SearchSettings, as_setting, search
+from headway.learn.tuning.search import SearchSettings, as_setting, least_budget, search
 from headway.learn.tuning.verdict import judge
 from headway.learn.tuning.windows import WindowSettings, read_windows
 from headway.policies.headway import Headway
@@ -76,6 +76,19 @@ def test_where_nothing_is_to_gain_one_keeps_what_one_has():
         proposed += judged.change
         assert judged.change or judged.why
     assert proposed <= 1
+
+
+def test_where_nothing_better_was_found_it_says_that_and_not_that_chance_gave_it():
+    found, judged, _ = _tuned(lambda case, one: _made_up(case, one, there=0.0, noise=0.0))
+    assert found.settings == ()
+    assert (judged.change, judged.why) == (False, "nothing better was found")
+
+
+def test_the_least_budget_is_that_of_one_generation():
+    least = least_budget(4, 4)
+    for budget, generations in ((least, 1), (least - 1, 0)):
+        given = SearchSettings(knobs=KNOBS[:4], present={}, budget=budget)
+        assert _tuned(lambda case, one: _made_up(case, one, there=0.2), given)[0].generations == generations
 
 
 def test_a_gain_that_the_slowest_pay_for_is_not_proposed():
@@ -158,6 +171,39 @@ def jobs(tmp_path):
     return path
 
 
+MAKERS = """
+from concurrent.futures import ThreadPoolExecutor
+
+def fails():
+    raise OSError("no cluster there")
+
+class Interrupted(ThreadPoolExecutor):
+    left = 4
+
+    def submit(self, *given):
+        Interrupted.left -= 1
+        if not Interrupted.left:
+            raise KeyboardInterrupt
+        return super().submit(*given)
+"""
+
+
+@pytest.fixture
+def makers(tmp_path, monkeypatch):
+    """Modules with executors of one's own."""
+    (tmp_path / "makers.py").write_text(MAKERS)
+    (tmp_path / "broken.py").write_text("def pool(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(jobs, makers, capsys):
+    words = ("tune", jobs, "--window", 10, "--only", "margin,trial", "--budget", 30, "--executor", "makers.Interrupted")
+    code, _, err = call(capsys, *words)
+    assert code == 130
+    assert "ended; finished runs are kept in" in err
+    assert "mine.yaml.tune: the same command goes on" in " ".join(err.split())
+
+
 def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
     log = tmp_path / "run.log"
     assert call(capsys, "simulate", jobs, "--set", "margin=0.4", "--log", log)[0] == 0
@@ -174,7 +220,7 @@ def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
 
 
 def test_the_command_tells_and_goes_on(jobs, capsys):
-    words = ("tune", jobs, "--window", 10, "--budget", 28, "--only", "margin,trial", "--executor",
+    words = ("tune", jobs, "--window", 10, "--budget", 30, "--only", "margin,trial,margin", "--executor",
              "concurrent.futures.ThreadPoolExecutor", "--jobs", 1)  # fmt: skip
     code, said, err = call(capsys, *words)
     assert code == 0, err
@@ -193,11 +239,16 @@ def test_the_command_tells_and_goes_on(jobs, capsys):
         (("--window", 60), "give a longer log, or a smaller --window"),
         (("--window", 10, "--only", "colour"), "setting colour: there are"),
         (("--window", 10, "--set", "margin=a"), "--set margin=a: give a number"),
+        (("--window", 10, "--set", "margin=nan"), "--set margin=nan: give a number"),
+        (("--window", 10, "--only", "margin,trial", "--budget", 29), "--budget 29: nothing would be tried; here one"),
+        (("--window", 10, "--state", __file__), "is not a file of finished runs"),
+        (("--window", 10, "--executor", "makers.fails"), "--executor makers.fails: OSError: no cluster there"),
+        (("--window", 10, "--executor", "broken.pool"), "--executor broken.pool: SyntaxError: "),
         (("--window", 10, "--tail", "p50"), "--tail p50: choose one of"),
         (("--window", 10, "--fairness", "gini"), "--fairness gini: choose one of"),
     ],
 )
-def test_mistakes_are_one_sentence(jobs, capsys, words, sentence):
+def test_mistakes_are_one_sentence(jobs, makers, capsys, words, sentence):
     code, _, err = call(capsys, "tune", jobs, *words)
     assert code == 2
     assert sentence in err

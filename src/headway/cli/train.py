@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway import __version__
-from headway.cli.live import Bars
+from headway.cli.many_runs import ManyRuns, check_budget
 from headway.cli.options import Cluster, ExecutorName, Format, Json, Processes, need_learn
 from headway.cli.wiring import writable
 from headway.trained.file import TrainedPolicy, write_trained
@@ -53,19 +52,16 @@ def train(
     writable(out, "--out", [trace])
     kept = state or out.with_name(f"{out.name}.runs")
     writable(kept, "--state", [trace, out])
-    from headway.compare.executors import make_executor, running
     from headway.learn.training.candidate import run_candidate
-    from headway.learn.training.train import TrainSettings, check_knobs, tasks_of
+    from headway.learn.training.train import TrainSettings, check_knobs, least_budget, tasks_of
     from headway.learn.training.train import train as search
-    from headway.learn.tuning.runs import Runs
 
-    given = TrainSettings(knobs=check_knobs([name for name in knobs.split(",") if name]), budget=budget, seed=seed)
+    given = TrainSettings(knobs=check_knobs(knobs.split(",")), budget=budget, seed=seed)
     chosen = _suites(suites, trace, cluster, window, format_)
     on, by = tasks_of(chosen, "train", tasks), tasks_of(chosen, "validation", validate)
-    total = budget + 3 * len(by)
-    pool = make_executor(executor, jobs or len(os.sched_getaffinity(0)))
-    with running(pool), Bars(["train"], quiet=json) as bars:
-        runs = Runs(pool, kept, run_candidate, tell=lambda made: bars.set(0, min(1.0, made / total)))
+    check_budget(budget, least_budget(len(on), given))
+    many = ManyRuns("train", executor, jobs, kept, budget + 3 * len(by), json)
+    with many.made_by(run_candidate) as runs:
         found = search(on, by, given, runs)
     write_trained(out, TrainedPolicy(found.candidate.network(), found.trained_on, found.scores), __version__)
     _tell(out, found, as_json=json)

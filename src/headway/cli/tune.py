@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_
-import os
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from headway.cli.live import Bars
+from headway.cli.many_runs import ManyRuns, check_budget
 from headway.cli.options import BeliefsFile, Cluster, ExecutorName, Format, Json, Processes, World, need_learn
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
@@ -58,9 +58,8 @@ def tune(
     It proposes a change only where the gain on windows that it did not see is significant. Else: keep what you have.
     """
     need_learn()
-    from headway.compare.executors import make_executor, running
-    from headway.learn.tuning.runs import FAIRNESS, TAILS, Runs
-    from headway.learn.tuning.search import SearchSettings, as_setting, search
+    from headway.learn.tuning.runs import FAIRNESS, TAILS, run_window
+    from headway.learn.tuning.search import SearchSettings, as_setting, least_budget, search
     from headway.learn.tuning.verdict import judge
     from headway.learn.tuning.windows import WindowSettings, read_windows
 
@@ -76,10 +75,9 @@ def tune(
         knobs=_knobs(found, only), present={**found.present, **_present(settings)}, budget=budget, tail=tail,
         fairness=fairness, seed=seed,
     )  # fmt: skip
-    total = budget + 2 * len(found.held_out)
-    pool = make_executor(executor, jobs or len(os.sched_getaffinity(0)))
-    with running(pool), Bars(["tune"], quiet=json) as bars:
-        runs = Runs(pool, kept, tell=lambda made: bars.set(0, min(1.0, made / total)))
+    check_budget(budget, least_budget(len(found.tuned), len(given.knobs)))
+    many = ManyRuns("tune", executor, jobs, kept, budget + 2 * len(found.held_out), json)
+    with many.made_by(run_window) as runs:
         best = search(found.tuned, given, runs)
         present = as_setting(given.present)
         last = runs.all(found.held_out, [present, best.settings])
@@ -90,7 +88,7 @@ def tune(
 def _knobs(found: Windows, only: str) -> tuple[Knob, ...]:
     from headway.policies.knobs import knob_named
 
-    names = [name.strip() for name in only.split(",") if name.strip()]
+    names = dict.fromkeys(name.strip() for name in only.split(",") if name.strip())
     return tuple(map(knob_named, names)) if names else found.knobs()
 
 
@@ -104,7 +102,9 @@ def _present(settings: list[str]) -> dict[str, float]:
         try:
             chosen[name] = float(value if equals else "")
         except ValueError:
-            raise UserError(f"--set {item}: give a number, name=value") from None
+            chosen[name] = math.nan
+        if not math.isfinite(chosen[name]):
+            raise UserError(f"--set {item}: give a number, name=value")
     return chosen
 
 
@@ -118,7 +118,7 @@ def _tell(judged: Judged, found: Windows, given: SearchSettings, *, as_json: boo
         return
     print(f"tuned on {len(found.tuned)} windows, tried on {judged.windows} later ones that it did not see")
     if not judged.change:
-        print(f"keep what you have: {judged.why if diff else 'nothing better was found'}")
+        print(f"keep what you have: {judged.why}")
         if diff:
             print(f"  the best settings found: {_effect(judged, given)}")
         return

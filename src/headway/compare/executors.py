@@ -6,12 +6,14 @@ import importlib
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from headway.compare.perform import end_with_parent
 from headway.core.errors import UserError
+from headway.cycle.sound import told
 
 
 def make_executor(name: str, workers: int) -> Executor:
@@ -25,14 +27,24 @@ def make_executor(name: str, workers: int) -> Executor:
         raise UserError(
             f"--executor {name}: {error}; give a dotted name such as concurrent.futures.ThreadPoolExecutor"
         ) from error
-    try:
-        made = make(max_workers=workers)
-    except TypeError:
-        made = make()
+    except Exception as error:  # the module is anyone's
+        raise UserError(f"--executor {name}: {told(error)}") from error
+    made = _made(name, make, workers)
     if not hasattr(made, "submit"):
         raise UserError(f"--executor {name}: it makes a {type(made).__name__}, which has no submit()")
     executor: Executor = made
     return executor
+
+
+def _made(name: str, make: Callable[..., Any], workers: int) -> Any:
+    """With this many workers, if the maker wants to know. What goes wrong in it is told in a sentence."""
+    try:
+        try:
+            return make(max_workers=workers)
+        except TypeError:
+            return make()
+    except Exception as error:
+        raise UserError(f"--executor {name}: {told(error)}") from error
 
 
 def _begin_worker() -> None:

@@ -125,8 +125,15 @@ def _rounded(weights: FloatArray) -> tuple[float, ...]:
     return tuple(round(float(value), DIGITS) for value in weights)
 
 
+def least_budget(tasks: int, given: TrainSettings) -> int:
+    """Runs of `headway` on all tasks, and of one generation."""
+    return tasks + given.population * min(TASKS_AT_ONCE, tasks)
+
+
 def check_knobs(names: Sequence[str]) -> tuple[str, ...]:
-    unknown = next((name for name in names if name not in BY_NAME), None)
+    """Each once, however often it is named."""
+    chosen = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    unknown = next((name for name in chosen if name not in BY_NAME), None)
     if unknown is not None:
         raise UserError(f"--knobs {unknown}: there are {', '.join(BY_NAME)}")
-    return tuple(names) or TURNED
+    return chosen or TURNED

@@ -21,6 +21,7 @@ import headway
 from headway import __version__
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
+from headway.core.errors import UserError
 from headway.policies.headway import Headway
 from headway.record.results import Outcome
 
@@ -47,6 +48,8 @@ class RunFigures(NamedTuple):
     unfinished: int
 
 
+FIRST = '{"run"'
+"""How a file of finished runs begins."""
 TAILS = ("slowest", "p99")
 FAIRNESS = {"finish-time": "finish_time", "worst-user": "worst_user"}
 """Figures of fairness by the name that users give."""
@@ -123,7 +126,9 @@ class Runs:
 
     def __post_init__(self) -> None:
         if self.file is not None and self.file.exists():
-            text = self.file.read_text(encoding="utf-8")
+            text = self.file.read_text(encoding="utf-8", errors="replace")
+            if text and not text.startswith(FIRST):
+                raise UserError(f"{self.file}: is not a file of finished runs; name another as --state, or remove it")
             self._known = dict(said for line in text.splitlines() if (said := _line(line)) is not None)
             if text and not text.endswith("\n"):  # a kill has cut the last line
                 self._append("\n")

@@ -30,6 +30,8 @@ STEP = 0.3
 SMALL = 0.05
 """A change of an offset below this is taken back at the end: it is noise, and one setting less to explain."""
 LEFT_UNFINISHED = 10.0
+FINALISTS = 2
+"""The last mean and the best candidate; they run on all windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +66,11 @@ def search(windows: Sequence[Scenario], settings: SearchSettings, runs: Runs) ->
     begin = np.array([knob.offset(settings.present.get(knob.name, knob.default)) for knob in settings.knobs])
     optimiser = CMA(
         mean=begin, sigma=STEP, bounds=np.array([[-1.0, 1.0]] * len(begin)), seed=settings.seed,
-        population_size=max(6, 4 + int(3 * math.log(len(begin) + 1))),
+        population_size=_population(len(begin)),
     )  # fmt: skip
     best: list[tuple[float, Setting]] = []
     at_once = min(WINDOWS_AT_ONCE, len(windows))
-    cost, finals = optimiser.population_size * at_once, 2 * len(windows)
+    cost, finals = optimiser.population_size * at_once, FINALISTS * len(windows)
     generations = 0
     while runs.made + cost + finals <= settings.budget and not optimiser.should_stop():
         chosen = [(generations * at_once + number) % len(windows) for number in range(at_once)]
@@ -85,6 +87,15 @@ def search(windows: Sequence[Scenario], settings: SearchSettings, runs: Runs) ->
     ranked = [(score(whole[one], base, settings), one) for one in finalists]
     lowest = min(ranked, default=(0.0, present))
     return Found(lowest[1], lowest[0], generations) if lowest[0] < 0 else Found(present, 0.0, generations)
+
+
+def least_budget(windows: int, knobs: int) -> int:
+    """Runs of the present settings, of one generation and of the finalists."""
+    return windows + _population(knobs) * min(WINDOWS_AT_ONCE, windows) + FINALISTS * windows
+
+
+def _population(knobs: int) -> int:
+    return max(6, 4 + int(3 * math.log(knobs + 1)))
 
 
 def score(figures: Sequence[RunFigures], base: Sequence[RunFigures], settings: SearchSettings) -> float:

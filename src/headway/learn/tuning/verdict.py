@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headway.learn.tuning.runs import FAIRNESS, RunFigures, Setting
-from headway.learn.tuning.search import SLACK, SearchSettings, ratios
+from headway.learn.tuning.search import SLACK, SearchSettings, as_setting, ratios
 
 LEAST_GAIN = 0.005
 LEVEL = 0.95
@@ -58,7 +58,9 @@ def judge(
         float(np.expm1(ratios(figures, base, name).mean())) for name in (given.tail, FAIRNESS[given.fairness])
     )
     why = ""
-    if sum(one.unfinished for one in figures) > sum(one.unfinished for one in base):
+    if settings == as_setting(given.present):
+        why = "nothing better was found"
+    elif sum(one.unfinished for one in figures) > sum(one.unfinished for one in base):
         why = "jobs are left unfinished"
     elif not sure:
         why = "the gain is within what chance gives"
