@@ -34,9 +34,9 @@ from headway.core.plan import Plan, Start
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.learn.experts import Expert, experts
-from headway.learn.leaderboard import made
 from headway.learn.rewards import JobSeconds, RelativeTo
 from headway.policies.placing.pack import place_asked
+from headway.trained.file import policy_named
 
 SUITE, ESTIMATES, REWARD_SCALE = "fixed-v1", "declared", 3e-5
 BASELINES = ("first-fit", "sjf", "srsf", "headway")
@@ -181,8 +181,8 @@ class Scores:
 
     def of_policies(self) -> dict[str, Runs]:
         """As they are, and the expert as far as Order-v0 has actions for it."""
-        makers = {name: partial(made, name) for name in BASELINES}
-        makers["expert"] = partial(StartsOnly, made(self.expert))
+        makers = {name: partial(policy_named, name) for name in BASELINES}
+        makers["expert"] = partial(StartsOnly, policy_named(self.expert))
         return {
             name: policy_runs(Task(policy=name, make=make, estimates=ESTIMATES), SUITE, self.part, self.tasks)
             for name, make in makers.items()

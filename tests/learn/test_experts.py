@@ -35,6 +35,12 @@ def test_an_expert_in_order_gives_the_log_of_simulate(name, tmp_path):
     assert (tmp_path / "a.log").read_bytes() == _simulated(case, name, policy, tmp_path / "b.log")
 
 
+def test_the_expert_learned_is_the_trained_policy_that_comes_with_headway():
+    """Without a file it would be exactly headway, on leaderboards, too."""
+    assert not experts()["learned"].network.silent
+    assert experts()["learned"].name.startswith("shipped.npz ")
+
+
 @pytest.mark.parametrize("kind", ["Size", "Knobs"])
 @pytest.mark.parametrize("name", ["headway", "elastic", "optimus", "first-fit", "backfill"])
 def test_an_expert_where_sizes_are_chosen_gives_the_log_of_simulate(kind, name, tmp_path):

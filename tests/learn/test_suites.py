@@ -92,3 +92,23 @@ def test_one_command_makes_the_file(trace, tmp_path, capsys):
     assert (code, "choose one of" in err) == (2, True)
     code, _, err = call(capsys, *words, "--agent", f"{mine}:nobody")
     assert (code, "no function nobody" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("agent", "more", "says"),
+    [
+        ("fails", (), "mine.py, line 2: ValueError: no idea"),
+        ("far", (), "action 99999: there are the actions 0 to 128"),
+        ("first", ("--env", "CartPole-v1"), "--env CartPole-v1: choose one of headway/Order-v0"),
+    ],
+)
+def test_what_an_agent_does_wrong_is_one_sentence(trace, tmp_path, capsys, agent, more, says):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "def fails(seen):\n    raise ValueError('no idea')\ndef far(seen):\n    return 99999\n"
+        "def first(seen):\n    return int(seen['action_mask'].argmax())\n"
+    )
+    words = ("learn", "leaderboard", "--trace", trace, "--window", 10, "--policies", "sjf", "--jobs", 1)
+    code, _, err = call(capsys, *words, "--out", tmp_path / "b.json", "--agent", f"{mine}:{agent}", *more)
+    assert (code, says in " ".join(err.split())) == (2, True), err
+    assert "Traceback" not in err

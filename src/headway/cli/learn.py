@@ -161,22 +161,24 @@ def leaderboard(
     """
     writable(out, "--out", [trace])
     need_learn()
+    from headway.learn import ENVIRONMENTS
     from headway.learn.agents import load_agent
     from headway.learn.leaderboard import KNOWING, LOWER, ranked, score_agent, score_policies
     from headway.learn.suites import suite_named
     from headway.learn.trace_suites import trace_suite
     from headway.policies.registry import POLICIES
 
+    if env not in ENVIRONMENTS:
+        raise UserError(f"--env {env}: choose one of {', '.join(ENVIRONMENTS)}")
     own = load_agent(agent) if agent else None
     tasks = suite_named(suite) if trace is None else trace_suite(trace, cluster, window, format_)
     if part not in tasks.sizes:
         raise UserError(f"--part {part}: choose one of {', '.join(tasks.sizes)}")
     names = [name.strip() for name in policies.split(",") if name.strip()] or list(POLICIES)
     count = tasks.sizes[part] * (len(dict.fromkeys((LOWER, *names))) + len(KNOWING))
+    lines = [] if own is None else [score_agent(env, tasks, part, agent, own)]
     with Bars([f"run {number + 1} of {count}" for number in range(count)], quiet=json) as bars:
-        lines = score_policies(tasks, part, names, jobs or len(os.sched_getaffinity(0)), bars.set)
-    if own is not None:
-        lines.append(score_agent(env, tasks, part, agent, own))
+        lines += score_policies(tasks, part, names, jobs or len(os.sched_getaffinity(0)), bars.set)
     found = ranked(tasks, part, lines)
     out.write_text(json_.dumps(found, indent=1) + "\n", encoding="utf-8")
     if json:

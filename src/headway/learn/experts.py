@@ -17,6 +17,7 @@ from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.learn.play import Play
 from headway.policies.registry import POLICIES
+from headway.trained.file import policy_named
 
 Stepped = tuple[dict[str, Any], float, bool, bool, dict[str, Any]]
 
@@ -40,8 +41,8 @@ class TakesDecisions(TakesPolicies, Protocol):
 
 
 def experts() -> Mapping[str, Policy]:
-    """All policies of the registry, with their default settings."""
-    return {name: make() for name, make in POLICIES.items()}
+    """All policies of the registry, as `--policy` takes them: `learned` is the one that comes with Headway."""
+    return {name: policy_named(name) for name in POLICIES}
 
 
 def run_expert(env: Any, policy: Policy, *, seed: int | None = None, options: dict[str, Any] | None = None) -> float:

@@ -20,9 +20,11 @@ from headway.compare.perform import Task, Tell, perform, perform_all
 from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.node import FloatArray
-from headway.core.policy import Policy
+from headway.cycle.sound import raised
+from headway.learn.actions import IllegalAction
 from headway.learn.suites import Suite
 from headway.policies.registry import POLICIES
+from headway.trained.file import policy_named
 
 LOWER = "first-fit"
 """0 % of the gap."""
@@ -39,10 +41,6 @@ class Line:
     name: str
     completion: tuple[float, ...]
     estimates: str
-
-
-def made(name: str) -> Policy:
-    return POLICIES[name]()
 
 
 def score_policies(
@@ -65,7 +63,7 @@ def score_policies(
 
 def _mean_completion(cases: Sequence[Scenario], item: tuple[str, str, int], tell: Tell) -> float:
     name, estimates, number = item
-    done = perform(cases[number], Task(policy=name, make=partial(made, name), estimates=estimates), tell)
+    done = perform(cases[number], Task(policy=name, make=partial(policy_named, name), estimates=estimates), tell)
     return float(done.completion.mean())
 
 
@@ -77,11 +75,24 @@ def score_agent(env_id: str, suite: Suite, part: str, name: str, agent: Agent) -
         seen, _ = env.reset(seed=0, options={"task": number, "world_seed": 0})
         total, over = 0.0, [False, False]
         while not any(over):
-            seen, reward, *over, _ = env.step(agent(seen))
+            seen, reward, *over, _ = _stepped(env, name, agent, seen)
             total += float(reward)
         jobs = len(suite.scenario(part, number).trace.jobs)
         means.append(-total / jobs if over[0] else math.nan)
     return Line(name, tuple(means), "progress")
+
+
+def _stepped(env: gymnasium.Env[Any, Any], name: str, agent: Agent, seen: dict[str, Any]) -> Any:
+    """What goes wrong in the agent is told in a sentence that names the line."""
+    try:
+        action = agent(seen)
+    except Exception as error:
+        file = getattr(getattr(agent, "__code__", None), "co_filename", "")
+        raise UserError(f"--agent {name}: {raised('', error, file).why}") from error
+    try:
+        return env.step(action)
+    except IllegalAction as error:
+        raise UserError(f"--agent {name}: {error}") from error
 
 
 def ranked(suite: Suite, part: str, lines: Sequence[Line]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import hashlib
 import io
 import zipfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import numpy as np
 
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
+from headway.core.policy import Policy
 from headway.policies.knobs import BY_NAME
 from headway.policies.learned import Learned
 from headway.policies.network import SettingsNetwork
+from headway.policies.registry import POLICIES
 from headway.policies.value.outlook import FEATURES
 
 FORMAT = "headway trained policy"
@@ -80,6 +83,16 @@ def read_trained(path: Path) -> TrainedPolicy:
         raise UserError(f"{path}: {error}") from error
     name = f"{path.name} {hashlib.sha256(raw).hexdigest()[:12]}"
     return TrainedPolicy(network, about.trained_on, about.scores, name)
+
+
+@cache
+def shipped() -> Learned:
+    return read_trained(SHIPPED).policy()
+
+
+def policy_named(name: str) -> Policy:
+    """As commands take it: `learned` is the one that comes with Headway, all others have their default settings."""
+    return shipped() if name == "learned" else POLICIES[name]()
 
 
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
