@@ -12,7 +12,7 @@ from forked import call
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.policies.learned import Learned
-from headway.record.lines import Head
+from headway.record.lines import Head, JobLine
 from headway.record.log import read
 from headway.trained.file import ARRAYS, SHIPPED, TrainedPolicy, read_trained, write_trained
 
@@ -117,3 +117,22 @@ def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2
     code, _, err = call(capsys, "simulate", jobs, "--policy", "learned", "--set", "colour=1")
     assert code == 2
     assert "file=FILE" in err
+
+
+def test_the_log_names_the_file_with_its_hash_and_a_file_that_has_changed_is_told(tmp_path, capsys):
+    jobs, file, log = tmp_path / "jobs.yaml", tmp_path / "t.npz", tmp_path / "a.log"
+    jobs.write_text(JOBS)
+    write_trained(file, TrainedPolicy(a_network()))
+    words = ("--estimates", "progress", "--policy", "learned", "--set", f"file={file}")
+    assert call(capsys, "simulate", jobs, *words, "--log", log)[0] == 0
+    head = next(line for line in read(log) if isinstance(line, Head))
+    then = head.settings["trained"]
+    assert then == read_trained(file).name
+    assert call(capsys, "replay", log)[2] == ""
+    write_trained(file, TrainedPolicy(a_network(2.0)))
+    said = " ".join(call(capsys, "replay", log)[2].split())
+    assert f"the run was decided by {then}; the file is now {read_trained(file).name}" in said
+    job = next(line for line in read(log) if isinstance(line, JobLine)).job["id"]
+    told = json.loads(call(capsys, "why", job, "--log", log, "--json")[1])
+    assert told["policy"].startswith(f"the run was decided by {then}")
+    assert call(capsys, "replay", log, "--policy", "headway")[2] == "", "then the file does not matter"

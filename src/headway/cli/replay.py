@@ -12,7 +12,8 @@ import typer
 
 from headway.cli.options import Json, Set
 from headway.cli.say import say
-from headway.cli.wiring import make_policy, safe_policy_for
+from headway.cli.trained_policy import is_another
+from headway.cli.wiring import make_policy, safe_policy_for, warn
 from headway.core.errors import UserError
 from headway.core.plan import Plan
 from headway.cycle.loop import run
@@ -39,6 +40,8 @@ def replay(
     name = policy or head.policy
     asked = list(settings) or ([] if policy else head.settings.get("set", []))
     chosen = make_policy(name, asked)
+    if not policy and not settings:
+        warn(filter(None, [is_another(head)]))
     cluster = ReplayCluster(log, plain_speed)
     run(cluster, chosen, NoEstimates(), safe=safe_policy_for(asked))
     differences = cluster.differences

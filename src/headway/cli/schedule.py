@@ -34,10 +34,10 @@ from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
     guard_for,
+    head_settings,
     keep_beliefs,
     keeping,
     make_policy,
-    named_beliefs,
     queue_rules,
     queue_setting,
     quotas_of,
@@ -164,7 +164,7 @@ def schedule(
         cluster = _open(access, worker, progress_listen, system, how)
         undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
-    head, tally = Head("kube", policy, estimates, {"set": settings, **named_beliefs(known)}, 0, began, ""), Tally()
+    head, tally = Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, ""), Tally()
     writer = LogWriter(log, head, *([tally] if until_idle and log is None else []), durable=True)
     if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
         writer.rotation = Rotation(log_megabytes * MIB)

@@ -23,6 +23,7 @@ from headway.cli.options import (
 )
 from headway.cli.say import say
 from headway.cli.show import show_result
+from headway.cli.trained_policy import trained_name
 from headway.cli.wiring import (
     beliefs_for,
     check_estimates,
@@ -69,7 +70,8 @@ def simulate(
     scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
     warn_of_claims(settings, scenario.trace.jobs)
     task = Task(
-        policy=policy, make=make, settings=tuple(settings), seed=seed, picture=report is not None,
+        policy=policy, make=make, settings=tuple(settings), trained=trained_name(policy, settings), seed=seed,
+        picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
     )  # fmt: skip
     with Bars([policy], quiet=json) as bars:

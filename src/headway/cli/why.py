@@ -15,6 +15,7 @@ import typer
 from headway.cli.options import Context, Json, Kubeconfig, Namespace
 from headway.cli.say import say
 from headway.cli.show import near
+from headway.cli.trained_policy import is_another
 from headway.cli.why_cluster import why_on_cluster
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
@@ -171,6 +172,7 @@ def _last(path: Path) -> _Last:
     told: dict[str, str] = {}
     try:
         policy = make_policy(head.policy, head.settings.get("set", []))
+        told = {"policy": changed} if (changed := is_another(head)) else {}
     except UserError as error:
         policy, told = safe_policy, {"policy": f"{error}; the reason is first-fit's"}
     return _Last(last, now, policy, told, notes, local and not is_locked(path.parent))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from headway.beliefs.kept_book import KeptBook, go_on_learning
 from headway.cli.own_policy import load_own
 from headway.cli.queues_file import beyond_rules, read_queues, read_rules
 from headway.cli.say import say
+from headway.cli.trained_policy import FILE, TRAINED, guard_for, read_named, trained_name
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.plan import Plan
@@ -35,9 +36,6 @@ from headway.workload.cluster import open_cluster as parse_cluster
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
 
-if TYPE_CHECKING:
-    from headway.trained.guard import TrainedGuard
-
 __all__ = [
     "ESTIMATES",
     "beliefs_for",
@@ -45,11 +43,11 @@ __all__ = [
     "check_estimates",
     "command_line",
     "guard_for",
+    "head_settings",
     "keep_beliefs",
     "keeping",
     "make_book",
     "make_policy",
-    "named_beliefs",
     "parse_cluster",
     "queue_rules",
     "queue_setting",
@@ -64,7 +62,6 @@ __all__ = [
 
 QUEUES = "queues="
 ROUND = "round="
-TRAINED, FILE = "learned", "file="
 MOST_LOG_BYTES = 1 << 20
 """A longer log is not read for what its jobs have shown, because a start must not take long: reading this much takes
 a fifth of a second. What was learned up to a minute before the end is kept beside the log."""
@@ -139,29 +136,8 @@ def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
 
 
 def _trained(settings: Sequence[str]) -> Policy:
-    """The policy `learned`: the file that comes with Headway, or another, as `file=`."""
-    files = [item for item in settings if item.startswith(FILE)]
-    _settings(TRAINED, [item for item in settings if item not in files], {"file": "FILE"})
-    from headway.trained.file import SHIPPED, read_trained
-
-    return read_trained(_named_file(settings) or SHIPPED).policy()
-
-
-def _named_file(settings: Sequence[str]) -> Path | None:
-    return next((Path(item.removeprefix(FILE)) for item in reversed(settings) if item.startswith(FILE)), None)
-
-
-def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGuard | None:
-    """Who watches a trained policy in a live run; None for other policies."""
-    if name != TRAINED:
-        return None
-    if log is None:
-        raise UserError("--policy learned: a live run is watched by its log; add --log FILE")
-    from headway.trained.file import SHIPPED, read_trained
-    from headway.trained.guard import TrainedGuard
-
-    file = _named_file(settings) or SHIPPED
-    return TrainedGuard(read_trained(file).policy(), log, file)
+    _settings(TRAINED, [item for item in settings if not item.startswith(FILE)], {"file": "FILE"})
+    return read_named(settings).policy()
 
 
 def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,9 +177,10 @@ def beliefs_for(estimates: str, file: Path | None) -> LearnedBeliefs:
     return read_beliefs(file)
 
 
-def named_beliefs(beliefs: LearnedBeliefs) -> dict[str, str]:
-    """The beliefs as the head of a log names them."""
-    return {"beliefs": beliefs.name} if beliefs.name else {}
+def head_settings(beliefs: LearnedBeliefs, policy: str, settings: Sequence[str]) -> dict[str, Any]:
+    """As the head of a log keeps them: the policy's settings, and the files of beliefs and of a trained policy."""
+    names = {"beliefs": beliefs.name, "trained": trained_name(policy, settings)}
+    return {"set": list(settings), **{what: name for what, name in names.items() if name}}
 
 
 def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> Book:

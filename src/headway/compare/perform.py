@@ -49,6 +49,8 @@ class Task:
     """Where estimates come from; empty means as the scenario says."""
     settings: tuple[str, ...] = ()
     """The policy's settings, as the log keeps them."""
+    trained: str = ""
+    """The file of a trained policy, with the begin of its hash, as the log keeps it."""
     seed: int = 0
     rigid: bool = False
     """Jobs keep the size that they ask for: for policies that know no other."""
@@ -128,6 +130,8 @@ def make_head(scenario: Scenario, task: Task) -> Head:
     estimates = task.estimates or scenario.estimates
     if scenario.beliefs.name and estimates == "progress":
         chosen["beliefs"] = scenario.beliefs.name
+    if task.trained:
+        chosen["trained"] = task.trained
     return Head("sim", task.policy, estimates, chosen, task.seed, 0.0, scenario.source)
 
 

@@ -66,7 +66,8 @@ class Learned:
         if self.network.silent:
             sentence = "The trained policy has no weights: headway decides."
         elif not standing.decides:
-            sentence = f"headway decides, the trained policy is {standing.mode}: {standing.why}."
+            how = {"shadow": "in shadow"}.get(standing.mode, standing.mode)
+            sentence = f"headway decides, the trained policy is {how}: {standing.why}."
         elif beyond:
             sentence = f"headway decides, because the cluster is not like the training: {beyond}."
         else:
