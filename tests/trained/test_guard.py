@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Executor, Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +152,47 @@ def test_the_recent_jobs_of_a_log_are_replayed_under_both(tmp_path):
     assert regret_of(log, file) == Regret(16, 0.0, 0.0)
     write_trained(file, TrainedPolicy(a_network(2.0)))
     assert regret_of(log, file).mean != 0.0
+
+
+LIVE = """
+import time
+from pathlib import Path
+from headway.policies.learned import Learned
+from headway.trained.guard import TrainedGuard
+
+if __name__ == "__main__":
+    guard = TrainedGuard(Learned(), Path("log"), Path("file"))
+    running = guard._pool().submit(time.sleep, 300)
+    while not running.running():
+        time.sleep(0.01)
+    print(*guard._pool()._processes, flush=True)
+    try:
+        time.sleep(300)
+    except KeyboardInterrupt:
+        guard.close()
+"""
+
+
+def test_a_run_that_ends_does_not_wait_for_a_replay_and_ctrl_c_is_not_for_it(tmp_path):
+    script = tmp_path / "live.py"
+    script.write_text(LIVE)
+    live = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        worker, until = Path(f"/proc/{int(live.stdout.readline())}"), time.monotonic() + 20
+        while not _ignores_ctrl_c(worker):
+            assert time.monotonic() < until, "a Ctrl-C in the terminal is for the run"
+            time.sleep(0.02)
+        os.killpg(live.pid, signal.SIGINT)
+        _, said = live.communicate(timeout=20)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(live.pid, signal.SIGKILL)
+    assert "Traceback" not in said
+    assert not worker.exists()
+
+
+def _ignores_ctrl_c(process):
+    line = next(line for line in (process / "status").read_text().splitlines() if line.startswith("SigIgn"))
+    return int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1

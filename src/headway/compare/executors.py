@@ -19,7 +19,7 @@ from headway.cycle.sound import told
 def make_executor(name: str, workers: int) -> Executor:
     """Processes on this machine, or what a dotted name makes, such as dask.distributed:Client's get_executor."""
     if not name:
-        return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_worker)
+        return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), begin_worker)
     module, _, attribute = name.replace(":", ".").rpartition(".")
     try:
         make = getattr(importlib.import_module(module), attribute)
@@ -47,7 +47,7 @@ def _made(name: str, make: Callable[..., Any], workers: int) -> Any:
         raise UserError(f"--executor {name}: {told(error)}") from error
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
     """In a worker process: Ctrl-C is for the process that started it, and it ends when that one is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -59,8 +59,13 @@ def running(executor: Executor) -> Iterator[Executor]:
     try:
         yield executor
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for worker in multiprocessing.active_children():
-            worker.terminate()
+        end_at_once(executor)
         raise
     executor.shutdown()
+
+
+def end_at_once(executor: Executor) -> None:
+    """Does not wait for what is being run: the processes of this one are ended."""
+    executor.shutdown(wait=False, cancel_futures=True)
+    for worker in multiprocessing.active_children():
+        worker.terminate()

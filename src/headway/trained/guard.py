@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from headway.compare.executors import begin_worker, end_at_once
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot, Standing
 from headway.core.states import State
@@ -85,8 +86,9 @@ class TrainedGuard:
         self._judge(done.result())
 
     def close(self) -> None:
+        """A run that ends does not wait for a replay."""
         if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
+            end_at_once(self.pool)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +116,8 @@ class TrainedGuard:
 
 
 def _begin() -> None:
-    """The live scheduler comes first."""
+    """The live scheduler comes first, and Ctrl-C is for it alone."""
+    begin_worker()
     os.nice(10)
 
 
