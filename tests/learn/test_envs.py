@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 
 import headway.learn
 from headway.core.check import check
@@ -230,3 +231,48 @@ def test_mistakes_are_told_in_a_sentence():
         gymnasium.make("headway/Order-v0", suite="none").reset(seed=0)
     with pytest.raises(UserError, match="there are the options"):
         _make("headway/Order-v0").reset(seed=0, options={"tusk": 1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"slots": 0}, "slots 0: give 1 or more"),
+        ({"horizon": 0.0}, "horizon 0.0: give seconds above 0"),
+        ({"warm_up": 2.0}, "warm_up 2.0: give a share"),
+        ({"warm_up": float("nan")}, "warm_up nan: give a share"),
+    ],
+)
+def test_an_environment_whose_episodes_would_be_over_at_once_is_refused(name, given, says):
+    with pytest.raises(UserError, match=says):
+        _make(name, **given)
+
+
+def test_a_reset_that_nobody_could_play_is_refused():
+    with pytest.raises(UserError, match=r"warm_up -1\.0: give a share"):
+        _make(NAMES[0]).reset(options={"warm_up": -1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_several_episodes_at_once_are_what_each_is_alone_and_begin_anew(name):
+    envs = gymnasium.make_vec(name, num_envs=2, suite=small(CASES[name]))
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    alone = [_make(name), _make(name)]
+    seen, info = envs.reset(seed=[4, 5])
+    for env, seed in zip(alone, (4, 5), strict=True):
+        env.reset(seed=seed)
+    over, anew, step = np.zeros(2, np.bool_), 0, 0
+    while anew < 2:
+        masks = envs.action_masks()
+        assert (masks == seen["action_mask"].astype(np.bool_)).all()
+        assert (masks == info["action_mask"].astype(np.bool_)).all()
+        actions = [_first_or_last(env, step) for env in alone]
+        told = [env.reset()[0] if late else env.step(one) for env, one, late in zip(alone, actions, over, strict=True)]
+        anew += int(over.sum())
+        seen, rewards, *ended, info = envs.step(np.array(actions))
+        for number, one in enumerate(told):
+            expected, reward = (one, 0.0) if over[number] else one[:2]
+            assert rewards[number] == reward
+            assert all((seen[part][number] == expected[part]).all() for part in expected)
+        over, step = ended[0] | ended[1], step + 1
+    assert step > 2

@@ -16,7 +16,14 @@ ENVIRONMENTS = {
     "headway/Knobs-v0": "headway.learn.knobs.env:KnobsEnv",
 }
 """Id to what makes it."""
+SEVERAL = {
+    "headway/Order-v0": "headway.learn.vector:order_envs",
+    "headway/Size-v0": "headway.learn.vector:size_envs",
+    "headway/Knobs-v0": "headway.learn.vector:knobs_envs",
+}
+"""Id to what makes several at once, for `gymnasium.make_vec`."""
 
 for _id, _entry in ENVIRONMENTS.items():
     if _id not in gymnasium.registry:
-        gymnasium.register(_id, _entry, order_enforce=False)  # they say themselves that they must be reset first
+        # They say themselves that they must be reset first.
+        gymnasium.register(_id, _entry, order_enforce=False, vector_entry_point=SEVERAL[_id])

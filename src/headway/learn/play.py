@@ -45,6 +45,12 @@ class Rules:
     horizon: float = math.inf
     """Seconds of virtual time after the handover at which an episode is truncated."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.warm_up <= 1:
+            raise UserError(f"warm_up {self.warm_up}: give a share of the jobs, from 0 to 1")
+        if not self.horizon > 0:
+            raise UserError(f"horizon {self.horizon}: give seconds above 0")
+
     def begin(self, random: np.random.Generator, options: dict[str, Any] | None) -> Play:
         """Draws the task and begins it. All randomness comes from the generator."""
         chosen = dict(options or {})

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from headway.core.errors import UserError
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
@@ -67,6 +68,8 @@ _RUNNING = int(State.RUNNING)
 
 def observation_space(slots: int, actions: int) -> spaces.Dict:
     """`jobs` (slots, features), `job_mask` (slots,), `cluster` (features,), `action_mask` (actions,)."""
+    if slots < 1:
+        raise UserError(f"slots {slots}: give 1 or more")
     return spaces.Dict({
         "jobs": spaces.Box(-FARTHEST, FARTHEST, (slots, len(JOB_FEATURES)), np.float32),
         "job_mask": spaces.Box(0, 1, (slots,), np.int8),
