@@ -63,7 +63,10 @@ def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsy
     code, out, _ = call(capsys, "learn", "beliefs", jobs, "-o", file, "--json")
     assert code == 0
     assert json.loads(out)["scores"]["jobs"] == 8
-    assert call(capsys, "learn", "beliefs", jobs, "--from", file, "-o", more)[0] == 0
+    code, _, err = call(capsys, "learn", "beliefs", jobs, "--from", file, "-o", more)
+    assert (code, "it has been learned from before; its jobs count twice now" in " ".join(err.split())) == (0, True)
+    code, _, err = call(capsys, "learn", "beliefs", file, "-o", tmp_path / "other.json")
+    assert (code, "is a file of beliefs; give it as --from" in " ".join(err.split())) == (2, True)
     every = json.loads(more.read_text())
     assert [one["name"] for one in every["made_of"]] == ["jobs.yaml", "jobs.yaml"]
     assert next(one for one in every["durations"] if one["kind"] == ["all"])["count"] == 16

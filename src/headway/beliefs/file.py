@@ -163,6 +163,15 @@ def read_beliefs(path: Path) -> LearnedBeliefs:
     return LearnedBeliefs(history, tuple(fields.made_of), tuple(fields.scores.items()), fields.until, name)
 
 
+def is_beliefs(path: Path) -> bool:
+    """Whether it is a file of beliefs that this Headway reads."""
+    try:
+        read_beliefs(path)
+    except UserError:
+        return False
+    return True
+
+
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

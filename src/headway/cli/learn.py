@@ -14,14 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from headway import __version__
-from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, read_beliefs, write_beliefs
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, is_beliefs, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
 from headway.cli.live import Bars
 from headway.cli.options import Cluster, Format, Json, Processes, need_learn
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.cli.train import train
-from headway.cli.wiring import writable
+from headway.cli.wiring import warn, writable
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.estimates.fit.unseen import errors, pooled
@@ -69,7 +69,10 @@ def beliefs(
     for path in sources:
         jobs = folding.jobs
         _fold(folding, path, format_)
-        made_of.append(SourceFields(path.name, _sha256(path), folding.jobs - jobs))
+        digest = _sha256(path)
+        if any(one.sha256 == digest for one in made_of):
+            warn([f"{path}: it has been learned from before; its jobs count twice now"])
+        made_of.append(SourceFields(path.name, digest, folding.jobs - jobs))
     if not folding.jobs:
         raise UserError(f"{sources[0]}: no job finished in it; there is nothing to learn from")
     history, scores = replace(folding.history, unseen={}), folding.scores()
@@ -84,6 +87,8 @@ def _fold(folding: Folding, path: Path, format_: str) -> None:
     if not format_ and _is_log(path):
         folding.run(snapshots(path))
         return
+    if not format_ and is_beliefs(path):
+        raise UserError(f"{path}: is a file of beliefs; give it as --from, and the logs and traces to add")
     trace = open_workload(path, format_)
     folding.trace(_finished(trace.jobs, trace.work))
 
