@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
 from headway.cli.wiring import MOST_LOG_BYTES, beliefs_for, keep_beliefs, keeping
 from headway.core.job import Target
@@ -125,6 +125,23 @@ def test_what_was_kept_without_its_log_does_not_stop_learning(tmp_path):
     for snapshot in snapshots(tmp_path / "other.log"):
         live = live.fold(snapshot)
     assert live.book.history.durations.histograms["all",].count == 2 * book.history.durations.histograms["all",].count
+
+
+def test_what_a_run_with_other_beliefs_learned_is_set_aside(tmp_path, capsys):
+    log = tmp_path / "run.log"
+    book, _ = _logged(tmp_path / "other.log")
+    kept, aside = log.with_name("run.log.beliefs"), log.with_name("run.log.beliefs.old")
+    write_beliefs(kept, LearnedBeliefs(book.history, (SourceFields("other.log", "1a2b", 4),), until=50.0))
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    assert live.book.history == NO_BELIEFS.history, "the run was asked to begin without them"
+    assert read_beliefs(aside).history.durations == book.history.durations
+    assert not kept.exists()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "run.log.beliefs.old now: that run began with other beliefs" in said
+    kept.write_text("not ours")
+    keep_beliefs("progress", NO_BELIEFS, log)
+    assert aside.read_text() == "not ours"
+    assert "is not a file of beliefs" in " ".join(capsys.readouterr().err.split())
 
 
 def test_books_without_a_history_keep_nothing(tmp_path):

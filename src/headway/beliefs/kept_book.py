@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from headway.core.errors import UserError
 from headway.core.snapshot import Snapshot
 from headway.estimates.progress import ProgressBook
 
+Tell = Callable[[str], None]
 EVERY = 60.0
 """Seconds between two writes, by the clock of the machine."""
 
@@ -67,20 +69,34 @@ class KeptBook:
         return self.book.annotate(snapshot)
 
 
-def go_on_learning(kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot], *, new_clock: bool = False) -> KeptBook:
+def go_on_learning(
+    kept: Path, given: LearnedBeliefs, past: Iterable[Snapshot], *, new_clock: bool = False, tell: Tell = lambda _: None
+) -> KeptBook:
     """The book of a run that goes on: what was kept, and what has finished since.
 
     What was kept counts only if that run began with the same beliefs. Otherwise all of `past` is folded into the given.
     With a new clock, which begins at 0 because the log is gone, the times of what was kept say nothing.
     """
-    base = given
-    if kept.exists():
-        try:
-            found = read_beliefs(kept)
-        except UserError:
-            found = NO_BELIEFS
-        if found.made_of == given.made_of and found.until > 0:
-            base = replace(found, until=0.0) if new_clock else found
-    folding = Folding(base.history)
-    folding.run(past, base.until if base is not given else -math.inf)
+    found = _found(kept, given, tell)
+    since = -math.inf if found is None else 0.0 if new_clock else found.until
+    folding = Folding((found or given).history)
+    folding.run(past, since)
     return KeptBook(ProgressBook(history=folding.history, since=folding.until), BeliefsKeeper(kept, given))
+
+
+def _found(kept: Path, given: LearnedBeliefs, tell: Tell) -> LearnedBeliefs | None:
+    """What was kept, if the run goes on with it. Else the file is set aside: the next write would overwrite it."""
+    if not kept.exists():
+        return None
+    try:
+        found = read_beliefs(kept)
+        if found.made_of == given.made_of and found.until > 0:
+            return found
+        why = "that run began with other beliefs"
+    except UserError as error:
+        why = str(error)
+    aside = kept.with_name(f"{kept.name}.old")
+    with suppress(OSError):
+        kept.replace(aside)
+    tell(f"what was learned before is not used, and is in {aside} now: {why}")
+    return None

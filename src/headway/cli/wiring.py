@@ -193,7 +193,8 @@ def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> B
     is_quick = log.exists() and log.stat().st_size <= MOST_LOG_BYTES
     goes_on = any(file.is_file() and file.stat().st_size for file in (log, before(log)))
     past = snapshots(log) if is_quick else ()
-    return go_on_learning(log.with_name(f"{log.name}.beliefs"), beliefs, past, new_clock=not goes_on)
+    kept = log.with_name(f"{log.name}.beliefs")
+    return go_on_learning(kept, beliefs, past, new_clock=not goes_on, tell=lambda sentence: warn([sentence]))
 
 
 @contextmanager
