@@ -106,7 +106,17 @@ def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2
     assert head.policy == "learned"
     assert call(capsys, "replay", log)[0] == 0
     code, out, err = call(
-        capsys, "compare", jobs, "--policies", "headway,learned", "--estimates", "progress", "--jobs", 1
+        capsys,
+        "compare",
+        jobs,
+        "--policies",
+        "headway,learned",
+        "--set",
+        f"learned.file={file}",
+        "--estimates",
+        "progress",
+        "--jobs",
+        1,
     )
     assert code == 0, err
     assert "learned" in out

@@ -46,7 +46,7 @@ def train(
 ) -> None:
     """Train the policy `learned` by evolution strategies. Without weights it is exactly `headway`.
 
-    Use the file with `--policy learned --set file=FILE` in simulate, compare, run and schedule.
+    Use the file with `--policy learned --set file=FILE`; in compare with `--set learned.file=FILE`.
     """
     need_learn()
     writable(out, "--out", [trace])
@@ -81,7 +81,8 @@ def _tell(out: Path, found: Trained, *, as_json: bool) -> None:
         print(json_.dumps({"file": str(out), "scores": found.scores, "trained_on": found.trained_on}))
         return
     scores = found.scores
-    print(f"{out}: {scores['generations']} generations, {scores['runs']} runs")
+    generations = "1 generation" if scores["generations"] == 1 else f"{scores['generations']} generations"
+    print(f"{out}: {generations}, {scores['runs']} runs")
     print(f"on {scores['validation tasks']} tasks that it was not trained on, as a multiple of headway's:")
     for name in ("mean completion", "slowest 5 %", "p99"):
         print(f"  {name:<16} {scores[name]:.3f}")
