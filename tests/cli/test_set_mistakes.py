@@ -16,6 +16,11 @@ def test_a_setting_of_a_policy():
         make_policy("adaptive", ["cooldown=2"])
 
 
+def test_what_is_no_number_is_no_setting():
+    with pytest.raises(UserError, match=r"^--set margin=nan: give a number$"):
+        make_policy("headway", ["margin=nan"])
+
+
 def test_a_setting_of_a_generated_workload():
     with pytest.raises(UserError, match=r"^--set deadline=2: there is no such setting; did you mean deadlines\?$"):
         generate(Path("w.yaml"), settings=["deadline=2"])

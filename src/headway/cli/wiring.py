@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,7 +142,7 @@ def _trained(settings: Sequence[str]) -> Policy:
 
 
 def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for item in settings:
         key, equals, value = item.partition("=")
         if not equals or key not in known:
@@ -155,6 +156,8 @@ def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> d
             chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
         except msgspec.ValidationError as error:
             raise UserError(f"--set {shortened(item, 80)}: {error}") from error
+        if isinstance(chosen[key], float) and math.isnan(chosen[key]):
+            raise UserError(f"--set {shortened(item, 80)}: give a number")
     return chosen
 
 
