@@ -12,6 +12,7 @@ from forked import call
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.learn.experts import run_expert
+from headway.learn.suites import digest_of, suite_named
 from headway.learn.training.candidate import Candidate, inner_layer, run_candidate
 from headway.learn.training.train import TrainSettings, check_knobs, least_budget, tasks_of, train
 from headway.learn.tuning.runs import Runs
@@ -22,11 +23,14 @@ from learn_tasks import elastic, fixed, small
 GIVEN = TrainSettings(knobs=("trial", "restart"), budget=8, population=3, seed=3)
 
 
+SMALL = [small(lambda number: elastic(number, 7)), small(lambda number: fixed(number, 12))]
+TASKS = tasks_of(SMALL, "train", 2)
+
+
 def _train(file, given=GIVEN):
-    suites = [small(lambda number: elastic(number, 7)), small(lambda number: fixed(number, 12))]
     with ThreadPoolExecutor(1) as pool:
         runs = Runs(pool, file, run_candidate)
-        return train(tasks_of(suites, "train", 2), tasks_of(suites, "validation", 1), given, runs), runs
+        return train(TASKS, tasks_of(SMALL, "validation", 1), given, runs), runs
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,14 @@ def test_the_file_says_what_it_was_trained_on(trained):
     assert found.trained_on["validation"] == ["small/validation/0"]
     assert found.scores["runs"] == runs.made
     assert found.scores["mean completion"] > 0
+    assert found.trained_on["digest"] == digest_of(TASKS)
+
+
+def test_the_hash_of_the_tasks_is_the_same_in_every_version():
+    """A field that jobs get later must not change it: nobody could tell what a file was trained on."""
+    tasks = tasks_of([suite_named("elastic-v1"), suite_named("bursty-v1")], "train", 2)
+    assert digest_of(tasks)[:16] == "019ba391270a19af"
+    assert digest_of(tasks[:1]) != digest_of(tasks)
 
 
 def test_another_seed_gives_another_network():

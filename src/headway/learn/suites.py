@@ -6,7 +6,7 @@ Suites of one's own traces are in `trace_suites`. A suite whose tasks change get
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -47,12 +47,16 @@ class Suite:
 
     def digest(self, part: str) -> str:
         """Of all jobs of a part: whether two results are of the same tasks."""
-        told = sha256()
-        for number in range(self.sizes[part]):
-            case = self.scenario(part, number)
-            told.update(repr([(node.name, node.capacity) for node in case.nodes]).encode())
-            told.update(repr([_told(job, case.trace) for job in case.trace.jobs]).encode())
-        return told.hexdigest()[:16]
+        return digest_of(self.scenario(part, number) for number in range(self.sizes[part]))[:16]
+
+
+def digest_of(cases: Iterable[Scenario]) -> str:
+    """Of the nodes and jobs of some tasks: the same in later versions, as long as the tasks are."""
+    told = sha256()
+    for case in cases:
+        told.update(repr([(node.name, node.capacity) for node in case.nodes]).encode())
+        told.update(repr([_told(job, case.trace) for job in case.trace.jobs]).encode())
+    return told.hexdigest()
 
 
 def _told(job: Job, trace: Trace) -> tuple[object, ...]:

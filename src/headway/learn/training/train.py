@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 import numpy as np
 from cmaes import SepCMA
@@ -17,9 +16,9 @@ from cmaes import SepCMA
 from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.core.node import FloatArray
-from headway.learn.suites import Suite, blind
+from headway.learn.suites import Suite, blind, digest_of
 from headway.learn.training.candidate import Candidate, Ranges, ranges_of, seen_features
-from headway.learn.tuning.runs import RunFigures, Runs, digest
+from headway.learn.tuning.runs import RunFigures, Runs
 from headway.learn.tuning.search import SearchSettings, ratios, score
 from headway.policies.knobs import BY_NAME
 from headway.policies.network import HIDDEN
@@ -91,8 +90,7 @@ def train(tasks: Sequence[Scenario], chosen_by: Sequence[Scenario], given: Train
     result, told = _chosen(chosen_by, [zero, middle, best[1]], given, runs)
     about: dict[str, object] = {
         "tasks": [case.source for case in tasks], "validation": [case.source for case in chosen_by],
-        "digest": sha256(repr([digest(case) for case in tasks]).encode()).hexdigest(), "seed": given.seed,
-        "budget": given.budget,
+        "digest": digest_of(tasks), "seed": given.seed, "budget": given.budget,
     }  # fmt: skip
     return Trained(result, {**told, "generations": generations, "runs": runs.made}, about)
 
