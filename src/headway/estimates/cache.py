@@ -23,7 +23,7 @@ from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.history import Likes
+from headway.estimates.fit.like import Likes
 from headway.estimates.plain_books import declared_beliefs
 
 NOT_SILENT = np.inf

@@ -24,9 +24,10 @@ from headway.core.states import TRAINING, State
 from headway.estimates.alike import taught_by
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
 from headway.estimates.fit.doubt import patience
-from headway.estimates.fit.history import History, Like, asked_setting
+from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.like import Like
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import Form, Setting, SpeedFit, scaling, workers_per_node
+from headway.estimates.fit.speed import Form, Prior, Setting, SpeedFit, scaling, workers_per_node
 from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
@@ -75,6 +76,12 @@ class ProgressBook:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
                 tracks[sample.job] = track
+                if track.seen and (row := row_of.get(sample.job)) is not None:
+                    before, job = history, jobs.job(row)
+                    history = history.heard(job, track, asked_setting(job, snapshot.nodes))
+                    if history is not before:
+                        taught = taught_by(job, snapshot, tracks, before, history)
+                        touched, scaled = touched + taught.times, scaled + taught.scalings
         for row in over:
             job = jobs.job(row)
             lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
@@ -85,6 +92,9 @@ class ProgressBook:
                 if gone is not None:
                     taught = taught_by(job, snapshot, tracks, before, history)
                     touched, scaled = touched + taught.times, scaled + taught.scalings
+            elif (left := history.without_lesson(job)) is not history:
+                taught = taught_by(job, snapshot, tracks, history, left)
+                history, touched, scaled = left, touched + taught.times, scaled + taught.scalings
         return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
@@ -241,11 +251,18 @@ class ProgressBook:
         if plain == 0.0 or (track is None and not self.history.knows(job) and Form.of(job) is Form.GANG):
             return plain
         asked = asked_setting(job, snapshot.nodes)
-        prior = self.history.prior(job, asked)
+        prior = self._hoped(job, track, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
             return SpeedFit(prior.form, prior.coefficients).relative(setting, asked)
         return track.shape(prior).relative(setting, asked)
+
+    def _hoped(self, job: Job, track: Track | None, asked: Setting) -> Prior:
+        """What to expect of its sizes. That more workers are slower is not believed of a job which was seen in one
+        setting only: nobody would try, and a belief that has become wrong would stay.
+        """
+        prior = self.history.prior(job, asked)
+        return prior.without_decline() if track is not None and not track.seen else prior
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)
@@ -259,7 +276,7 @@ class ProgressBook:
         if found is None or len(found.speeds) <= span.most:
             job = snapshot.jobs.job(row)
             track, asked = self._believed(job), asked_setting(job, snapshot.nodes)
-            prior = self.history.prior(job, asked)
+            prior = self._hoped(job, track, asked)
             coefficients = prior.coefficients if track is None else track.shape(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
             self.cache.keep_table(snapshot, row, found)

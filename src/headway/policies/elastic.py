@@ -22,6 +22,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.affinity import place_near
+from headway.policies.steps.gather import gather
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import smallest_first, start_newcomers
 from headway.policies.steps.release import Idle, release_cpu, release_useless
@@ -82,6 +83,7 @@ class Elastic:
             release_cpu(draft, running, worth, Idle(self.idle, self.headroom))
         release_useless(draft, worth)
         if not busy:
+            gather(draft, worth)
             grow_into_idle(draft, worth)
         return draft.plan()
 

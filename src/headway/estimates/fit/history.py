@@ -1,6 +1,6 @@
 """What like jobs have shown: how their speed depends on size, how long a step takes, and how long they trained.
 
-`History` learns from finished jobs. `Like` is what it tells of a group of jobs before they report.
+`History` learns from finished jobs, and how models scale from running ones, too (`lessons`).
 
 Frozen: learning from a finished job makes another history. Its size is bounded: of many models and kinds of job, those
 that finished longest ago are forgotten.
@@ -9,22 +9,21 @@ that finished longest ago are forgotten.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from headway.core.estimates import Basis
 from headway.core.job import Job, Target
-from headway.core.node import BoolArray, FloatArray, Nodes
+from headway.core.node import Nodes
 from headway.estimates.fit.duration import Durations, newest
 from headway.estimates.fit.kinds import Kind
-from headway.estimates.fit.lengths import LEAST_LEFT, Lengths, edge_of, place_of, place_of_all
+from headway.estimates.fit.lessons import Lesson, Lessons, ModelForm
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
 from headway.estimates.fit.speed import (
     PRIOR_SPREAD,
     Form,
+    Prior,
     Setting,
     SpeedFit,
     gang_setting,
@@ -32,15 +31,13 @@ from headway.estimates.fit.speed import (
     workers_per_node,
 )
 from headway.estimates.fit.target import NOBODY, Reached
-from headway.estimates.fit.track import Prior, Track
+from headway.estimates.fit.track import Track
 from headway.estimates.fit.unseen import Unseen
 from headway.estimates.models.scaling import computes
 
 LEARNED_SPREAD = 0.07
 MOST_KINDS = 5_000
 """Models and forms, and models and targets, that are remembered."""
-FEW = 12
-"""Up to this many jobs are answered one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,8 @@ class History:
     """What the promises of users' jobs were worth."""
     unseen: Mapping[Form, Unseen] = field(default_factory=dict)
     """What is believed of models that nobody has seen; without it, Amdahl's law."""
+    lessons: Lessons = Lessons()
+    """What running jobs have shown so far. It is not kept in files: they show it again."""
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
@@ -69,12 +68,16 @@ class History:
 
     def kind(self, job: Job) -> Kind | None:
         """What jobs of the same model and form have shown."""
-        return self.kinds.get((job.model, Form.of(job))) if job.model else None
+        return self._kind((job.model, Form.of(job))) if job.model else None
+
+    def _kind(self, key: ModelForm) -> Kind | None:
+        kind = self.lessons.kinds.get(key)
+        return self.kinds.get(key) if kind is None else kind
 
     def prior(self, job: Job, asked: Setting) -> Prior:
         """What to expect before measurements: the model's history where there is one, else that of unseen models."""
         form = Form.of(job)
-        kind = self.kinds.get((job.model, form)) if job.model else None
+        kind = self._kind((job.model, form)) if job.model else None
         if kind is None or not kind.weight:
             unseen = self.unseen.get(form)
             if unseen is not None:
@@ -105,8 +108,39 @@ class History:
                 return _carried(guess, size, asked, self.prior(job, asked))
         return None
 
+    def heard(self, job: Job, track: Track, asked: Setting) -> History:
+        """The history after a report of a running job: what it has shown in several settings is told to others at once.
+        The same object where that is nothing new.
+        """
+        if not job.model:
+            return self
+        key = (job.model, Form.of(job))
+        believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING
+        sizes, before = track.sizes_shown() if believed else 0, self.lessons.sizes(key, job.id)
+        if sizes == before or max(sizes, before) < 2:
+            return self
+        alone = self.without_lesson(job)
+        if sizes < 2:
+            return alone
+        lesson = Lesson(job.user, alone.shown_by(job, track, asked).coefficients, asked, sizes)
+        return replace(alone, lessons=alone.lessons.with_lesson(key, job.id, lesson, alone.kinds.get(key)))
+
+    def without_lesson(self, job: Job) -> History:
+        """The history after a running job has left; the same object where it gave no lesson."""
+        key = (job.model, Form.of(job))
+        if not self.lessons.sizes(key, job.id):
+            return self
+        return replace(self, lessons=self.lessons.without(key, job.id, self.kinds.get(key)))
+
+    def shown_by(self, job: Job, track: Track, asked: Setting) -> SpeedFit:
+        """By its own measurements: what is believed already must not confirm itself."""
+        prior = self.prior(job, asked)
+        return track.fitted(replace(prior, spread=max(prior.spread, PRIOR_SPREAD)))
+
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
+        if self.lessons.sizes((job.model, Form.of(job)), job.id):
+            return self.without_lesson(job).learn(job, track, asked, trained_seconds)
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
@@ -119,8 +153,7 @@ class History:
         at_asked = track.seconds_at(asked, prior)
         sizes = len({one.setting for one in track.observations()})
         if sizes > 1:
-            # By its own measurements: what is believed already must not confirm itself.
-            found = track.fitted(replace(prior, spread=max(prior.spread, PRIOR_SPREAD)))
+            found = self.shown_by(job, track, asked)
             kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes)
         if at_asked is not None and at_asked.spread < 0.3:
             kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
@@ -129,7 +162,8 @@ class History:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
             targets = newest(targets, {(job.model, job.target): there}, MOST_KINDS)
         kinds = newest(self.kinds, {key: kind}, MOST_KINDS)
-        return replace(self, kinds=kinds, durations=durations, targets=targets, users=users)
+        lessons = self.lessons.without(key, job.id, kind) if key in self.lessons.given else self.lessons
+        return replace(self, kinds=kinds, durations=durations, targets=targets, users=users, lessons=lessons)
 
     def _trusted(self, job: Job, track: Track | None, trained_seconds: float) -> Mapping[str, Trust]:
         if track is None or track.pledge is None or not job.user:
@@ -148,117 +182,6 @@ def _carried(guess: Guess, size: int, asked: Setting, prior: Prior) -> Guess | N
     if slower <= 0:
         return None
     return Guess(guess.seconds * slower, guess.spread).vaguer(prior.spread * abs(math.log2(size / workers)))
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """What is known of a group of jobs before they report."""
-
-    lengths: tuple[float, float] | None
-    """Steps to the target and their spread, where jobs have reached the same target."""
-    step: Guess | None
-    """Seconds per step at the requested size."""
-    took: Lengths | None
-    """Training times of like jobs."""
-    memo: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def of(cls, job: Job, history: History, nodes: Nodes) -> Like:
-        return cls(
-            history.reached(job).known(),
-            history.step(job, asked_setting(job, nodes)),
-            history.durations.told(job),
-        )
-
-    def by_steps(self, steps: FloatArray) -> BoolArray:
-        """For which jobs steps tell the time left. `steps`: as the user said; NaN where the user did not.
-
-        Where paces of like jobs differ more than their lengths, lengths tell it.
-        """
-        spread = self._by_steps_spread()
-        took = self._took(0.0)
-        if spread is None or (took is not None and took[1] < spread):
-            return np.zeros(len(steps), np.bool_)
-        return ~np.isnan(steps) if self.lengths is None else np.ones(len(steps), np.bool_)
-
-    def _by_steps_spread(self) -> float | None:
-        if self.step is None:
-            return None
-        return self.step.spread if self.lengths is None else math.hypot(self.step.spread, self.lengths[1])
-
-    def new(self, steps: FloatArray) -> tuple[FloatArray, float | FloatArray] | None:
-        """Seconds left and spread of jobs that have not trained yet; None where nothing is known."""
-        took = self._took(0.0) or (math.nan, math.nan)
-        spread, known = self._by_steps_spread(), self.by_steps(steps)
-        if self.step is None or spread is None:
-            return None if self.took is None else (np.full(len(steps), took[0]), took[1])
-        wanted = steps if self.lengths is None else np.fmin(steps, self.lengths[0])
-        return np.where(known, wanted * self.step.seconds, took[0]), np.where(known, spread, took[1])
-
-    def going(self, attained: FloatArray, since: FloatArray, trained: FloatArray) -> FloatArray | None:
-        """(3, jobs): seconds left, as of when, and spread. A job had trained `attained` at `since`, now `trained`."""
-        if self.took is None:
-            return None
-        found: FloatArray = np.empty((3, len(attained)))
-        if len(attained) <= FEW:
-            for number, row in enumerate(zip(attained.tolist(), since.tolist(), trained.tolist(), strict=True)):
-                found[:, number] = self._going(*row)
-            return found
-        places = np.where(trained >= 1.0, place_of_all(trained), -1)
-        for place in np.unique(places).tolist():
-            chosen, begins = places == place, edge_of(place)
-            middle, spread = self._took(begins) or (math.nan, math.nan)
-            left = middle - np.maximum(0.0, attained[chosen] - begins)
-            found[0, chosen] = np.maximum(left, LEAST_LEFT * begins)
-            found[1, chosen] = since[chosen] + np.maximum(0.0, begins - attained[chosen])
-            found[2, chosen] = spread
-        return found
-
-    def _going(self, attained: float, since: float, trained: float) -> tuple[float, float, float]:
-        begins = edge_of(place_of(trained) if trained >= 1.0 else -1)
-        middle, spread = self._took(begins) or (math.nan, math.nan)
-        left = max(middle - max(0.0, attained - begins), LEAST_LEFT * begins)
-        return left, since + max(0.0, begins - attained), spread
-
-    def _took(self, begins: float) -> tuple[float, float] | None:
-        if self.took is None:
-            return None
-        known = self.memo.get(begins)
-        if known is None:
-            known = self.memo[begins] = self.took.left(begins)
-        return known
-
-
-Sources = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Likes:
-    """Answers by group, each with what it rests on: it is used again only while that is the very same."""
-
-    answers: dict[int, tuple[History, Sources, Like]] = field(default_factory=dict)
-
-    def copy(self) -> Likes:
-        return Likes(self.answers.copy())
-
-    def kept(self, groups: Sequence[int]) -> Likes:
-        """The answers of these groups only, numbered anew in this order."""
-        known = self.answers
-        return Likes({number: known[group] for number, group in enumerate(groups) if group in known})
-
-    def of(self, group: int, job: Job, history: History, nodes: Nodes) -> Like:
-        found = self.answers.get(group)
-        if found is not None and found[0] is history and found[1][-1] is nodes:
-            return found[2]
-        sources: Sources = (history.durations, history.kind(job), history.reached(job), nodes)
-        if found is None or any(one is not other for one, other in zip(found[1][1:], sources[1:], strict=True)):
-            like = Like.of(job, history, nodes)
-        elif found[1][0] is not history.durations:
-            like = replace(found[2], took=history.durations.told(job), memo={})
-        else:
-            like = found[2]
-        self.answers[group] = (history, sources, like)
-        return like
 
 
 def asked_setting(job: Job, nodes: Nodes) -> Setting:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import mul
 
@@ -28,7 +28,7 @@ from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
-from headway.core.scaling import Scaling, SizeSpan, step_at
+from headway.core.scaling import Scaling, SizeSpan
 from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.models.profiles import Layout
 from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
@@ -140,6 +140,21 @@ def plain_prior(form: Form, asked: Setting) -> Coefficients:
     return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, 0.0, 0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What is believed of a job's speed before it is measured at several sizes."""
+
+    form: Form
+    coefficients: Coefficients
+    spread: float
+
+    def without_decline(self) -> Prior:
+        """The same, but more workers of a gang are never slower."""
+        if self.form is not Form.GANG or not self.coefficients[-1]:
+            return self
+        return replace(self, coefficients=(*self.coefficients[:-1], 0.0))
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     setting: Setting
@@ -196,10 +211,15 @@ def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Sca
     seconds += coefficients[5] * more
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
     speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(seconds)), where=seconds > 0).tolist()
-    step = speeds[per_node : per_node + 2]
-    if per_node >= span.most:
-        step = [fitted.relative(gang_setting(fits, per_node), at_asked) for fits in (per_node, per_node + 1)]
-    return Scaling([*[0.0] * span.least, *speeds[span.least :]], step_at(step, per_node))
+    return Scaling([*[0.0] * span.least, *speeds[span.least :]], _apart(fitted, per_node))
+
+
+def _apart(fitted: SpeedFit, per_node: int) -> float:
+    """The factor in speed where as many as fit on a node are on several."""
+    if per_node < 2:
+        return 1.0
+    one, several = (fitted.seconds(Setting(Layout(per_node, 0, nodes, 1.0))) for nodes in (1, 2))
+    return min(1.0, one / several) if several > 0 else 1.0
 
 
 @lru_cache(maxsize=2_000)

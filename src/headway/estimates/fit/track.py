@@ -18,7 +18,7 @@ from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.pledge import Pledge
-from headway.estimates.fit.speed import Coefficients, Form, Observation, Setting, SpeedFit, at_several, fit
+from headway.estimates.fit.speed import Observation, Prior, Setting, SpeedFit, at_several, fit
 from headway.estimates.fit.target import Length, Reached, steps_to
 
 MOST_SETTINGS = 12
@@ -33,19 +33,12 @@ CURVE_AGAIN = 1.1
 """A loss curve is fitted again when the step has grown by this factor."""
 SURE = 0.15
 """A measurement with a larger spread than this says nothing about other settings."""
+TOLD = 0.05
+"""A measurement with a larger spread than this is told to no other job while this one runs."""
 
 
 Points = tuple[tuple[float, float], ...]
 """Step and value."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """What is believed of a job's speed before it is measured at several sizes."""
-
-    form: Form
-    coefficients: Coefficients
-    spread: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +149,10 @@ class Track:
             return self.seen
         others = tuple(one for one in self.seen if one.setting != self.setting)
         return (*others, Observation(self.setting, now.seconds, now.spread))
+
+    def sizes_shown(self) -> int:
+        """In how many settings its speed is known well enough to be told to others."""
+        return sum(one.spread <= TOLD for one in self.observations()) if self.seen else 0
 
     def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, by its measurements so far."""

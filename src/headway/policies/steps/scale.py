@@ -1,7 +1,7 @@
 """Choosing sizes of jobs that can be scaled, in a given order.
 
 Waiting jobs start at the size that is worth most. For one that finds no room, others shrink, or jobs that rank far
-behind are stopped. When no job waits, running jobs grow.
+behind are stopped. When no job waits, gangs that are apart gather, and running jobs grow.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from headway.core.node import FloatArray, IntArray
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.affinity import place_near
+from headway.policies.steps.gather import gather
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import start_newcomers
 from headway.policies.steps.order import by_key, rows_to_stop
@@ -50,6 +51,7 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
     busy = _make_room(draft, left.tolist(), rank, worth, patience) if len(left) else False
     release_useless(draft, worth)
     if not busy:
+        gather(draft, worth)
         grow_into_idle(draft, worth)
 
 
