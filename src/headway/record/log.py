@@ -215,7 +215,7 @@ class LogWriter:
                 fresh.append((serial, _number(scaling.apart), least, speeds))
         return fresh
 
-    def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
+    def _beliefs(self, snapshot: Snapshot) -> list[Any]:
         """For every job whose beliefs may have changed since they were last read, if they were read in this cycle."""
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:

@@ -201,7 +201,7 @@ def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatA
 
 def _might_grow(columns: SizeColumns, rooms: Rooms) -> Rows:
     """Places in the columns of the jobs that could gain enough if all that is free were in the best place."""
-    terms = columns.worth.terms
+    terms = columns.terms
     fastest: FloatArray = np.where(rooms > 0, columns.above, 0.0)
     gains = (fastest > columns.speed).nonzero()[0]
     saved: FloatArray = columns.seconds_at(columns.speed, gains) - columns.seconds_at(fastest, gains)
@@ -211,7 +211,7 @@ def _might_grow(columns: SizeColumns, rooms: Rooms) -> Rows:
 
 def _best_prices(columns: SizeColumns, places: Rows, rooms: Rooms) -> FloatArray:
     """The price of the best step of each if its nodes were the best ones; infinite where it would not gain enough."""
-    terms, more = columns.worth.terms, np.array(FURTHER)
+    terms, more = columns.terms, np.array(FURTHER)
     count, speed, work = columns.count[places], columns.speed[places], columns.work[places]
     value, held = columns.values_at(places, speed), columns.share_at(places, count)
     faster = columns.further[:, places].T
