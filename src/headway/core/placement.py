@@ -91,7 +91,7 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
         roles.append(
             RoleShape(
                 role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a),
-                role.replicas, role.least, role.most, Constraint.of(role),
+                role.replicas, role.least, role.most, nodes.one(Constraint.of(role)),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
                 tuple((i, int(a)) for i, a in enumerate(beside) if a),
@@ -129,7 +129,7 @@ class Placement:
         spots = self._spots
         if spots is None:
             nodes = self.nodes
-            spots = (_counted(nodes[0]),) if len(nodes) == 1 else tuple(_counted(role) for role in nodes)
+            spots = (counted(nodes[0]),) if len(nodes) == 1 else tuple(counted(role) for role in nodes)
             object.__setattr__(self, "_spots", spots)
         return spots
 
@@ -161,11 +161,12 @@ class Placement:
         """Node, number of replicas there, what each holds."""
         for number, role in enumerate(self.nodes):
             vector = self.vector(shape, number)
-            for node, count in _counted(role):
+            for node, count in counted(role):
                 yield node, count, vector
 
 
-def _counted(role: tuple[int, ...]) -> Spots:
+def counted(role: tuple[int, ...]) -> Spots:
+    """The nodes of these replicas, in the order of the first on each, and how many are there."""
     if not role:
         return ()
     first = role[0]
