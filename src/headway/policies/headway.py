@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.flags import any_of
 from headway.core.node import BoolArray, FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
@@ -187,11 +188,11 @@ class Headway:
     def ranks(self, draft: Draft) -> FloatArray:
         """By row: the smallest comes first. Also asks to be called when a trial is half over, and over."""
         snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
-        if ranking.in_trial.any():
+        if any_of(ranking.in_trial):
             began = snapshot.jobs.since[ranking.rows[ranking.in_trial]]
             _wake_after(draft, began, self.trial / 2)
             _wake_after(draft, began, self.trial)
-        if ranking.cooling.any():
+        if any_of(ranking.cooling):
             _wake_after(draft, snapshot.jobs.touched[ranking.rows[ranking.cooling]], self.cool_down)
         return ranking.column(snapshot.jobs.count)
 
@@ -228,7 +229,7 @@ class Headway:
     def _at_risk(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:
         """Jobs whose deadline can be met from now on, and soon no longer; the shortest first."""
         deadline = snapshot.jobs.deadline[rows]
-        if not np.isfinite(deadline).any():
+        if not any_of(np.isfinite(deadline)):
             return np.zeros(len(rows), np.bool_)
         up = snapshot.jobs.state[rows] > int(State.WAITING)
         slack = deadline - snapshot.now - found.seconds - np.where(up, 0.0, self.restart)

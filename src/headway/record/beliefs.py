@@ -72,7 +72,7 @@ class WrittenBeliefs:
     def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[ToldBeliefs]:
         """Serial and columns of every job whose beliefs differ from those in the log. `serials` grow."""
         now, told = packed(beliefs), self._told(serials)
-        differs: BoolArray = (now.view(np.int64) != told.view(np.int64)).any(axis=0)
+        differs: BoolArray = np.logical_or.reduce(now.view(np.int64) != told.view(np.int64))
         rows = differs.nonzero()[0]
         self._serials, self._table = serials, now
         return list(map(ToldBeliefs, serials[rows].tolist(), *_plain(now[:, rows])))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.flags import any_of
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.policies.placing.add_remove import next_nodes
@@ -95,7 +96,7 @@ def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatA
     """
     columns, now = worth.columns, draft.snapshot.now
     rooms = idle.rooms(columns)
-    places = _might_grow(columns, rooms) if rooms.any() else np.empty(0, np.intp)
+    places = _might_grow(columns, rooms) if any_of(rooms) else np.empty(0, np.intp)
     decided = draft.decided_rows()
     if decided and len(places):
         places = places[~np.isin(columns.rows[places], decided)]

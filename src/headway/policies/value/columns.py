@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE
+from headway.core.flags import all_of, any_of
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.scaling import Scaling
@@ -77,7 +78,7 @@ class SizeColumns:
         lines = _lines(snapshot, sizes, rows)
         numbers, tables = lines.numbers, lines.tables
         usable: BoolArray = numbers[1] > 0.0
-        if not usable.all():
+        if not all_of(usable):
             others += rows[numbers[0] < 0.0].tolist()
             chosen = usable.nonzero()[0]
             rows, seconds, numbers = rows[chosen], seconds[chosen], numbers[:, chosen]
@@ -112,7 +113,7 @@ class SizeColumns:
     @cached_property
     def useless(self) -> BoolArray:
         """Jobs that would be no slower with fewer replicas."""
-        found: BoolArray = (self.many > 0) & (self.fewer >= self.speed).any(axis=0)
+        found: BoolArray = (self.many > 0) & ((self.fewer[0] >= self.speed) | (self.fewer[1] >= self.speed))
         return found
 
     def seconds_at(self, speed: FloatArray, places: Rows) -> FloatArray:
@@ -173,7 +174,7 @@ def values(
     value: FloatArray = shared * work_weight
     soonest = speed * max(terms.restart, 1.0)
     short = work < soonest
-    if short.any():
+    if any_of(short):
         value[short] = shared[short] * np.array([least**-terms.favour for least in soonest[short].tolist()])
     value[speed <= 0.0] = 0.0
     return value

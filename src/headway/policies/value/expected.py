@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE, odd, own_word
+from headway.core.flags import any_of
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.policies.value.times import Rows, seconds_left
@@ -87,7 +88,7 @@ def cheapest_try(
     costs: FloatArray = np.empty(spent.shape)
     costs[told] = spent[told] + trial
     untold = ~told
-    if untold.any():
+    if any_of(untold):
         limits = np.exp(spreads[:, None] * _LIMITS)
         costs[untold] = spent[untold] + middle[untold, None] * limits[which[untold]] * (1.0 - within)
     best: FloatArray = (costs / within).min(axis=1)
