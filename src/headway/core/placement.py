@@ -177,6 +177,12 @@ def counted(role: tuple[int, ...]) -> Spots:
     return tuple([(node, role.count(node)) for node in dict.fromkeys(role)])
 
 
+def beyond(role: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas that are in `role` and not in `before`, by their nodes; node by node."""
+    had = dict(counted(before))
+    return tuple([node for node, count in counted(role) for _ in range(count - had.get(node, 0))])
+
+
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:
     """Subtracts what a placement holds from free capacity, in place; with sign +1, adds it."""
     requests = placement.requests
@@ -204,7 +210,7 @@ def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement,
         return (Placement(first.nodes, tuple(larger)),)
     both = []
     for one, other in zip(first.nodes, second.nodes, strict=True):
-        both.append(tuple(sorted((Counter(one) | Counter(other)).elements())))
+        both.append(tuple(sorted((*one, *beyond(other, one)))))
     return (Placement(tuple(both), first.requests),)
 
 
