@@ -156,8 +156,8 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
         return None
     table = worth.table(row)
     if table is not None and now.requests is None:
-        where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity)
-        where = where[: max(0, shape.roles[0].most - len(now.nodes[0]))]
+        more = shape.roles[0].most - len(now.nodes[0])
+        where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity, more)
         if len(now.nodes[0]) + len(where) <= table.span.most:
             return _best_of_table(worth, table, row, now, where)
     speed = worth.speed(row, now)

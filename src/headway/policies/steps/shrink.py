@@ -90,6 +90,8 @@ class _Pot:
         self._room = [room(worth.snapshot.nodes, self.free, role) for role in self._shape.roles]
         self._rooms = [int(np.add.reduce(takes)) for takes in self._room]
         """On all nodes together."""
+        self._values: dict[int, float] = {}
+        """By row: what a job that has given is worth as it would be."""
         self._gifts: list[tuple[float, int, int, int]] = _first_gifts(draft, worth)
         """A heap of the fields of `Gift`: most are never taken."""
         heapq.heapify(self._gifts)
@@ -123,8 +125,9 @@ class _Pot:
                 now = max(0, min(fit, default=max(role.most, 1))) if suits[node] else 0
                 self._rooms[number] += now - takes.item(node)
                 takes[node] = now
-        self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
-        self.sizes[row] = after
+        value, then = self._values.get(row), _value(self._worth, row, after)
+        self.lost += (_value(self._worth, row, before) if value is None else value) - then
+        self.sizes[row], self._values[row] = after, then
         following = cheapest_gift(self._worth, row, after, gift.role)
         if following is not None:
             heapq.heappush(self._gifts, following)
