@@ -100,9 +100,9 @@ def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatA
     decided = draft.decided_rows()
     if decided and len(places):
         places = places[~np.isin(columns.rows[places], decided)]
+    due = columns.due[places]
     if not len(places):
         return places, np.empty(0)
-    due = columns.due[places]
     places, due = places[due < draft.until], due[due < draft.until]
     prices = _best_prices(columns, places, rooms) if len(places) else np.empty(0)
     gains = np.isfinite(prices)
