@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -54,7 +56,7 @@ def test_beliefs_are_written_when_they_change_also_after_rows_were_renumbered():
         beliefs = Beliefs(
             np.array(left), zeros, zeros > 0, zeros, zeros.astype(np.uint8), zeros, zeros.astype(np.uint8)
         )
-        return [line[:2] for line in told.fresh(np.array(serials, np.int64), beliefs)]
+        return [list(line)[:2] for line in told.fresh(np.array(serials, np.int64), beliefs)]
 
     assert fresh([], []) == []
     assert fresh([0, 1, 2], [1.0, 2.0, 3.0]) == [[0, 1.0], [1, 2.0], [2, 3.0]]
@@ -62,6 +64,15 @@ def test_beliefs_are_written_when_they_change_also_after_rows_were_renumbered():
     assert fresh([1, 2, 5], [2.5, 3.0, 4.0]) == [[5, 4.0]]
     assert fresh([5, 9], [4.0, 1.0]) == [[9, 1.0]]
     assert fresh([9], [1.0]) == []
+
+
+def test_the_garbage_collector_does_not_follow_beliefs_that_are_written():
+    nothing = np.zeros(1)
+    none = nothing.astype(np.uint8)
+    beliefs = Beliefs(nothing, nothing, nothing > 0, nothing, none, nothing, none)
+    (line,) = WrittenBeliefs().fresh(np.zeros(1, np.int64), beliefs)
+    assert not gc.is_tracked(line)
+    assert msgspec.json.encode(line) == msgspec.json.encode(list(line)) == b"[0,0.0,0.0,false,0.0,0,0.0,0]"
 
 
 def _nodes(*cpus: int) -> Nodes:

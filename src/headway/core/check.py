@@ -6,11 +6,10 @@ it does not allow; nodes are ready and suitable; requests never exceed what is f
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from headway.core.job import Can, JobId
-from headway.core.placement import Placement, Shape, resized
+from headway.core.placement import Placement, Shape, beyond, resized
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
@@ -102,7 +101,7 @@ class _Checker:
         why = self._nodes_suit(shape, number, nodes)
         if why:
             return why
-        more = tuple((Counter(nodes) - Counter(old.nodes[number])).elements())
+        more = beyond(nodes, old.nodes[number])
         empty: tuple[tuple[int, ...], ...] = tuple(() for _ in old.nodes)
         return self._take(row, Placement(empty, old.requests).with_role(number, more))
 

@@ -273,7 +273,9 @@ class Estimates:
         if missing and self._scalings is not None:
             new = [row for row, _ in missing]
             asked.update(zip(new, self._scalings(new, [span for _, span in missing]), strict=True))
-        return [self.scaling(row, span) for row, span in zip(rows, spans, strict=True)]
+        known = map(asked.get, rows)
+        return [one if one is not None and len(one.speeds) > span.most else self.scaling(row, span)
+                for row, span, one in zip(rows, spans, known, strict=True)]  # fmt: skip
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:

@@ -153,6 +153,11 @@ class Nodes:
         self.memo[key] = value
         return value
 
+    def one(self, constraint: Constraint) -> Constraint:
+        """The same object for equal constraints: a lookup then compares no fields."""
+        known: Constraint = self.memo.get(constraint) or self.keep(constraint, constraint)
+        return known
+
     def total(self) -> FloatArray:
         """What all ready nodes have together, in the order of `kinds`."""
         total: FloatArray | None = self.memo.get("total")

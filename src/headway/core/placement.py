@@ -91,7 +91,7 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
         roles.append(
             RoleShape(
                 role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a),
-                role.replicas, role.least, role.most, Constraint.of(role),
+                role.replicas, role.least, role.most, nodes.one(Constraint.of(role)),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
                 tuple((i, int(a)) for i, a in enumerate(beside) if a),
@@ -129,7 +129,7 @@ class Placement:
         spots = self._spots
         if spots is None:
             nodes = self.nodes
-            spots = (_counted(nodes[0]),) if len(nodes) == 1 else tuple(_counted(role) for role in nodes)
+            spots = (counted(nodes[0]),) if len(nodes) == 1 else tuple(counted(role) for role in nodes)
             object.__setattr__(self, "_spots", spots)
         return spots
 
@@ -161,11 +161,12 @@ class Placement:
         """Node, number of replicas there, what each holds."""
         for number, role in enumerate(self.nodes):
             vector = self.vector(shape, number)
-            for node, count in _counted(role):
+            for node, count in counted(role):
                 yield node, count, vector
 
 
-def _counted(role: tuple[int, ...]) -> Spots:
+def counted(role: tuple[int, ...]) -> Spots:
+    """The nodes of these replicas, in the order of the first on each, and how many are there."""
     if not role:
         return ()
     first = role[0]
@@ -174,6 +175,12 @@ def _counted(role: tuple[int, ...]) -> Spots:
     if len(role) > FEW:
         return tuple(Counter(role).items())
     return tuple([(node, role.count(node)) for node in dict.fromkeys(role)])
+
+
+def beyond(role: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas that are in `role` and not in `before`, by their nodes; node by node."""
+    had = dict(counted(before))
+    return tuple([node for node, count in counted(role) for _ in range(count - had.get(node, 0))])
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:
@@ -188,9 +195,9 @@ def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> 
                 free[kind, nodes] += (sign * amount) * counts
             continue
         for kind, amount in asks:
-            row, signed = free[kind], sign * amount
-            for node, count in spots:
-                row[node] += signed * count
+            signed = sign * amount
+            for node, count in spots:  # plain numbers: adding to one of numpy's takes twice as long
+                free[kind, node] = free.item(kind, node) + signed * count
 
 
 def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement, ...]:
@@ -203,7 +210,7 @@ def union(first: Placement, second: Placement, shape: Shape) -> tuple[Placement,
         return (Placement(first.nodes, tuple(larger)),)
     both = []
     for one, other in zip(first.nodes, second.nodes, strict=True):
-        both.append(tuple(sorted((Counter(one) | Counter(other)).elements())))
+        both.append(tuple(sorted((*one, *beyond(other, one)))))
     return (Placement(tuple(both), first.requests),)
 
 

@@ -68,6 +68,10 @@ class Fitting:
     def of(self, snapshot: Snapshot, free: IntArray, line: WaitingLine) -> BoolArray:
         """Aligned with the line: whether `place_asked` finds a place."""
         self.any_shape(snapshot, free)
+        return self.of_counted(snapshot, free, line)
+
+    def of_counted(self, snapshot: Snapshot, free: IntArray, line: WaitingLine) -> BoolArray:
+        """The same, where `any_shape` or `any_waiting` was asked about what is free just now."""
         if self._alike is not None:
             alike: BoolArray = line.table[:, NEED] <= self._total
             return alike

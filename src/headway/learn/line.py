@@ -30,6 +30,8 @@ LEFT_SECONDS, LOG_LEFT, SUBMIT, SHAPE, NEED, DEADLINE = range(12, 18)
 """Further columns of the line, which an agent does not see."""
 LARGEST_SPREAD = 2.0
 """As far as spreads are told apart; also the spread of what is unknown."""
+MOST_LINES = 1024
+"""Lines of jobs that join are kept for this many shapes and priorities."""
 SHORTEST = 1e-3
 """Seconds: shorter times count as this long in logarithms."""
 _WAITING, _RUNNING = int(State.WAITING), int(State.RUNNING)
@@ -57,6 +59,8 @@ class WaitingLine:
         self._shapes: Shapes | None = None
         self._of_shape: list[tuple[float, float, float]] = []
         """By shape: its share of the cluster, and its min and max size."""
+        self._lines: dict[tuple[int, int], FloatArray] = {}
+        """By shape and priority: the line of a job that joins."""
 
     @property
     def table(self) -> FloatArray:
@@ -109,17 +113,28 @@ class WaitingLine:
         self._any_back = any(jobs.columns.rows[row].attained > 0 for row in self.rows)
 
     def _join(self, snapshot: Snapshot, row: int) -> None:
-        count, job, number = len(self.rows), snapshot.jobs.jobs[row], snapshot.jobs.columns.shapes[row]
+        count, job = len(self.rows), snapshot.jobs.jobs[row]
         if count == len(self._table):
             self._table = np.concatenate((self._table, np.zeros_like(self._table)))
-        need, deadline = snapshot.jobs.shapes[number].roles[0].replicas, math.inf
+        table = self._table
+        table[count] = self._first_line(snapshot, row, job.priority)
+        table[count, SUBMIT] = job.submit
         if job.deadline is not None:
-            self.any_deadline, deadline = True, job.deadline
-        self._table[count] = (
-            0.0, 0.0, 1.0, LARGEST_SPREAD, 0.0, 0.0, 0.0, 0.0, *self.fixed(snapshot, row),
-            math.nan, 0.0, job.submit, number, need, deadline,
-        )  # fmt: skip
+            self.any_deadline, table[count, DEADLINE] = True, job.deadline
         self.rows.append(row)
+
+    def _first_line(self, snapshot: Snapshot, row: int, priority: int) -> FloatArray:
+        """What is the same for jobs of one shape and priority, written once: a copy is faster than numbers."""
+        shapes, number = snapshot.jobs.shapes, snapshot.jobs.columns.shapes[row]
+        if shapes is not self._shapes or len(self._lines) >= MOST_LINES:
+            self._lines = {}
+        known = self._lines.get((number, priority))
+        if known is None:
+            known = self._lines[number, priority] = np.array((
+                0.0, 0.0, 1.0, LARGEST_SPREAD, 0.0, 0.0, 0.0, 0.0, *self.fixed(snapshot, row),
+                math.nan, 0.0, 0.0, number, shapes[number].roles[0].replicas, math.inf,
+            ))  # fmt: skip
+        return known
 
     def _leave(self, place: int) -> None:
         rows, table = self.rows, self._table

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.flags import any_of
 from headway.core.node import BoolArray, FloatArray
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
@@ -177,35 +178,35 @@ class Headway:
     def relocation(self) -> Relocation:
         return Relocation(restart=self.restart / 2, interval=LOOK_AGAIN)
 
-    @property
-    def tail(self) -> Tail:
+    def tail(self, *, sizing: bool) -> Tail:
+        """Where sizes are chosen, jobs shrink before they are stopped: then none of the tail stays for its own sake."""
         return Tail(
             share=self.latest_share, near=self.latest_near, far=self.latest_far, claim=self.latest_claim,
-            stay=self.latest_stay, margin=self.margin, patience=self.patience,
+            stay=0.0 if sizing else self.latest_stay, margin=self.margin, patience=self.patience,
         )  # fmt: skip
 
     def ranks(self, draft: Draft) -> FloatArray:
         """By row: the smallest comes first. Also asks to be called when a trial is half over, and over."""
         snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
-        if ranking.in_trial.any():
+        if any_of(ranking.in_trial):
             began = snapshot.jobs.since[ranking.rows[ranking.in_trial]]
             _wake_after(draft, began, self.trial / 2)
             _wake_after(draft, began, self.trial)
-        if ranking.cooling.any():
+        if any_of(ranking.cooling):
             _wake_after(draft, snapshot.jobs.touched[ranking.rows[ranking.cooling]], self.cool_down)
         return ranking.column(snapshot.jobs.count)
 
     def ranking(self, snapshot: Snapshot) -> Ranking:
         """In each class of priority: first running jobs that are left alone, then tail and deadlines, then the rest."""
         jobs = snapshot.jobs
-        rows = np.flatnonzero(~jobs.over())
+        rows = (~jobs.over()).nonzero()[0]
         found, share = expected(snapshot, rows, self.trial), shares(snapshot, rows)
         state = jobs.state[rows]
         up, running = (state > int(State.WAITING)) & (state < int(State.STOPPING)), state == int(State.RUNNING)
         new = ~found.shown & (jobs.trained_seconds(snapshot.now)[rows] < self.trial)
         in_trial = running & new
         cooling = running & (snapshot.now < all_cool_at(snapshot, rows, self.cool_down))
-        tail = replace(self.tail, stay=0.0) if self._sizing(snapshot) else self.tail  # jobs shrink before they stop
+        tail = self.tail(sizing=self._sizing(snapshot))
         in_the_tail = in_tail(snapshot, rows, found.seconds, share, tail)
         at_risk = self._at_risk(snapshot, rows, found, share)
 
@@ -228,7 +229,7 @@ class Headway:
     def _at_risk(self, snapshot: Snapshot, rows: Rows, found: Expected, share: FloatArray) -> BoolArray:
         """Jobs whose deadline can be met from now on, and soon no longer; the shortest first."""
         deadline = snapshot.jobs.deadline[rows]
-        if not np.isfinite(deadline).any():
+        if not any_of(np.isfinite(deadline)):
             return np.zeros(len(rows), np.bool_)
         up = snapshot.jobs.state[rows] > int(State.WAITING)
         slack = deadline - snapshot.now - found.seconds - np.where(up, 0.0, self.restart)

@@ -7,8 +7,10 @@ what it has to write. Numbers are kept as they are; NaN is null.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -40,6 +42,26 @@ def unpacked(table: FloatArray, *, rich: bool) -> Beliefs:
     return Beliefs(*times, table[:, 3], table[:, 4].astype(np.uint8), table[:, 5], table[:, 6].astype(np.uint8))
 
 
+class ToldBeliefs(msgspec.Struct, array_like=True, gc=False):
+    """One job's beliefs, written as a list is.
+
+    The garbage collector does not follow it: a cycle among 10,000 jobs writes thousands, and lists of them would make
+    the collector look at all other objects again and again.
+    """
+
+    serial: int
+    left: float | None
+    at: float | None
+    burning: bool
+    spread: float | None
+    growth: int
+    since: float | None
+    basis: int
+
+    def __iter__(self) -> Iterator[float | int | bool | None]:
+        return iter(msgspec.structs.astuple(self))
+
+
 class WrittenBeliefs:
     """The beliefs that the log has so far, by arrival number."""
 
@@ -47,13 +69,13 @@ class WrittenBeliefs:
         self._serials: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._table: FloatArray = np.empty((COLUMNS, 0))
 
-    def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[list[Any]]:
+    def fresh(self, serials: npt.NDArray[np.int64], beliefs: Beliefs) -> list[ToldBeliefs]:
         """Serial and columns of every job whose beliefs differ from those in the log. `serials` grow."""
         now, told = packed(beliefs), self._told(serials)
-        differs: BoolArray = (now.view(np.int64) != told.view(np.int64)).any(axis=0)
+        differs: BoolArray = np.logical_or.reduce(now.view(np.int64) != told.view(np.int64))
         rows = differs.nonzero()[0]
         self._serials, self._table = serials, now
-        return list(map(list, zip(serials[rows].tolist(), *_plain(now[:, rows]), strict=True)))
+        return list(map(ToldBeliefs, serials[rows].tolist(), *_plain(now[:, rows])))
 
     def _told(self, serials: npt.NDArray[np.int64]) -> FloatArray:
         """What the log has of these jobs. Jobs that are in the table no more are forgotten."""

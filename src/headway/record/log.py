@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import compress, count
+from operator import is_not
 from pathlib import Path
 from typing import Any
 
@@ -206,16 +208,17 @@ class LogWriter:
         fresh: list[tuple[int, float | None, int, list[float | None]]] = []
         known, asked = self._scalings, snapshot.estimates.asked_scalings
         serials = snapshot.jobs.serial[np.array(list(asked), np.intp)].tolist()
-        told = zip(serials, asked.values(), map(known.get, serials), strict=True)
-        for serial, scaling, before in [one for one in told if one[1] is not one[2]]:
+        scalings, told = list(asked.values()), list(map(known.get, serials))
+        for place in list(compress(count(), map(is_not, scalings, told))):
+            serial, scaling, before = serials[place], scalings[place], told[place]
             known[serial] = scaling
             if before is None or before.speeds != scaling.speeds or before.apart != scaling.apart:
-                least = next((count for count, speed in enumerate(scaling.speeds) if speed), 0)
+                least = next((size for size, speed in enumerate(scaling.speeds) if speed), 0)
                 speeds = [_number(speed) for speed in scaling.speeds[least:]]
                 fresh.append((serial, _number(scaling.apart), least, speeds))
         return fresh
 
-    def _beliefs(self, snapshot: Snapshot) -> list[list[Any]]:
+    def _beliefs(self, snapshot: Snapshot) -> list[Any]:
         """For every job whose beliefs may have changed since they were last read, if they were read in this cycle."""
         for sample in snapshot.samples:
             if sample.job in snapshot.jobs.row_of:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.core.errors import UserError
 from headway.core.job import Job
-from headway.core.placement import Placement
+from headway.core.placement import Placement, beyond
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
 from headway.core.snapshot import Sample
 from headway.estimates.models.profiles import Curve
@@ -45,7 +44,7 @@ class Costs:
                 return self.resize
             case Scale(role=name, nodes=nodes) if now is not None:
                 before = next(where for role, where in zip(job.roles, now.nodes, strict=True) if role.name == name)
-                return self.scale if Counter(nodes) - Counter(before) else 0.0
+                return self.scale if beyond(nodes, before) else 0.0
         return 0.0
 
 

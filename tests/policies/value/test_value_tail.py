@@ -21,7 +21,7 @@ def test_who_is_latest_does_not_depend_on_the_scale(scale):
     entries = [running(a_job(f"r{n}"), (0,), since=0.0) for n in range(20)] + [a_job(f"w{n}") for n in range(80)]
     snapshot = a_snapshot(*entries, nodes=some_nodes(1, gpus=20), now=500.0 * scale)
     share = np.full(100, 1 / 20)
-    first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail)
+    first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail(sizing=False))
     assert first[0]
     assert first.sum() <= PLAIN.latest_share * 20
     assert not first[:20][np.argsort(left[:20])[:15]].any()

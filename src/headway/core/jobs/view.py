@@ -25,11 +25,14 @@ _WAITING_ROWS, _RUNNING_ROWS = "waiting rows", "running rows"
 class Jobs(Version):
     """The jobs of one snapshot. Columns are made on demand; asking twice costs nothing."""
 
-    __slots__ = ("all_can_stop", "any_elastic", "jobs", "last_touched", "queues", "row_of", "shapes", "users")
+    __slots__ = (
+        "all_can_stop", "any_elastic", "jobs", "last_touched", "last_trained", "queues", "row_of", "shapes", "users",
+    )  # fmt: skip
 
     def __init__(self, table: Table) -> None:
         columns = self.columns = table.columns
         self.kept, self.newer, self.whole = {}, None, {}
+        self.last_trained: tuple[float, FloatArray] | None = None
         self.count = table.count
         self.jobs = columns.jobs
         self.row_of = table.row_of
@@ -49,6 +52,7 @@ class Jobs(Version):
         other = copy.copy(self)
         other.whole = {name: rows for name, rows in self.whole.items() if name not in (_WAITING_ROWS, _RUNNING_ROWS)}
         other.whole["state"] = state
+        other.last_trained = None
         return other
 
     @property
@@ -179,8 +183,12 @@ class Jobs(Version):
         return rows
 
     def trained_seconds(self, now: float) -> FloatArray:
-        seconds: FloatArray = self.attained + np.where(self.training(), now - self.since, 0.0)
-        return seconds
+        """Kept for the moment that was asked about last: the steps of one plan ask about the same."""
+        if self.last_trained is None or self.last_trained[0] != now:
+            seconds: FloatArray = self.attained + np.where(self.training(), now - self.since, 0.0)
+            seconds.flags.writeable = False
+            self.last_trained = (now, seconds)
+        return self.last_trained[1]
 
     def job(self, row: int) -> Job:
         return self.jobs[row]

@@ -47,10 +47,10 @@ class Layout:
 
         A link carries what its node's servers send and what its workers fetch: measured, the two hardly overlap.
         """
-        workers_on, w, p = Counter(workers), len(workers), len(servers)
+        w, p = len(workers), len(servers)
         if not w or not p:
-            return cls(w, p, len(workers_on), 1.0)
-        servers_on = Counter(servers)
+            return cls(w, p, len(set(workers)), 1.0)
+        workers_on, servers_on = Counter(workers), Counter(servers)
         local = sum(count * workers_on[node] for node, count in servers_on.items())
         busiest = max(
             servers_on[node] * (w - workers_on[node]) + workers_on[node] * (p - servers_on[node])

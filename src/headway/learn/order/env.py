@@ -48,7 +48,7 @@ class OrderChoices:
         snapshot, line = draft.snapshot, play.line
         if not self._fitting.any_waiting(snapshot, draft.free) and not always:
             return False
-        fits = self._fitting.of(snapshot, draft.free, line)
+        fits = self._fitting.of_counted(snapshot, draft.free, line)
         found = _any(fits)
         if not found:
             self._fitting.none_fits(line)

@@ -113,9 +113,9 @@ def without(now: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
 
 
 def next_nodes(
-    snapshot: Snapshot, takes: npt.NDArray[np.int64], role: int, now: Placement, affinity: bool
+    snapshot: Snapshot, takes: npt.NDArray[np.int64], role: int, now: Placement, affinity: bool, most: int = MANY
 ) -> tuple[int, ...]:
-    """Where further replicas of a role would go, the best node first, as far as there is room: at most 64.
+    """Where further replicas of a role would go, the best node first, as far as there is room: at most 64, or `most`.
 
     `takes`: how many more each node takes. Nodes with roles that it exchanges data with come first, then nodes with
     most of its own replicas, then nodes of its topology domain, then those with most room.
@@ -124,11 +124,12 @@ def next_nodes(
     for number, spots in enumerate(now.spots if affinity else ()):
         for node, count in spots:
             wishes[node] = wishes.get(node, 0.0) + count * (1.0 if number == role else 4.0)
-    order = _most_wished(snapshot.nodes, takes, wishes)
-    chosen: list[int] = []
-    for node, many in order:
-        chosen.extend([node] * min(many, MANY - len(chosen)))
-        if len(chosen) >= MANY:
+    chosen, most = list[int](), min(most, MANY)
+    if most <= 0:
+        return ()
+    for node, many in _most_wished(snapshot.nodes, takes, wishes):
+        chosen += [node] * min(many, most - len(chosen))
+        if len(chosen) >= most:
             break
     return tuple(chosen)
 

@@ -8,37 +8,22 @@ the job's own ones, on the fewest nodes.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from headway.core.draft import Draft
-from headway.core.node import Asks, Constraint, FloatArray
-from headway.core.placement import Placement, RoleShape
-from headway.policies.placing.add_remove import next_nodes, room_for_more
-from headway.policies.placing.room import room
+from headway.core.flags import any_of
+from headway.core.node import FloatArray
+from headway.core.placement import Placement
+from headway.policies.placing.add_remove import next_nodes
 from headway.policies.steps.cool_down import rested_on
+from headway.policies.steps.idle_room import GrowthStep, IdleRoom, Rooms
 from headway.policies.value.columns import SizeColumns
 from headway.policies.value.standings import FURTHER
 from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
-
-Rooms = npt.NDArray[np.int64]
-
-
-class GrowthStep(NamedTuple):
-    """One role of one job made larger. The best step compares as the smallest."""
-
-    price: float
-    """Minus the gain per share. Where nodes are not chosen yet, no more than it will be."""
-    row: int
-    role: int
-    nodes: tuple[int, ...]
-    """The nodes of the replicas that are added; empty where they are not chosen yet."""
 
 
 def grow_into_idle(draft: Draft, worth: Worth) -> list[int]:
@@ -63,77 +48,6 @@ def grow_into_idle(draft: Draft, worth: Worth) -> list[int]:
     return list(sizes)
 
 
-class IdleRoom:
-    """What is free so far, and how many replicas of each request every node still takes."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.snapshot = draft.snapshot
-        self.free = draft.free.copy()
-        self._takes: dict[tuple[Asks, Constraint], npt.NDArray[np.int64]] = {}
-        self._full: set[int] = set()
-        """Shapes of one role of which no more replicas fit. What is free only shrinks."""
-
-    def takes(self, row: int, role: int) -> npt.NDArray[np.int64]:
-        """By node: how many more replicas of this role fit, each holding what the present ones hold."""
-        if self.snapshot.placements[row].requests is not None:
-            return room_for_more(self.snapshot, self.free, row, role)
-        return self._takes_of(self.snapshot.jobs.shape_at(row).roles[role])
-
-    def _takes_of(self, role: RoleShape) -> npt.NDArray[np.int64]:
-        if not role.asks:
-            return room(self.snapshot.nodes, self.free, role)
-        key = (role.asks, role.constraint)
-        known = self._takes.get(key)
-        if known is None:
-            known = self._takes[key] = room(self.snapshot.nodes, self.free, role).astype(np.int64)
-        return known
-
-    def is_full(self, row: int) -> bool:
-        """Whether no node takes another replica of any role of this job."""
-        number = self.snapshot.jobs.columns.shapes[row]
-        if number in self._full:
-            return True
-        roles = self.snapshot.jobs.shapes[number].roles
-        alone = len(roles) == 1 and bool(roles[0].asks) and self.snapshot.placements[row].requests is None
-        if alone:
-            full = not self._takes_of(roles[0]).any()
-        else:
-            full = not any(self.takes(row, role).any() for role in range(len(roles)))
-        if full and alone:
-            self._full.add(number)
-        return full
-
-    def rooms(self, columns: SizeColumns) -> Rooms:
-        """By job of the columns: how many more replicas the free nodes take."""
-        shapes, totals = self.snapshot.jobs.shapes, dict[tuple[Asks, Constraint], int]()
-        by_shape = np.zeros(len(shapes), np.int64)
-        for number in set(columns.shape.tolist()):
-            role = shapes[number].roles[0]
-            alike = (role.asks, role.constraint)
-            if alike not in totals:
-                totals[alike] = int(np.add.reduce(self._takes_of(role)))
-            by_shape[number] = totals[alike]
-        found: Rooms = by_shape[columns.shape]
-        return found
-
-    def give(self, row: int, now: Placement, step: GrowthStep) -> bool:
-        """Takes the replicas of a step out of what is free, if they still fit."""
-        role = self.snapshot.jobs.shape_at(row).roles[step.role]
-        changed = None if now.requests is None else now.requests[step.role]
-        holds = role.asks if changed is None else [(kind, amount) for kind, amount in enumerate(changed) if amount]
-        spots, free = Counter(step.nodes), self.free
-        if any(free.item(kind, node) < amount * count for node, count in spots.items() for kind, amount in holds):
-            return False
-        for node, count in spots.items():
-            for kind, amount in holds:
-                free[kind, node] -= amount * count
-        for (asks, constraint), takes in self._takes.items():
-            suits = self.snapshot.nodes.mask(constraint)
-            for node in spots:
-                takes[node] = max(0, min(free.item(kind, node) // n for kind, n in asks)) if suits[node] else 0
-        return True
-
-
 def _first_steps(draft: Draft, worth: Worth, idle: IdleRoom) -> list[GrowthStep]:
     """Steps of the few jobs that are looked at one by one, as a heap."""
     steps = []
@@ -153,7 +67,11 @@ def _best_first(draft: Draft, worth: Worth, idle: IdleRoom, steps: list[GrowthSt
     """
     columns, shapes = worth.columns, draft.snapshot.jobs.shapes
     places, prices = _promising(draft, worth, idle)
-    order = np.lexsort((columns.rows[places], prices)) if len(places) > 1 else np.arange(len(places))
+    if not len(places):
+        while steps:
+            yield heapq.heappop(steps)
+        return
+    order = np.lexsort((columns.rows[places], prices))
     hopes = zip(prices[order].tolist(), columns.rows[places[order]].tolist(), strict=True)
     alike = {number: (shapes[number].roles[0].asks, shapes[number].roles[0].constraint)
              for number in set(columns.shape[places].tolist())}  # fmt: skip
@@ -178,7 +96,7 @@ def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatA
     """
     columns, now = worth.columns, draft.snapshot.now
     rooms = idle.rooms(columns)
-    places = _might_grow(columns, rooms) if rooms.any() else np.empty(0, np.intp)
+    places = _might_grow(columns, rooms) if any_of(rooms) else np.empty(0, np.intp)
     decided = draft.decided_rows()
     if decided and len(places):
         places = places[~np.isin(columns.rows[places], decided)]
@@ -201,7 +119,7 @@ def _promising(draft: Draft, worth: Worth, idle: IdleRoom) -> tuple[Rows, FloatA
 
 def _might_grow(columns: SizeColumns, rooms: Rooms) -> Rows:
     """Places in the columns of the jobs that could gain enough if all that is free were in the best place."""
-    terms = columns.worth.terms
+    terms = columns.terms
     fastest: FloatArray = np.where(rooms > 0, columns.above, 0.0)
     gains = (fastest > columns.speed).nonzero()[0]
     saved: FloatArray = columns.seconds_at(columns.speed, gains) - columns.seconds_at(fastest, gains)
@@ -211,7 +129,7 @@ def _might_grow(columns: SizeColumns, rooms: Rooms) -> Rows:
 
 def _best_prices(columns: SizeColumns, places: Rows, rooms: Rooms) -> FloatArray:
     """The price of the best step of each if its nodes were the best ones; infinite where it would not gain enough."""
-    terms, more = columns.worth.terms, np.array(FURTHER)
+    terms, more = columns.terms, np.array(FURTHER)
     count, speed, work = columns.count[places], columns.speed[places], columns.work[places]
     value, held = columns.values_at(places, speed), columns.share_at(places, count)
     faster = columns.further[:, places].T
@@ -238,8 +156,8 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
         return None
     table = worth.table(row)
     if table is not None and now.requests is None:
-        where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity)
-        where = where[: max(0, shape.roles[0].most - len(now.nodes[0]))]
+        more = shape.roles[0].most - len(now.nodes[0])
+        where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity, more)
         if len(now.nodes[0]) + len(where) <= table.span.most:
             return _best_of_table(worth, table, row, now, where)
     speed = worth.speed(row, now)
@@ -270,18 +188,22 @@ def _best_of_table(
 ) -> GrowthStep | None:
     """The same for a job of one role. `where`: the nodes of further replicas, the best first."""
     has, terms, most, best = len(now.nodes[0]), worth.terms, 0.0, 0
-    speed = table.placed(has, len(now.spots[0]))
+    spots = now.spots[0]
+    speed = table.placed(has, len(spots))
     if speed <= 0:
         return None
     work, value, share = worth.work(row), worth.of(row, speed), worth.share(row, (has,))
-    seconds, alone = work / speed, len({*now.nodes[0], *where[:1]}) == 1
+    seconds = work / speed
+    alone = len(spots) == 1 and (not where or where[0] == spots[0][0])
     for more in FURTHER:
         if more > len(where):
             break
         alone = alone and where[more - 1] == where[0]
         faster = table.placed(has + more, 1 if alone else 2)
-        enough = speed * (1.0 + terms.margin * min(1.0, more / max(has, 1)))
-        if faster < enough or seconds - work / faster <= terms.restart:
+        # Most steps end here: jobs are compared more often than they gain.
+        if faster <= speed or faster < speed * (1.0 + terms.margin * min(1.0, more / max(has, 1))):
+            continue
+        if seconds - work / faster <= terms.restart:
             continue
         gain = (worth.of(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
         if gain > most:

@@ -10,6 +10,7 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
+from headway.core.flags import all_of
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.policies.placing.affinity import place_near
@@ -66,7 +67,7 @@ def newcomer_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Cou
     for row in rows:
         least = worth.path(row)[0]
         cost = demand(snapshot, row, least)
-        if (cost <= budget).all():
+        if all_of(cost <= budget):
             budget -= cost
             sizes[row] = least
     return contested(worth, sizes, budget)

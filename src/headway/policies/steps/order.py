@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.flags import all_of
 from headway.core.job import Can
 from headway.core.node import BoolArray
 from headway.core.snapshot import Snapshot
@@ -82,7 +83,7 @@ def priority_class(
         for name, number in jobs.users.items():
             users[number] = given.get(name, others)
         level += users[jobs.user[rows]] * 1e6
-    if not len(rows) or (level == level[0]).all():
+    if not len(rows) or all_of(level == level[0]):
         return np.zeros(len(rows), np.int64)
     _, place = np.unique(-level, return_inverse=True)
     return place.astype(np.int64)

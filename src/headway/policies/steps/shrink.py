@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -89,7 +90,10 @@ class _Pot:
         self._room = [room(worth.snapshot.nodes, self.free, role) for role in self._shape.roles]
         self._rooms = [int(np.add.reduce(takes)) for takes in self._room]
         """On all nodes together."""
-        self._gifts = _first_gifts(draft, worth)
+        self._values: dict[int, float] = {}
+        """By row: what a job that has given is worth as it would be."""
+        self._gifts: list[tuple[float, int, int, int]] = _first_gifts(draft, worth)
+        """A heap of the fields of `Gift`: most are never taken."""
         heapq.heapify(self._gifts)
 
     def give_until_fits(self, counts: Counts, most: float) -> Placement | None:
@@ -104,7 +108,7 @@ class _Pot:
                     return placement
             if not self._gifts or self.lost >= most:
                 return None
-            self._give(heapq.heappop(self._gifts))
+            self._give(Gift._make(heapq.heappop(self._gifts)))
 
     def _give(self, gift: Gift) -> None:
         row, snapshot = gift.row, self._worth.snapshot
@@ -121,8 +125,9 @@ class _Pot:
                 now = max(0, min(fit, default=max(role.most, 1))) if suits[node] else 0
                 self._rooms[number] += now - takes.item(node)
                 takes[node] = now
-        self.lost += _value(self._worth, row, before) - _value(self._worth, row, after)
-        self.sizes[row] = after
+        value, then = self._values.get(row), _value(self._worth, row, after)
+        self.lost += (_value(self._worth, row, before) if value is None else value) - then
+        self.sizes[row], self._values[row] = after, then
         following = cheapest_gift(self._worth, row, after, gift.role)
         if following is not None:
             heapq.heappush(self._gifts, following)
@@ -132,7 +137,7 @@ class _Pot:
         return all(takes >= count for takes, count in zip(self._rooms, counts, strict=True))
 
 
-def _first_gifts(draft: Draft, worth: Worth) -> list[Gift]:
+def _first_gifts(draft: Draft, worth: Worth) -> list[tuple[float, int, int, int]]:
     """The cheapest gift of each running job that may be changed now. For others, the plan asks to be called then."""
     columns, now = worth.columns, draft.snapshot.now
     prices, counts = columns.gifts
@@ -144,13 +149,9 @@ def _first_gifts(draft: Draft, worth: Worth) -> list[Gift]:
     later = due[may & (now < due)]
     if len(later):
         draft.wake(float(later.min()))
-    chosen = np.flatnonzero(may & (now >= due))
-    gifts = [
-        Gift(price, row, 0, count)
-        for price, row, count in zip(
-            prices[chosen].tolist(), columns.rows[chosen].tolist(), counts[chosen].tolist(), strict=True
-        )
-    ]
+    chosen = (may & (now >= due)).nonzero()[0]
+    rows, many = columns.rows[chosen].tolist(), counts[chosen].tolist()
+    gifts: list[tuple[float, int, int, int]] = list(zip(prices[chosen].tolist(), rows, repeat(0), many, strict=False))
     for row in columns.others:
         if draft.decided(row) is None and worth.known(row):
             gift = cheapest_gift(worth, row, draft.snapshot.placements[row])

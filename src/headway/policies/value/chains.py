@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headway.core.flags import all_of, any_of
 from headway.core.node import BoolArray, FloatArray
 from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
@@ -78,15 +79,15 @@ def paid_for(chain: Rows, cost: FloatArray, budget: FloatArray) -> BoolArray:
     left, budget = np.arange(len(chain)), budget.copy()
     while len(left):
         wants = cost[:, left]
-        dear: BoolArray = np.any(wants > budget[:, None], axis=0)
-        if dear.any():
+        dear: BoolArray = np.logical_or.reduce(wants > budget[:, None])
+        if any_of(dear):
             ends = np.full(int(chain.max()) + 1, len(left))
             np.minimum.at(ends, chain[left[dear]], dear.nonzero()[0])
             kept = np.arange(len(left)) < ends[chain[left]]
             left, wants = left[kept], wants[:, kept]
         together = np.cumsum(wants, axis=1)
-        enough: BoolArray = np.all(together <= budget[:, None], axis=0)
-        many = len(left) if enough.all() else int(enough.argmin())
+        enough: BoolArray = np.logical_and.reduce(together <= budget[:, None])
+        many = len(left) if all_of(enough) else int(enough.argmin())
         paid[left[:many]] = True
         if many:
             budget -= together[:, many - 1]

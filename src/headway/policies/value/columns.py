@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE
+from headway.core.flags import all_of, any_of
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
 from headway.core.scaling import Scaling
@@ -28,15 +29,18 @@ Places = Rows | slice
 ALL = slice(None)
 _SCALE = int(Can.SCALE)
 
-if TYPE_CHECKING:
-    from headway.policies.value.worth import Worth
-
 
 @dataclass(frozen=True, eq=False)
 class SizeColumns:
-    """Aligned with `rows`, which grow."""
+    """Aligned with `rows`, which grow.
 
-    worth: Worth
+    They hold no `Worth`, which holds them: each cycle would leave a ring of objects for the garbage collector, with the
+    snapshot and all columns in it.
+    """
+
+    snapshot: Snapshot
+    sizes: ShapeSizes
+    terms: Terms
     rows: Rows
     tables: list[SizeTable]
     count: Rows
@@ -61,8 +65,7 @@ class SizeColumns:
     """Running jobs that may be scaled and are not in the columns."""
 
     @classmethod
-    def of(cls, worth: Worth) -> SizeColumns:
-        snapshot, sizes = worth.snapshot, worth.sizes
+    def of(cls, snapshot: Snapshot, sizes: ShapeSizes, terms: Terms) -> SizeColumns:
         rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
         others: list[int] = []
         if not sizes.all_tabled:
@@ -75,14 +78,14 @@ class SizeColumns:
         lines = _lines(snapshot, sizes, rows)
         numbers, tables = lines.numbers, lines.tables
         usable: BoolArray = numbers[1] > 0.0
-        if not usable.all():
+        if not all_of(usable):
             others += rows[numbers[0] < 0.0].tolist()
             chosen = usable.nonzero()[0]
             rows, seconds, numbers = rows[chosen], seconds[chosen], numbers[:, chosen]
             tables = [tables[place] for place in chosen.tolist()]
         count, speed, above, many, _, _, ideal = numbers[:OWN_LINES]
         return cls(
-            worth, rows, tables, count.astype(np.int64), speed, above, ideal, numbers[OWN_LINES:],
+            snapshot, sizes, terms, rows, tables, count.astype(np.int64), speed, above, ideal, numbers[OWN_LINES:],
             many.astype(np.int64), numbers[FEWER], seconds, np.maximum(seconds * speed, 0.0),
             snapshot.jobs.shape[rows], sorted(others),
         )  # fmt: skip
@@ -90,7 +93,7 @@ class SizeColumns:
     @cached_property
     def due(self) -> FloatArray:
         """When each has been left alone for long enough after the last decision about it."""
-        snapshot, terms = self.worth.snapshot, self.worth.terms
+        snapshot, terms = self.snapshot, self.terms
         touched: FloatArray = snapshot.jobs.touched[self.rows]
         if not (terms.calm and snapshot.estimates.known and snapshot.estimates.beliefs.rich):
             return touched + terms.cool_down
@@ -110,7 +113,7 @@ class SizeColumns:
     @cached_property
     def useless(self) -> BoolArray:
         """Jobs that would be no slower with fewer replicas."""
-        found: BoolArray = (self.many > 0) & (self.fewer >= self.speed).any(axis=0)
+        found: BoolArray = (self.many > 0) & ((self.fewer[0] >= self.speed) | (self.fewer[1] >= self.speed))
         return found
 
     def seconds_at(self, speed: FloatArray, places: Rows) -> FloatArray:
@@ -124,7 +127,7 @@ class SizeColumns:
 
     def share_at(self, places: Places, count: Rows) -> FloatArray:
         """The same for jobs at some places of the columns."""
-        sizes, shape = self.worth.sizes, self.shape[places]
+        sizes, shape = self.sizes, self.shape[places]
         return bounded(sizes.amount[shape] * count / sizes.whole[shape])
 
     def of_speeds(self, speed: FloatArray) -> FloatArray:
@@ -134,17 +137,17 @@ class SizeColumns:
     def values_at(self, places: Places, speed: FloatArray) -> FloatArray:
         """The same for jobs at some places of the columns."""
         asked = self.asked_weight[self.shape[places]]
-        return values(self.worth.terms, speed, asked, self.work[places], self._work_weight(places))
+        return values(self.terms, speed, asked, self.work[places], self._work_weight(places))
 
     @cached_property
     def asked_weight(self) -> FloatArray:
         """By shape: the factor of worth by share."""
-        power = 1.0 - self.worth.terms.favour
-        return np.array([share**power for share in self.worth.sizes.share.tolist()], np.float64)
+        power = 1.0 - self.terms.favour
+        return np.array([share**power for share in self.sizes.share.tolist()], np.float64)
 
     def _work_weight(self, places: Places) -> FloatArray:
         """The factor of worth by what is left, computed when it is first asked for."""
-        known, power = self._work_weights, -self.worth.terms.favour
+        known, power = self._work_weights, -self.terms.favour
         weight: FloatArray = known[places]
         missing = np.isnan(weight).nonzero()[0]
         if len(missing):
@@ -171,7 +174,7 @@ def values(
     value: FloatArray = shared * work_weight
     soonest = speed * max(terms.restart, 1.0)
     short = work < soonest
-    if short.any():
+    if any_of(short):
         value[short] = shared[short] * np.array([least**-terms.favour for least in soonest[short].tolist()])
     value[speed <= 0.0] = 0.0
     return value

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.estimates import OVERRUN_SHARE, odd, own_word
+from headway.core.flags import any_of
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
 from headway.policies.value.times import Rows, seconds_left
@@ -53,17 +54,19 @@ def expected(snapshot: Snapshot, rows: Rows, trial: float) -> Expected:
         again = np.maximum(trained, trial)
         return Expected(cheapest_try(nan, nan, trained, trial, told=none), none, none, again)
     left, basis = seconds_left(snapshot, rows), estimates.beliefs.basis
+    told = ~np.isnan(left)
     if basis is None:
-        shown, doubted = ~np.isnan(left), np.zeros(len(rows), np.bool_)
+        shown, doubted = told, np.zeros(len(rows), np.bool_)
     else:
-        shown, doubted = own_word(basis[rows]) & ~np.isnan(left), odd(basis[rows])
+        bases = basis[rows]
+        shown, doubted = own_word(bases) & told, odd(bases)
     seconds = np.where((left <= 0.0) & (trained > 0.0), OVERRUN_SHARE * trained, left)
-    median = np.where(np.isnan(seconds), np.maximum(trained, trial), seconds)
-    vague = np.flatnonzero(~shown)
+    median = np.where(told, seconds, np.maximum(trained, trial))
+    vague = (~shown).nonzero()[0]
     if len(vague):
         spread = estimates.spread()[rows[vague]]
-        told = trained[vague] < trial
-        seconds[vague] = cheapest_try(seconds[vague], spread, trained[vague], trial, told=told)
+        had = trained[vague]
+        seconds[vague] = cheapest_try(seconds[vague], spread, had, trial, told=had < trial)
     return Expected(seconds, shown, doubted, median)
 
 
@@ -78,14 +81,14 @@ def cheapest_try(
     unknown = np.isnan(median)
     middle = np.where(unknown, np.maximum(trained, trial), np.maximum(median, 1e-3))
     sigma = np.where(unknown | np.isnan(spread), ANY_LENGTH, np.clip(spread, 1e-3, 4.0))
-    within = _normal(_LIMITS)
+    within = _WITHIN
     spreads, which = np.unique(sigma, return_inverse=True)  # jobs alike have the same
     below = _normal(_LIMITS - spreads[:, None])
     spent = (middle * np.exp(sigma**2 / 2))[:, None] * below[which]
     costs: FloatArray = np.empty(spent.shape)
     costs[told] = spent[told] + trial
     untold = ~told
-    if untold.any():
+    if any_of(untold):
         limits = np.exp(spreads[:, None] * _LIMITS)
         costs[untold] = spent[untold] + middle[untold, None] * limits[which[untold]] * (1.0 - within)
     best: FloatArray = (costs / within).min(axis=1)
@@ -96,3 +99,6 @@ def _normal(z: FloatArray) -> FloatArray:
     """The share of a normal distribution below `z`, by a logistic curve that is off by less than a hundredth."""
     share: FloatArray = 1.0 / (1.0 + np.exp(-1.5976 * z - 0.07056 * z**3))
     return share
+
+
+_WITHIN = _normal(_LIMITS)

@@ -82,10 +82,10 @@ def shares(snapshot: Snapshot, rows: Rows) -> FloatArray:
 def first_within(worth: FloatArray, share: FloatArray, most: float, eligible: BoolArray) -> BoolArray:
     """Of the eligible jobs, those of highest worth that together hold no more than `most`; at least one."""
     chosen = np.zeros(len(worth), np.bool_)
-    places = np.flatnonzero(eligible)
+    places = eligible.nonzero()[0]
     if len(places) and most > 0:
-        order = places[np.argsort(-worth[places], kind="stable")]
-        inside = np.cumsum(share[order]) <= most + 1e-9
+        order = places[(-worth[places]).argsort(kind="stable")]
+        inside = share[order].cumsum() <= most + 1e-9
         inside[0] = True
         chosen[order[inside]] = True
     return chosen

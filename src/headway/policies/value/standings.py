@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from headway.core.flags import all_of
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
@@ -89,7 +90,7 @@ class Standings:
         """The scalings of all jobs that have a line."""
         here: npt.NDArray[np.bool_] = old.numbers[0] >= 0.0
         here[moved] = [self._has_line(spans[place], placements[place]) for place in moved]
-        if here.all():
+        if all_of(here):
             return list[Scaling | None](scalings_of(list(range(len(placements)))))
         scalings: list[Scaling | None] = [None] * len(placements)
         places = here.nonzero()[0].tolist()
@@ -105,7 +106,7 @@ class Standings:
     def _aligned(self, serials: Serials) -> StandingLines:
         """What is known of these jobs; None, and any numbers, where a job was not asked about."""
         last, known = self._last, len(self._last.serials)
-        if known == len(serials) and (last.serials == serials).all():
+        if known == len(serials) and all_of(last.serials == serials):
             return last
         at = np.searchsorted(last.serials, serials)
         if known:

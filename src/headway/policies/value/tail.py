@@ -56,7 +56,7 @@ def in_tail(snapshot: Snapshot, rows: Rows, seconds: FloatArray, share: FloatArr
     # A job that is up stays in the tail a little longer.
     completion = snapshot.now - snapshot.jobs.submit[rows] + seconds
     completion = completion * np.where(state > int(State.WAITING), 1.0 + tail.margin, 1.0)
-    last_first = np.argsort(-completion, kind="stable")
+    last_first = (-completion).argsort(kind="stable")
     near = _near_the_last(completion, last_first, tail) | (had_to_wait >= STARVING * starving)
 
     together = _running_total(np.where(eligible, share, 0.0), last_first)
@@ -85,14 +85,14 @@ def _near_the_last(completion: FloatArray, last_first: Rows, tail: Tail) -> Bool
 def _running_total(amounts: FloatArray, order: Rows) -> FloatArray:
     """By job: the sum over it and all jobs before it in this order."""
     total = np.empty(len(amounts))
-    total[order] = np.cumsum(amounts[order])
+    total[order] = amounts[order].cumsum()
     return total
 
 
 def _of_shorter_jobs(area: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the jobs of less area: how long the whole cluster takes for them, and the widest share that one waits for."""
-    order = np.argsort(area, kind="stable")
-    work, widest = np.zeros(len(area)), np.zeros(len(area))
-    work[order] = np.cumsum(area[order]) - area[order]
+    order = area.argsort(kind="stable")
+    work, widest, sorted_area = np.zeros(len(area)), np.zeros(len(area)), area[order]
+    work[order] = sorted_area.cumsum() - sorted_area
     widest[order[1:]] = np.maximum.accumulate(wanted[order])[:-1]
     return work, widest

@@ -194,7 +194,7 @@ class Worth:
     @cached_property
     def columns(self) -> SizeColumns:
         """The running jobs that may be scaled, as columns."""
-        columns = SizeColumns.of(self)
+        columns = SizeColumns.of(self.snapshot, self.sizes, self.terms)
         self._tables.update(zip(columns.rows.tolist(), columns.tables, strict=True))
         return columns
 
