@@ -1,0 +1,137 @@
+"""What running jobs teach at once: how their model scales. And what is hoped of a job that was seen at one size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headway.core.job import JobId
+from headway.core.snapshot import Sample
+from headway.core.states import State
+from headway.estimates.fit.history import History
+from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.lessons import MOST, Lesson, Lessons
+from headway.estimates.fit.speed import Form, Setting, gang_setting
+from headway.estimates.progress import ProgressBook
+from make import a_job, a_snapshot, over, running, some_nodes, waiting
+
+NODES = some_nodes(4, gpus=8)
+BERT = ("bert", Form.GANG)
+SIZES = (1, 2, 4, 8)
+
+
+def _job(name, model="bert", **more):
+    return a_job(name, gpus=2, least=1, most=32, model=model, **more)
+
+
+def _seen_at(book, job, workers, pace, begins, *others):
+    """Thirty reports a second apart, `pace` steps each."""
+    steps = 100_000 + int(begins) * 5
+    for second in range(1, 31):
+        sample = Sample(JobId(job.id), begins + second, steps + int(second * pace), None, 10_000_000)
+        entry = running(job, (0,) * workers, since=begins, attained=begins)
+        book = book.fold(replace(a_snapshot(entry, *others, nodes=NODES, now=begins + second), samples=(sample,)))
+    return book
+
+
+def _two_sizes(name="a", others=(), book=None, slower=1.25, **more):
+    """A job that gained only a quarter by its second pair of workers."""
+    job = _job(name, **more)
+    book = _seen_at(book or ProgressBook(), job, 2, 40, 0.0, *others)
+    return job, _seen_at(book, job, 4, 40 * slower, 100.0, *others)
+
+
+def _speeds(book, job):
+    estimates = book.annotate(a_snapshot(waiting(job), nodes=NODES, now=200.0)).estimates
+    return [estimates.speed(0, (count,)) for count in SIZES]
+
+
+def test_what_a_running_job_has_shown_is_told_to_the_next_one_of_its_model():
+    nothing = ProgressBook()
+    _, book = _two_sizes()
+    told, other = _speeds(book, _job("b")), _speeds(book, _job("b", model="gpt"))
+    assert other == _speeds(nothing, _job("b"))
+    assert told[2] / told[1] == pytest.approx(1.25, abs=0.15)
+    assert other[2] / other[1] > 1.6
+    assert book.history.kinds == {}, "it has not finished"
+
+
+def test_one_size_alone_teaches_nothing():
+    book = _seen_at(ProgressBook(), _job("a"), 2, 40, 0.0)
+    assert book.history is ProgressBook().history or book.history == History()
+
+
+def _ended(book, job, state):
+    entry = over(job, state)
+    return book.fold(replace(a_snapshot(entry, nodes=NODES, now=300.0), changed=(0,)))
+
+
+def test_a_job_that_fails_takes_its_lesson_with_it():
+    job, book = _two_sizes()
+    assert BERT in book.history.lessons.given
+    failed = _ended(book, job, State.FAILED)
+    assert failed.history.lessons == Lessons()
+    assert _speeds(failed, _job("b")) == _speeds(ProgressBook(), _job("b"))
+
+
+def test_a_job_that_is_done_has_taught_once():
+    """Its lesson goes when what it taught stays: as if it had said nothing before."""
+    job, book = _two_sizes()
+    silent = replace(book, history=replace(book.history, lessons=Lessons()))
+    done, late = (_ended(one, job, State.FINISHED) for one in (book, silent))
+    assert done.history.lessons == Lessons()
+    assert done.history.kinds == late.history.kinds
+    assert done.history.kinds[BERT].weight == 1.0
+
+
+def test_a_job_in_doubt_teaches_nobody():
+    job, book = _two_sizes()
+    backwards = [Sample(JobId(job.id), 131.0 + number, 10 - number, None, 10_000_000) for number in range(4)]
+    entry = running(job, (0,) * 4, since=100.0, attained=100.0)
+    for sample in backwards:
+        book = book.fold(replace(a_snapshot(entry, nodes=NODES, now=sample.at), samples=(sample,)))
+    assert book.history.lessons == Lessons()
+
+
+def test_lessons_of_a_model_are_bounded_and_the_newest_count():
+    lessons, asked = Lessons(), gang_setting(2, 8)
+    for number in range(3 * MOST):
+        lesson = Lesson("ann", (1.0, 0.0, 0.01 * number, 0.0, 0.0, 0.0), asked, 2)
+        lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson, None)
+    assert list(lessons.given[BERT]) == [f"j{number}" for number in range(2 * MOST, 3 * MOST)]
+    assert isinstance(lessons.kinds[BERT], Kind)
+
+
+def test_what_others_showed_is_known_at_once_by_a_job_that_waits_beside_it():
+    """The answers that a book keeps are made anew for the jobs of that model."""
+    other = waiting(_job("b"))
+    job, book = _two_sizes(others=[other])
+    snapshot = a_snapshot(running(job, (0,) * 4, since=100.0), other, nodes=NODES, now=130.0)
+    kept = book.annotate(snapshot).estimates.speed(1, (4,))
+    anew = replace(book, cache=ProgressBook().cache).annotate(snapshot).estimates.speed(1, (4,))
+    assert kept == anew
+    assert kept < ProgressBook().annotate(snapshot).estimates.speed(1, (4,))
+
+
+@pytest.fixture
+def declining():
+    """A model of which 8 workers are slower than 4, by what others showed."""
+    asked: Setting = gang_setting(2, 8)
+    kind = Kind().scaled_like("ann", (1.0, 0.0, 0.02, 0.0, 0.0, 0.05), Form.GANG, asked, 4)
+    return ProgressBook(history=History({BERT: kind}))
+
+
+def test_a_decline_is_not_believed_of_a_job_that_was_seen_at_one_size(declining):
+    """Nobody would try a size that is believed to be slower, and a belief that became wrong would stay."""
+    job = _job("a")
+    new = np.array(_speeds(declining, job))
+    assert new[3] < new[2], "a job that has shown nothing is what its model is"
+    book = _seen_at(declining, job, 2, 40, 0.0)
+    hoped = np.array(_speeds(book, job))
+    assert (np.diff(hoped) > 0).all()
+    assert _speeds(book, _job("b")) == new.tolist(), "that is of this job alone"
+    tried = _seen_at(book, job, 8, 30, 100.0)
+    known = _speeds(tried, job)
+    assert known[3] < known[1], "now it has shown it itself"
