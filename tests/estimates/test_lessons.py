@@ -87,11 +87,14 @@ def test_a_job_that_is_done_has_taught_once():
 
 
 def test_a_job_in_doubt_teaches_nobody():
+    """It trains on as before, but names another total in every report."""
     job, book = _two_sizes()
-    backwards = [Sample(JobId(job.id), 131.0 + number, 10 - number, None, 10_000_000) for number in range(4)]
     entry = running(job, (0,) * 4, since=100.0, attained=100.0)
-    for sample in backwards:
-        book = book.fold(replace(a_snapshot(entry, nodes=NODES, now=sample.at), samples=(sample,)))
+    step = book.tracks[job.id].step
+    for number in range(1, 4):
+        odd = Sample(JobId(job.id), 130.0 + number, step + 50 * number, None, 10_000_000 + number)
+        book = book.fold(replace(a_snapshot(entry, nodes=NODES, now=odd.at), samples=(odd,)))
+    assert book.tracks[job.id].sizes_shown() == 2
     assert book.history.lessons == Lessons()
 
 
@@ -102,17 +105,6 @@ def test_lessons_of_a_model_are_bounded_and_the_newest_count():
         lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson, None)
     assert list(lessons.given[BERT]) == [f"j{number}" for number in range(2 * MOST, 3 * MOST)]
     assert isinstance(lessons.kinds[BERT], Kind)
-
-
-def test_what_others_showed_is_known_at_once_by_a_job_that_waits_beside_it():
-    """The answers that a book keeps are made anew for the jobs of that model."""
-    other = waiting(_job("b"))
-    job, book = _two_sizes(others=[other])
-    snapshot = a_snapshot(running(job, (0,) * 4, since=100.0), other, nodes=NODES, now=130.0)
-    kept = book.annotate(snapshot).estimates.speed(1, (4,))
-    anew = replace(book, cache=ProgressBook().cache).annotate(snapshot).estimates.speed(1, (4,))
-    assert kept == anew
-    assert kept < ProgressBook().annotate(snapshot).estimates.speed(1, (4,))
 
 
 @pytest.fixture
