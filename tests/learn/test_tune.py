@@ -219,6 +219,20 @@ def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
     assert [digest(case) for case in again.tuned] == [digest(case) for case in found.tuned]
 
 
+def test_what_the_run_had_and_the_windows_have_not_is_told(jobs, tmp_path, capsys):
+    log = tmp_path / "run.log"
+    assert call(capsys, "simulate", jobs, "--policy", "sjf", "--set", "round=60", "--log", log)[0] == 0
+    told = read_windows(log, WindowSettings(jobs=10)).left_out
+    assert [sentence.split(";")[0] for sentence in told] == [
+        "the log is of the policy sjf", "the log's run decided in rounds"
+    ]  # fmt: skip
+    words = ("tune", log, "--window", 10, "--budget", 30, "--only", "margin", "--jobs", 1, "--executor",
+             "concurrent.futures.ThreadPoolExecutor")  # fmt: skip
+    assert "note: the log is of the policy sjf; what is tuned" in call(capsys, *words)[1]
+    assert json.loads(call(capsys, *words, "--json")[1])["left_out"] == list(told)
+    assert read_windows(jobs, WindowSettings(jobs=10)).left_out == ()
+
+
 def test_the_command_tells_and_goes_on(jobs, capsys):
     words = ("tune", jobs, "--window", 10, "--budget", 30, "--only", "margin,trial,margin", "--executor",
              "concurrent.futures.ThreadPoolExecutor", "--jobs", 1)  # fmt: skip

@@ -113,10 +113,13 @@ def _tell(judged: Judged, found: Windows, given: SearchSettings, *, as_json: boo
     if as_json:
         print(json_.dumps({
             **judged.as_json(), "diff": [{"name": name, "from": old, "to": new} for name, old, new in diff],
-            "tuned": len(found.tuned), "tail_figure": given.tail, "fairness_figure": given.fairness,
+            "tuned": len(found.tuned), "left_out": list(found.left_out), "tail_figure": given.tail,
+            "fairness_figure": given.fairness,
         }))  # fmt: skip
         return
     print(f"tuned on {len(found.tuned)} windows, tried on {judged.windows} later ones that it did not see")
+    for sentence in found.left_out:
+        print(f"note: {sentence}")
     if not judged.change:
         print(f"keep what you have: {judged.why}")
         if diff:

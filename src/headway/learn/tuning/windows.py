@@ -59,6 +59,8 @@ class Windows:
     """The settings that the log's run had."""
     jobs: int
     """Jobs that the file has and that fit."""
+    left_out: tuple[str, ...] = ()
+    """What the log's run had and the windows do not have, as sentences."""
 
     def knobs(self) -> tuple[Knob, ...]:
         """The settings that matter for these jobs."""
@@ -68,7 +70,7 @@ class Windows:
 
 
 def read_windows(path: Path, given: WindowSettings) -> Windows:
-    trace, present = _read(path, given)
+    trace, head = _read(path, given)
     nodes = tuple(open_cluster(given.cluster)) if given.cluster else trace.nodes
     if not nodes:
         raise UserError(f"{path}: it names no nodes; give --cluster such as 32x4 (nodes x GPUs) or a file of nodes")
@@ -80,7 +82,8 @@ def read_windows(path: Path, given: WindowSettings) -> Windows:
     world = _world(path, trace, given)
     cut = partial(_window, ready, nodes, world, given.beliefs)
     tuned, held_out = places(ready, given)
-    return Windows(tuple(map(cut, tuned)), tuple(map(cut, held_out)), present, len(ready.jobs))
+    present, left_out = ({}, ()) if head is None else (_present(head), _left_out(head))
+    return Windows(tuple(map(cut, tuned)), tuple(map(cut, held_out)), present, len(ready.jobs), left_out)
 
 
 def _with_steps(trace: Trace) -> Trace:
@@ -88,11 +91,10 @@ def _with_steps(trace: Trace) -> Trace:
     return replace(trace, jobs=tuple(jobs))
 
 
-def _read(path: Path, given: WindowSettings) -> tuple[Trace, dict[str, float]]:
+def _read(path: Path, given: WindowSettings) -> tuple[Trace, Head | None]:
     if given.format or not _is_log(path):
-        return open_workload(path, given.format), {}
-    trace, head = trace_of_log(path, Speed(profiles=BUILT_IN))
-    return trace, _present(head)
+        return open_workload(path, given.format), None
+    return trace_of_log(path, Speed(profiles=BUILT_IN))
 
 
 def _is_log(path: Path) -> bool:
@@ -108,6 +110,18 @@ def _present(head: Head) -> dict[str, float]:
         return {}
     pairs = [str(item).partition("=") for item in head.settings.get("set", [])]
     return {name: float(value) for name, equals, value in pairs if equals and name in BY_NAME}
+
+
+def _left_out(head: Head) -> tuple[str, ...]:
+    found = []
+    if head.policy != "headway":
+        found.append(f"the log is of the policy {head.policy}; what is tuned and compared with is headway")
+    names = [str(item).partition("=")[0] for item in head.settings.get("set", [])]
+    if "queues" in names:
+        found.append("the log's run had queues; the windows are run without them")
+    if "round" in names:
+        found.append("the log's run decided in rounds; the windows are decided at every event")
+    return tuple(found)
 
 
 def _world(path: Path, trace: Trace, given: WindowSettings) -> MakeWorld:
