@@ -30,20 +30,24 @@ numbers = (
 kinds = some.builds(Kind, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2))
 
 
+by_type = some.tuples(some.text(max_size=5), some.just(Form.GANG), some.sampled_from(["t4", "a100"]))
+
+
 @given(some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
-       some.lists(some.floats(1, 1e6), max_size=9))  # fmt: skip
-def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, seconds):
+       some.dictionaries(by_type, kinds, max_size=3), some.lists(some.floats(1, 1e6), max_size=9))  # fmt: skip
+def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, on_types, seconds):
     durations = Durations()
     for number, took in enumerate(seconds):
         durations = durations.add(a_job(f"j{number}", model="bert", user="ann"), took)
     shape = np.linspace(0.0, 1.0, GRID)
     target = Target(value=0.5)
     reached = {("bert", target): Reached((10.0, 12.5), (shape,))}
-    history = History(found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN))
+    history = History(found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN), types=on_types)
     path = tmp_path_factory.mktemp("beliefs") / "b.json"
     write_beliefs(path, LearnedBeliefs(history, until=3.5))
     again = read_beliefs(path)
     assert again.history.kinds == history.kinds
+    assert again.history.types == history.types
     assert again.history.durations == history.durations
     assert again.history.users == history.users
     assert again.history.unseen == history.unseen
@@ -62,6 +66,13 @@ def test_a_file_from_before_gangs_could_decline_is_read(tmp_path):
     path = tmp_path / "b.json"
     path.write_text(json.dumps({**GOOD, "kinds": [{**KIND, "coefficients": [1, 2, 3, 4, 5], "weight": 1}]}))
     assert read_beliefs(path).history.kinds["m", Form.GANG].coefficients == (1, 2, 3, 4, 5, 0)
+
+
+def test_a_file_without_types_names_none(tmp_path):
+    """So an earlier headway reads it, and it is as it was before types were kept."""
+    path = tmp_path / "b.json"
+    write_beliefs(path, LearnedBeliefs(History({("m", Form.GANG): Kind()})))
+    assert "accelerator" not in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from headway.estimates.fit.duration import Durations, Explained, Histogram
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
 from headway.estimates.fit.lengths import BINS
+from headway.estimates.fit.lessons import ModelOnType
 from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form
 from headway.estimates.fit.target import GRID, Reached
@@ -57,12 +58,15 @@ class ShownFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What the jobs of one model have shown, on accelerators of all types together or of one."""
+
     model: str
     form: Form
     coefficients: list[Positive] = []
     weight: Positive = 0.0
     seconds: dict[int, tuple[Positive, float, Positive]] = {}
     users: dict[str, ShownFields] = {}
+    accelerator: str = ""
 
 
 class UnseenFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,7 +131,8 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
     history = beliefs.history
     fields = BeliefsFields(
         FORMAT, VERSION, headway, list(beliefs.made_of), dict(beliefs.scores), beliefs.until,
-        [_kind_fields(model, form, kind) for (model, form), kind in history.kinds.items()],
+        [_kind_fields((*key, ""), kind) for key, kind in history.kinds.items()]
+        + [_kind_fields(key, kind) for key, kind in history.types.items()],
         [DurationFields(list(kind), found.count, dict(found.weights))  # type: ignore[arg-type]
          for kind, found in history.durations.histograms.items()],
         {name: (one.both, one.square) for name, one in history.durations.explained.items()},
@@ -175,9 +180,10 @@ def is_beliefs(path: Path) -> bool:
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kind_fields(model: str, form: Form, kind: Kind) -> KindFields:
+def _kind_fields(key: ModelOnType, kind: Kind) -> KindFields:
+    model, form, accelerator = key
     users = {user: ShownFields(*_shown_fields(one)) for user, one in kind.users.items()}
-    return KindFields(model, form, *_shown_fields(kind), users)
+    return KindFields(model, form, *_shown_fields(kind), users, accelerator)
 
 
 def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
@@ -186,10 +192,14 @@ def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tu
 
 
 def _history(fields: BeliefsFields) -> History:
-    kinds, targets = {}, {}
+    kinds, types, targets = {}, {}, {}
     durations: dict[tuple[object, ...], Histogram] = {}
     for number, one in enumerate(fields.kinds):
-        kinds[one.model, one.form] = _kind(f"field kinds[{number}]", one)
+        kind = _kind(f"field kinds[{number}]", one)
+        if one.accelerator:
+            types[one.model, one.form, one.accelerator] = kind
+        else:
+            kinds[one.model, one.form] = kind
     for number, two in enumerate(fields.durations):
         _check(0 < len(two.kind) < 6 and two.count >= 0, f"field durations[{number}]", "is no kind of job")
         weights: dict[int, float] = dict(two.weights)
@@ -202,7 +212,7 @@ def _history(fields: BeliefsFields) -> History:
     unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
     users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
     explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
-    return History(kinds, Durations(durations, explained), targets, users, unseen)
+    return History(kinds, Durations(durations, explained), targets, users, unseen, types=types)
 
 
 def _kind(where: str, fields: KindFields) -> Kind:

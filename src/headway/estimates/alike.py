@@ -12,7 +12,9 @@ from typing import NamedTuple
 from headway.core.job import Job, JobId
 from headway.core.snapshot import Snapshot
 from headway.core.states import TRAINING
+from headway.estimates.fit.accelerators import types_of
 from headway.estimates.fit.history import History
+from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.track import Track
 
 
@@ -32,11 +34,15 @@ def taught_by(
     if before.trust(job).broken != after.trust(job).broken:
         of_user = [row for row, other in enumerate(jobs) if other.user == job.user and not over[row]]
         return Taught(sorted({*alike, *of_user}), sorted({*alike, *of_user}))
-    one, other = before.kind(job), after.kind(job)
-    same = (
-        one is not None and other is not None and (one.weight, one.coefficients) == (other.weight, other.coefficients)
-    )
+    same = all(_same(before.kind(job, on), after.kind(job, on)) for on in types_of(snapshot.nodes))
+    same = same and before.kind(job) is not None and _same(before.kind(job), after.kind(job))
     return Taught([row for row in alike if _leans_on_others(snapshot, row, tracks)], [] if same else alike)
+
+
+def _same(before: Kind | None, after: Kind | None) -> bool:
+    """Whether both say the same of how a model scales."""
+    one, other = ((kind.weight, kind.coefficients) if kind is not None else None for kind in (before, after))
+    return one == other
 
 
 def _leans_on_others(snapshot: Snapshot, row: int, tracks: Mapping[JobId, Track]) -> bool:
