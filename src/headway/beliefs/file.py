@@ -19,6 +19,7 @@ import numpy as np
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.job import Target
+from headway.estimates.fit.change_costs import ChangeCosts, Usual, UsualSeconds
 from headway.estimates.fit.duration import Durations, Explained, Histogram
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
@@ -39,6 +40,9 @@ BEFORE = {Form.GANG: 5, Form.SYNC: 6}
 Positive = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Steps = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
 Bin = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
+Logarithm = Annotated[float, msgspec.Meta(ge=-50, le=50)]
+Usually = dict[str, tuple[Positive, Logarithm, Annotated[list[Logarithm], msgspec.Meta(max_length=2)]]]
+"""By model, and under the empty name of all jobs: weight and mean of the logarithm of seconds, and the newest two."""
 
 
 class SourceFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,6 +113,10 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     unseen: list[UnseenFields] = []
     promises: dict[str, tuple[Positive, float]] = {}
     """By user: what the promises of finished jobs were worth."""
+    starts: Usually = {}
+    """From the decision until the job ran."""
+    stops: Usually = {}
+    """From the decision until the job was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,7 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
         ],
         [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
+        _usually(history.costs.starts), _usually(history.costs.stops),
     )  # fmt: skip
     write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1), private=private)
 
@@ -186,6 +195,14 @@ def _kind_fields(key: ModelOnType, kind: Kind) -> KindFields:
     return KindFields(model, form, *_shown_fields(kind), users, accelerator)
 
 
+def _usually(usual: Usual) -> Usually:
+    return {model: (one.weight, one.mean, list(one.last)) for model, one in usual.items()}
+
+
+def _usual(fields: Usually) -> Usual:
+    return {model: UsualSeconds(weight, mean, tuple(last)) for model, (weight, mean, last) in fields.items()}
+
+
 def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
     seconds = {workers: (one.count, one.mean, one.square) for workers, one in shown.seconds.items()}
     return list(shown.coefficients), shown.weight, seconds
@@ -212,7 +229,8 @@ def _history(fields: BeliefsFields) -> History:
     unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
     users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
     explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
-    return History(kinds, Durations(durations, explained), targets, users, unseen, types=types)
+    costs = ChangeCosts(_usual(fields.starts), _usual(fields.stops))
+    return History(kinds, Durations(durations, explained), targets, users, unseen, types=types, costs=costs)
 
 
 def _kind(where: str, fields: KindFields) -> Kind:

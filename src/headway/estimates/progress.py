@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from headway.core.states import TRAINING, State
 from headway.estimates.alike import taught_by
 from headway.estimates.belief import CURVE_SPREAD, Belief, to_target
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
+from headway.estimates.fit.change_costs import ChangeWatch
 from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, asked_by, asked_setting
 from headway.estimates.fit.like import Like
@@ -43,6 +44,8 @@ class ProgressBook:
     """Answers computed before; with an empty one the book believes the same."""
     since: float = -math.inf
     """Jobs that finished up to this moment have taught already: a run that goes on shows them once more."""
+    watch: ChangeWatch = ChangeWatch()
+    """What was seen of starts and stops that are under way."""
 
     def teaches(self, snapshot: Snapshot, row: int) -> bool:
         """Whether this job has finished, and is not one that an earlier run has learned from."""
@@ -52,11 +55,12 @@ class ProgressBook:
     def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
+        watch, history = self._changes(snapshot)
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, snapshot.changed), self.since)
+            return ProgressBook(self.tracks, history, self.cache.after(snapshot, snapshot.changed), self.since, watch)
         reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
         touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
-        tracks, history = dict(self.tracks), self.history
+        tracks = dict(self.tracks)
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
@@ -80,7 +84,7 @@ class ProgressBook:
             elif (left := history.without_lesson(job)) is not history:
                 taught = taught_by(job, snapshot, tracks, history, left)
                 history, touched, scaled = left, touched + taught.times, scaled + taught.scalings
-        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since)
+        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since, watch)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
@@ -94,6 +98,11 @@ class ProgressBook:
         )
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _changes(self, snapshot: Snapshot) -> tuple[ChangeWatch, History]:
+        """What is seen of starts and stops, and the history with what they took."""
+        watch, costs = self.watch.fold(snapshot, self.history.costs, self.since)
+        return watch, self.history if costs is self.history.costs else replace(self.history, costs=costs)
 
     def _extended(self, track: Track | None, sample: Sample, snapshot: Snapshot) -> Track | None:
         """The track with one more report. A job that was down since its last report starts a new measurement."""

@@ -16,6 +16,7 @@ from headway.core.estimates import Basis
 from headway.core.job import Job, Target
 from headway.core.node import Nodes
 from headway.estimates.fit.accelerators import type_wanted
+from headway.estimates.fit.change_costs import ChangeCosts
 from headway.estimates.fit.duration import Durations, newest
 from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.lessons import KindKey, Lesson, Lessons, ModelForm, ModelOnType
@@ -57,6 +58,8 @@ class History:
     """What running jobs have shown so far. It is not kept in files: they show it again."""
     types: Mapping[ModelOnType, Kind] = field(default_factory=dict)
     """What `kinds` has of all accelerators together, by type: told first to jobs on that type."""
+    costs: ChangeCosts = ChangeCosts()
+    """What starts and stops have taken."""
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
