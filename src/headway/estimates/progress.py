@@ -94,7 +94,7 @@ class ProgressBook:
                 lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
                 lambda row, span: self._scaling(snapshot, row, span),
                 lambda rows, spans: self._scalings(snapshot, rows, spans),
-            )
+            ).with_restart(self.history.costs.restart)
         )
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,7 @@ def type_at(job: Job, placement: Placement, nodes: Nodes) -> str:
 def type_wanted(job: Job, nodes: Nodes) -> str:
     """The type that it names, or on which alone its workers fit; empty where there are several, or none."""
     role = next((role for role in job.roles if computes(role.name)), job.roles[0])
-    if role.accelerator:
+    if role.accelerator or not types_of(nodes):
         return role.accelerator.lower()
     constraint = Constraint.of(role)
     known: str | None = nodes.memo.get((type_wanted, role.request, constraint))
