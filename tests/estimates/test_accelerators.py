@@ -111,6 +111,20 @@ def test_a_job_that_was_on_two_types_teaches_all_together_only():
     assert book.history.types == {}
 
 
+def test_one_user_alone_on_a_type_does_not_tell_others_where_several_train_the_model():
+    """A lie of one among three users would count nowhere else."""
+    book = ProgressBook()
+    for user in ("ann", "bob", "eve"):
+        book = _ended(_two_sizes(book, user, 2, 1.5, user=user), user, user=user)
+    together = _gain(book, _job("a", "A100", user="bob"))
+    book = _ended(_two_sizes(book, "lie", 0, 1.02, user="eve"), "lie", user="eve")
+    assert _gain(book, _job("a", "A100", user="bob")) == pytest.approx(together, rel=0.05)
+    assert _gain(book, _job("a", "A100", user="eve")) == pytest.approx(1.02, abs=0.12), "her own jobs showed it"
+    for user in ("ann", "bob"):
+        book = _ended(_two_sizes(book, f"{user}2", 0, 1.1, user=user), f"{user}2", user=user)
+    assert _gain(book, _job("a", "A100", user="kim")) == pytest.approx(1.1, abs=0.15), "now three agree"
+
+
 def test_the_pace_is_told_by_those_on_the_same_type():
     two, eight = (Kind(seconds={2: Seconds().add(took).add(took)}) for took in (2.0, 8.0))
     history = History({BERT: eight}, types={(*BERT, "a100"): two})

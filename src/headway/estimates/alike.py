@@ -34,15 +34,20 @@ def taught_by(
     if before.trust(job).broken != after.trust(job).broken:
         of_user = [row for row, other in enumerate(jobs) if other.user == job.user and not over[row]]
         return Taught(sorted({*alike, *of_user}), sorted({*alike, *of_user}))
-    same = all(_same(before.kind(job, on), after.kind(job, on)) for on in types_of(snapshot.nodes))
-    same = same and before.kind(job) is not None and _same(before.kind(job), after.kind(job))
+    types = types_of(snapshot.nodes)
+    same = before.kind(job) is not None and all(
+        _scaling(before.kind(job, on), by_user=bool(types)) == _scaling(after.kind(job, on), by_user=bool(types))
+        for on in ("", *types)
+    )
     return Taught([row for row in alike if _leans_on_others(snapshot, row, tracks)], [] if same else alike)
 
 
-def _same(before: Kind | None, after: Kind | None) -> bool:
-    """Whether both say the same of how a model scales."""
-    one, other = ((kind.weight, kind.coefficients) if kind is not None else None for kind in (before, after))
-    return one == other
+def _scaling(kind: Kind | None, *, by_user: bool) -> object:
+    """What a kind says of how a model scales. Where accelerators differ, it also matters who has shown it."""
+    if kind is None:
+        return None
+    users = {user: (one.weight, one.coefficients) for user, one in kind.users.items()} if by_user else None
+    return kind.weight, kind.coefficients, users
 
 
 def _leans_on_others(snapshot: Snapshot, row: int, tracks: Mapping[JobId, Track]) -> bool:

@@ -18,7 +18,7 @@ from headway.core.node import Nodes
 from headway.estimates.fit.accelerators import type_wanted
 from headway.estimates.fit.change_costs import ChangeCosts
 from headway.estimates.fit.duration import Durations, newest
-from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.kinds import FEW_USERS, Kind
 from headway.estimates.fit.lessons import KindKey, Lesson, Lessons, ModelForm, ModelOnType
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
@@ -86,9 +86,19 @@ class History:
     def _finished(self, key: KindKey) -> Kind | None:
         return self.kinds.get(key) if len(key) == 2 else self.types.get(key)
 
+    def told_on(self, job: Job, on: str) -> Kind | None:
+        """What is told to a job of what was shown on this type. Where three users or more train its model, but not on
+        this type, one of them could lie: then it is told what its own user's jobs have shown there.
+        """
+        here, together = (self.kind(job, on), self.kind(job)) if on else (None, None)
+        if here is None or together is None or len(here.users) >= FEW_USERS or len(together.users) < FEW_USERS:
+            return here
+        own = here.users.get(job.user) if job.user else None
+        return None if own is None else Kind(own.coefficients, own.weight, own.seconds, {job.user: own})
+
     def scales_like(self, job: Job, on: str = "") -> Kind | None:
         """The kind that tells how the job scales: on its type where that was shown, else on all types together."""
-        here = self.kind(job, on) if on else None
+        here = self.told_on(job, on)
         return here if here is not None and here.weight else self.kind(job)
 
     def prior(self, job: Job, asked: Setting) -> Prior:
@@ -112,7 +122,7 @@ class History:
         """Seconds per step at the requested size, by like jobs: those on its type of accelerators before others, the
         user's own before others'. Where no like job asked for this size, by those of the nearest one.
         """
-        here = self._step_of(self.kind(job, asked.on), job, asked) if asked.on else None
+        here = self._step_of(self.told_on(job, asked.on), job, asked)
         return self._step_of(self.kind(job), job, asked) if here is None else here
 
     def _step_of(self, kind: Kind | None, job: Job, asked: Setting) -> Guess | None:
