@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from headway.core.board import Board
 from headway.core.job import JobId
 from headway.core.node import Nodes
+from headway.core.placement import Placement
+from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.estimates.fit import history as history_file
@@ -23,6 +26,7 @@ MIXED = Nodes.of([a_node(f"n{n}", gpus=8, accelerator="A100" if n < 2 else "t4")
 ONE_TYPE = Nodes.of([a_node(f"n{n}", gpus=8, accelerator="t4") for n in range(4)])
 NO_TYPE = Nodes.of([a_node(f"n{n}", gpus=8) for n in range(4)])
 BERT = ("bert", Form.GANG)
+SPAN = SizeSpan(1, 16, 8)
 
 
 def _job(name, accelerator="", **more):
@@ -123,6 +127,52 @@ def test_one_user_alone_on_a_type_does_not_tell_others_where_several_train_the_m
     for user in ("ann", "bob"):
         book = _ended(_two_sizes(book, f"{user}2", 0, 1.1, user=user), f"{user}2", user=user)
     assert _gain(book, _job("a", "A100", user="kim")) == pytest.approx(1.1, abs=0.15), "now three agree"
+
+
+def _remembered(history, ends, waits, node, sizes):
+    """Whether a book that remembers its answers says of a waiting job what one says that works it out anew, while
+    another job trains at these sizes and finishes. And whether what is said of it has changed.
+    """
+    board, book, told = Board(MIXED), ProgressBook(history=history), []
+    row, waiting_row = board.add(ends, 0.0), board.add(waits, 0.0)
+
+    def look(now):
+        nonlocal book
+        snapshot = board.snapshot(now)
+        book = book.fold(snapshot)
+        anew = ProgressBook(book.tracks, book.history)
+        kept, fresh = (one.annotate(snapshot).estimates for one in (book, anew))
+        kept.left(now)
+        told.append(kept.scaling(waiting_row, SPAN).speeds)
+        assert told[-1] == fresh.scaling(waiting_row, SPAN).speeds, f"at {now}"
+
+    look(0.0)
+    now, step = 0.0, 1000
+    for workers, pace in sizes:
+        board.begin(row, State.SCALING if now else State.STARTING, Placement(((node,) * workers,)), now, now + 60.0)
+        board.settle(row, State.RUNNING, Placement(((node,) * workers,)), now)
+        for _ in range(40):
+            now, step = now + 1.0, step + pace
+            board.sampled(Sample(ends.id, now, step, None, 10_000_000))
+            look(now)
+    board.settle(row, State.FINISHED, None, now + 1.0)
+    look(now + 1.0)
+    return told[-1] != told[0]
+
+
+def test_what_is_shown_on_one_type_alone_is_not_forgotten_by_a_book_that_remembers():
+    book = ProgressBook()
+    for user in ("ann", "bob", "eve"):
+        book = _ended(_two_sizes(book, user, 2, 1.5, user=user), user, user=user)
+    ends, waits = _job("ends", user="zed"), _job("waits", "A100", user="zed")
+    assert _remembered(book.history, ends, waits, 0, [(2, 40), (4, 41)]), "her own jobs tell her"
+
+
+def test_a_third_user_changes_who_is_told_of_a_type_also_in_a_book_that_remembers():
+    book = _ended(_two_sizes(ProgressBook(), "a", 0, 1.1, user="ann"), "a", user="ann")
+    book = _ended(_two_sizes(book, "b", 2, 1.9, user="bob"), "b", user="bob")
+    ends, waits = _job("ends", user="eve"), _job("waits", "A100", user="kim")
+    assert _remembered(book.history, ends, waits, 2, [(2, 40)]), "ann alone is on that type"
 
 
 def test_the_pace_is_told_by_those_on_the_same_type():
