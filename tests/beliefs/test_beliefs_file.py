@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
 from headway.core.errors import UserError
 from headway.core.job import Target
+from headway.estimates.fit.change_costs import ChangeCosts, UsualSeconds
 from headway.estimates.fit.duration import Durations
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
@@ -30,20 +31,33 @@ numbers = (
 kinds = some.builds(Kind, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2))
 
 
+usual = some.dictionaries(
+    some.text(max_size=4),
+    some.builds(UsualSeconds, positive, some.floats(-9, 9), some.lists(some.floats(-9, 9), max_size=2).map(tuple)),
+    max_size=3,
+)
+by_type = some.tuples(some.text(max_size=5), some.just(Form.GANG), some.sampled_from(["t4", "a100"]))
+
+
 @given(some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
+       some.dictionaries(by_type, kinds, max_size=3), some.builds(ChangeCosts, usual, usual),
        some.lists(some.floats(1, 1e6), max_size=9))  # fmt: skip
-def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, seconds):
+def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, on_types, costs, seconds):
     durations = Durations()
     for number, took in enumerate(seconds):
         durations = durations.add(a_job(f"j{number}", model="bert", user="ann"), took)
     shape = np.linspace(0.0, 1.0, GRID)
     target = Target(value=0.5)
     reached = {("bert", target): Reached((10.0, 12.5), (shape,))}
-    history = History(found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN))
+    history = History(
+        found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN), types=on_types, costs=costs
+    )
     path = tmp_path_factory.mktemp("beliefs") / "b.json"
     write_beliefs(path, LearnedBeliefs(history, until=3.5))
     again = read_beliefs(path)
     assert again.history.kinds == history.kinds
+    assert again.history.types == history.types
+    assert again.history.costs == history.costs
     assert again.history.durations == history.durations
     assert again.history.users == history.users
     assert again.history.unseen == history.unseen
@@ -64,6 +78,19 @@ def test_a_file_from_before_gangs_could_decline_is_read(tmp_path):
     assert read_beliefs(path).history.kinds["m", Form.GANG].coefficients == (1, 2, 3, 4, 5, 0)
 
 
+def test_a_file_from_before_starts_were_learned_is_read(tmp_path):
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps(GOOD))
+    assert read_beliefs(path).history.costs == ChangeCosts()
+
+
+def test_a_file_without_types_names_none(tmp_path):
+    """So an earlier headway reads it, and it is as it was before types were kept."""
+    path = tmp_path / "b.json"
+    write_beliefs(path, LearnedBeliefs(History({("m", Form.GANG): Kind()})))
+    assert "accelerator" not in path.read_text()
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -81,6 +108,9 @@ def test_a_file_from_before_gangs_could_decline_is_read(tmp_path):
         ({**GOOD, "kinds": [{**KIND, "users": {"a": {"weight": 2}}}]}, "kinds[0].users.a.weight: must be 0"),
         ({**GOOD, "durations": [{"kind": [], "count": 1, "weights": {}}]}, "durations[0]: is no kind of job"),
         ({**GOOD, "durations": [{"kind": ["all"], "count": 1, "weights": {"9999": 1}}]}, "durations[0].weights"),
+        ({**GOOD, "starts": {"m": [1, 2, [0, 0, 0]]}}, "starts"),
+        ({**GOOD, "stops": {"m": [-1, 2, []]}}, "stops"),
+        ({**GOOD, "stops": {"m": [1, 1e9, []]}}, "stops"),
         ({**GOOD, "targets": [{**TARGET, "lengths": [0]}]}, "targets[0].lengths"),
         ({**GOOD, "targets": [{**TARGET, "shapes": [[1]]}]}, "targets[0].shapes: must have 65 numbers"),
     ],

@@ -16,16 +16,16 @@ from headway.policies.registry import POLICIES
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.record.replay import snapshots
-from headway.sim.cluster import Reports, SimCluster, World
+from headway.sim.cluster import Costs, Reports, SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, a_snapshot, some_nodes
 
 
-def _logged(path, *, appended=False):
+def _logged(path, *, appended=False, start=0.0):
     """A run of four jobs that reach a target, and of one that never ends."""
     target = Target(value=BUILT_IN["bert"].curve(0.5))
     jobs = [a_job(f"j{n}", submit=600.0 * n, seconds=1000.0, steps=4000, model="bert", target=target) for n in range(4)]
-    world = World(speed=Speed(profiles=BUILT_IN), reports=Reports(seconds=10.0))
+    world = World(speed=Speed(profiles=BUILT_IN), reports=Reports(seconds=10.0), costs=Costs(start=start))
     cluster = SimCluster(some_nodes(2), jobs, world)
     writer = LogWriter(path, Head("sim", "fifo", "progress", {}, 0, 0.0, ""), fresh=not appended)
     books = [ProgressBook()]
@@ -96,6 +96,19 @@ def test_what_finishes_is_written_while_the_run_goes_on(tmp_path):
     found = read_beliefs(log.with_name("run.log.beliefs"))
     assert found.history.durations == book.history.durations
     assert found.until > 0
+
+
+def test_what_starts_took_outlives_a_restart_and_counts_once(tmp_path):
+    log = tmp_path / "run.log"
+    book, _ = _logged(log, start=25.0)
+    starts = book.history.costs.starts["bert"]
+    assert starts.weight == 1.95, "four jobs have started"
+    live = keep_beliefs("progress", NO_BELIEFS, log)
+    assert live.book.history.costs == book.history.costs, "folded from the log"
+    write_beliefs(log.with_name("run.log.beliefs"), LearnedBeliefs(book.history, until=live.book.since))
+    assert keep_beliefs("progress", NO_BELIEFS, log).book.history.costs == book.history.costs, "no start twice"
+    again, _ = _logged(log, appended=True, start=25.0)
+    assert _folded(log).history.costs.starts["bert"].weight == again.history.costs.starts["bert"].weight, "shown again"
 
 
 def test_what_finished_after_the_last_write_is_written_at_the_end_for_its_owner_only(tmp_path):

@@ -45,6 +45,27 @@ def test_a_run_begins_with_what_an_earlier_one_taught(tmp_path, jobs, capsys):
     assert call(capsys, "replay", second)[0] == 0, "a replay needs no beliefs"
 
 
+def test_what_starts_and_stops_take_and_types_of_accelerators_are_told(tmp_path, jobs, capsys):
+    log, file = tmp_path / "a.log", tmp_path / "beliefs.json"
+    typed = JOBS.replace("gpu: 4}", "gpu: 4, accelerator: T4}").replace(
+        "report: 10", "report: 10, start: 30s, save: 8s"
+    )
+    jobs.write_text(typed + "- {name: other, submit: 700, seconds: 90, gpu: 1, replicas: 2, model: bert}\n")
+    assert call(capsys, "simulate", jobs, "--policy", "elastic", "--estimates", "progress", "--log", log)[0] == 0
+    code, out, err = call(capsys, "learn", "beliefs", log, "--out", file)
+    assert code == 0, err
+    assert "  starts          take 30 s" in out
+    assert "  by accelerator  t4: 1" in out
+    assert max(map(len, out.splitlines()[1:])) <= 80
+    told = json.loads(call(capsys, "learn", "beliefs", log, "--out", file, "--json")[1])
+    assert told["starts"] == {"seconds": 30.0, "models": {"bert": 30.0}}
+    assert told["stops"] == {"seconds": None, "models": {}}, "too few were seen"
+    assert told["accelerators"] == {"t4": 1}
+    kept = json.loads(file.read_text())
+    assert set(kept["starts"]) == {"", "bert"}
+    assert [one.get("accelerator") for one in kept["kinds"]] == [None, "t4"]
+
+
 def test_the_file_has_a_prior_for_models_that_nobody_has_seen(tmp_path, jobs, capsys):
     file, without = tmp_path / "beliefs.json", tmp_path / "without.json"
     code, out, err = call(capsys, "learn", "beliefs", jobs, "--unseen", "--out", file)

@@ -8,13 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from headway.core.node import Nodes
+from headway.core.scaling import SizeSpan
 from headway.core.states import State
 from headway.cycle.loop import decide
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, Reports, SimCluster, World
-from make import a_job, a_role, some_nodes
+from headway.sim.speed import Speed
+from make import a_job, a_node, a_role, some_nodes
 
+SPAN = SizeSpan(1, 4, 4)
 COLUMNS = ("left", "at", "burning", "spread", "growth", "growth_since", "basis")
 
 
@@ -23,7 +27,7 @@ def _jobs(seed, count=150):
     return [
         a_job(
             f"j{i}", roles=[a_role(replicas=chance.choice([1, 1, 2, 3]), least=1, most=chance.choice([3, 4]))],
-            submit=40.0 * i, user=chance.choice("ab"), model=chance.choice(["", "m", "n"]),
+            submit=40.0 * i, user=chance.choice("abcd"), model=chance.choice(["", "m", "n"]),
             seconds=None if chance.random() < 0.9 else 300.0, steps=chance.choice([None, 1000, 5000]),
         )
         for i in range(count)
@@ -31,12 +35,14 @@ def _jobs(seed, count=150):
 
 
 @pytest.mark.parametrize("policy", ["srtf", "optimus"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_with_and_without_its_memory_the_book_says_the_same(policy, seed):
+@pytest.mark.parametrize(("seed", "types"), [(1, ("", "")), (2, ("", "")), (3, ("t4", "a100"))])
+def test_with_and_without_its_memory_the_book_says_the_same(policy, seed, types):
     chance = random.Random(seed)
+    nodes = Nodes.of(a_node(f"n{number}", accelerator=name) for number, name in enumerate(types))
     world = World(costs=Costs(start=2.0, save=1.0, scale=1.0), reports=Reports(seconds=20.0, growth=0.1),
-                  work=lambda job: 30.0 + 17.0 * (hash(job.submit) % 41))  # fmt: skip
-    cluster, book, decider = SimCluster(some_nodes(2), _jobs(seed), world), ProgressBook(), POLICIES[policy]()
+                  work=lambda job: 30.0 + 17.0 * (hash(job.submit) % 41),
+                  speed=Speed(accelerators={"a100": 2.0}))  # fmt: skip
+    cluster, book, decider = SimCluster(nodes, _jobs(seed), world), ProgressBook(), POLICIES[policy]()
     looked, generations = 0, set()
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot)
@@ -45,6 +51,9 @@ def test_with_and_without_its_memory_the_book_says_the_same(policy, seed):
             anew = ProgressBook(book.tracks, book.history)
             remembered, fresh = (one.annotate(snapshot).estimates.beliefs for one in (book, anew))
             alive = snapshot.jobs.state < int(State.FINISHED)
+            rows = np.flatnonzero(alive).tolist()
+            told, wanted = (one.annotate(snapshot).estimates.scalings(rows, [SPAN] * len(rows)) for one in (book, anew))
+            assert [one.speeds for one in told] == [one.speeds for one in wanted]
             for name in COLUMNS:
                 found, wanted = getattr(remembered, name)[alive], getattr(fresh, name)[alive]
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=f"{name} at {snapshot.now}")

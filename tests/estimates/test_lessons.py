@@ -13,6 +13,7 @@ from headway.core.states import State
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.lessons import MOST, Lesson, Lessons
+from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form, Setting, gang_setting
 from headway.estimates.progress import ProgressBook
 from make import a_job, a_snapshot, over, running, some_nodes, waiting
@@ -58,6 +59,26 @@ def test_what_a_running_job_has_shown_is_told_to_the_next_one_of_its_model():
     assert book.history.kinds == {}, "it has not finished"
 
 
+def test_jobs_of_others_are_told_when_its_end_has_borne_it_out_or_its_user_has_kept_promises():
+    """It may be a lie."""
+    nothing = _speeds(ProgressBook(), _job("b"))
+    job, book = _two_sizes(user="ann")
+    assert _speeds(book, _job("b", user="ann")) != nothing
+    assert _speeds(book, _job("b", user="bob")) == nothing
+    assert _speeds(_ended(book, job, State.FINISHED), _job("b", user="bob")) != nothing
+    kept = Trust().add(1.0).add(1.0).add(1.0)
+    known = ProgressBook(history=History(users={"ann": kept}))
+    assert _speeds(_two_sizes(user="ann", book=known)[1], _job("b", user="bob")) != nothing
+
+
+def test_what_lasts_rests_on_finished_jobs_alone():
+    """A second job of hers ends while the first, which may lie, still runs. It teaches what it would have alone."""
+    _, alone = _two_sizes("b", user="ann")
+    _, beside = _two_sizes("b", user="ann", book=_two_sizes("a", user="ann", slower=3.0)[1])
+    kinds = [_ended(book, _job("b", user="ann"), State.FINISHED).history.kinds for book in (alone, beside)]
+    assert kinds[0] == kinds[1]
+
+
 def test_one_size_alone_teaches_nothing():
     book = _seen_at(ProgressBook(), _job("a"), 2, 40, 0.0)
     assert book.history is ProgressBook().history or book.history == History()
@@ -98,13 +119,25 @@ def test_a_job_in_doubt_teaches_nobody():
     assert book.history.lessons == Lessons()
 
 
-def test_lessons_of_a_model_are_bounded_and_the_newest_count():
-    lessons, asked = Lessons(), gang_setting(2, 8)
+def test_lessons_of_a_user_are_bounded_and_crowd_out_nobody():
+    lessons, lesson = Lessons(), Lesson("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2)
     for number in range(3 * MOST):
-        lesson = Lesson("ann", (1.0, 0.0, 0.01 * number, 0.0, 0.0, 0.0), asked, 2)
-        lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson, None)
+        lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson)
     assert list(lessons.given[BERT]) == [f"j{number}" for number in range(2 * MOST, 3 * MOST)]
-    assert isinstance(lessons.kinds[BERT], Kind)
+    more = lessons.with_lesson(BERT, JobId("other"), replace(lesson, user="bob"))
+    assert len(more.given[BERT]) == MOST + 1
+    assert more.kind(BERT, "ann", None) == lessons.kind(BERT, "ann", None)
+    assert more.kind(BERT, "bob", None).weight == 1.0
+    assert more.kind(BERT, "eve", None) is None
+
+
+def test_an_answer_is_made_anew_when_finished_jobs_have_shown_more():
+    lesson = Lesson("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2)
+    lessons, finished = Lessons().with_lesson(BERT, JobId("a"), lesson), Kind()
+    first = lessons.kind(BERT, "ann", finished)
+    assert lessons.kind(BERT, "ann", finished) is first
+    more = finished.scaled_like("bob", (0.5, 0.0, 0.5, 0.0, 0.0, 0.0), Form.GANG, gang_setting(2, 8), 9)
+    assert lessons.kind(BERT, "ann", more) != first
 
 
 @pytest.fixture

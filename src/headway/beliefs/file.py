@@ -19,10 +19,12 @@ import numpy as np
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.job import Target
+from headway.estimates.fit.change_costs import ChangeCosts, Usual, UsualSeconds
 from headway.estimates.fit.duration import Durations, Explained, Histogram
 from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
 from headway.estimates.fit.lengths import BINS
+from headway.estimates.fit.lessons import ModelOnType
 from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form
 from headway.estimates.fit.target import GRID, Reached
@@ -38,6 +40,9 @@ BEFORE = {Form.GANG: 5, Form.SYNC: 6}
 Positive = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Steps = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
 Bin = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
+Logarithm = Annotated[float, msgspec.Meta(ge=-50, le=50)]
+Usually = dict[str, tuple[Positive, Logarithm, Annotated[list[Logarithm], msgspec.Meta(max_length=2)]]]
+"""By model, and under the empty name of all jobs: weight and mean of the logarithm of seconds, and the newest two."""
 
 
 class SourceFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,12 +62,15 @@ class ShownFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What the jobs of one model have shown, on accelerators of all types together or of one."""
+
     model: str
     form: Form
     coefficients: list[Positive] = []
     weight: Positive = 0.0
     seconds: dict[int, tuple[Positive, float, Positive]] = {}
     users: dict[str, ShownFields] = {}
+    accelerator: str = ""
 
 
 class UnseenFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,6 +113,10 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     unseen: list[UnseenFields] = []
     promises: dict[str, tuple[Positive, float]] = {}
     """By user: what the promises of finished jobs were worth."""
+    starts: Usually = {}
+    """From the decision until the job ran."""
+    stops: Usually = {}
+    """From the decision until the job was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +139,8 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
     history = beliefs.history
     fields = BeliefsFields(
         FORMAT, VERSION, headway, list(beliefs.made_of), dict(beliefs.scores), beliefs.until,
-        [_kind_fields(model, form, kind) for (model, form), kind in history.kinds.items()],
+        [_kind_fields((*key, ""), kind) for key, kind in history.kinds.items()]
+        + [_kind_fields(key, kind) for key, kind in history.types.items()],
         [DurationFields(list(kind), found.count, dict(found.weights))  # type: ignore[arg-type]
          for kind, found in history.durations.histograms.items()],
         {name: (one.both, one.square) for name, one in history.durations.explained.items()},
@@ -138,6 +151,7 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
         ],
         [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
+        _usually(history.costs.starts), _usually(history.costs.stops),
     )  # fmt: skip
     write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1), private=private)
 
@@ -175,9 +189,18 @@ def is_beliefs(path: Path) -> bool:
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kind_fields(model: str, form: Form, kind: Kind) -> KindFields:
+def _kind_fields(key: ModelOnType, kind: Kind) -> KindFields:
+    model, form, accelerator = key
     users = {user: ShownFields(*_shown_fields(one)) for user, one in kind.users.items()}
-    return KindFields(model, form, *_shown_fields(kind), users)
+    return KindFields(model, form, *_shown_fields(kind), users, accelerator)
+
+
+def _usually(usual: Usual) -> Usually:
+    return {model: (one.weight, one.mean, list(one.last)) for model, one in usual.items()}
+
+
+def _usual(fields: Usually) -> Usual:
+    return {model: UsualSeconds(weight, mean, tuple(last)) for model, (weight, mean, last) in fields.items()}
 
 
 def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
@@ -186,10 +209,14 @@ def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tu
 
 
 def _history(fields: BeliefsFields) -> History:
-    kinds, targets = {}, {}
+    kinds, types, targets = {}, {}, {}
     durations: dict[tuple[object, ...], Histogram] = {}
     for number, one in enumerate(fields.kinds):
-        kinds[one.model, one.form] = _kind(f"field kinds[{number}]", one)
+        kind = _kind(f"field kinds[{number}]", one)
+        if one.accelerator:
+            types[one.model, one.form, one.accelerator] = kind
+        else:
+            kinds[one.model, one.form] = kind
     for number, two in enumerate(fields.durations):
         _check(0 < len(two.kind) < 6 and two.count >= 0, f"field durations[{number}]", "is no kind of job")
         weights: dict[int, float] = dict(two.weights)
@@ -202,7 +229,8 @@ def _history(fields: BeliefsFields) -> History:
     unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
     users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
     explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
-    return History(kinds, Durations(durations, explained), targets, users, unseen)
+    costs = ChangeCosts(_usual(fields.starts), _usual(fields.stops))
+    return History(kinds, Durations(durations, explained), targets, users, unseen, types=types, costs=costs)
 
 
 def _kind(where: str, fields: KindFields) -> Kind:

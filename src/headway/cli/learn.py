@@ -6,6 +6,8 @@ import hashlib
 import json as json_
 import math
 import os
+import textwrap
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,8 @@ from headway.cli.train import train
 from headway.cli.wiring import warn, writable
 from headway.core.errors import UserError
 from headway.core.job import Job
+from headway.core.text import clean
+from headway.estimates.fit.change_costs import ALL, Usual
 from headway.estimates.fit.unseen import errors, pooled
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.record.lines import Head
@@ -34,6 +38,9 @@ from headway.workload.open import open_workload
 
 UNSEEN = False
 """Whether a file has the prior of models that nobody has seen, unless the user says so: it was no gain."""
+
+APART = 1.2
+"""From this factor on, models are told to differ."""
 
 app = typer.Typer(no_args_is_help=True, help="Learn from finished jobs, for the runs to come.")
 app.command()(train)
@@ -59,9 +66,11 @@ def beliefs(
     format_: Format = "",
     json: Json = False,
 ) -> None:
-    """Fold finished jobs into a file of beliefs: how long like jobs train, and how their speed depends on size.
+    """Fold finished jobs into a file of beliefs: how long like jobs train, how their speed depends on size, and how
+    long starts and stops take.
 
-    Logs teach both. Traces have training times only. Use the file with --beliefs in run, schedule, simulate, compare.
+    Logs teach all three. Traces have training times only. Use the file with --beliefs in run, schedule, simulate,
+    compare.
     """
     writable(out, "--out", sources)
     before = NO_BELIEFS if start is None else read_beliefs(start)
@@ -116,17 +125,49 @@ def _sha256(path: Path) -> str:
 def _tell(out: Path, found: LearnedBeliefs, *, as_json: bool) -> None:
     scores, history = dict(found.scores), found.history
     models = sum(1 for kind in history.kinds.values() if kind.weight)
+    types = Counter(accelerator for (_, _, accelerator), kind in history.types.items() if kind.weight)
+    usual = {"starts": _seconds_by_model(history.costs.starts), "stops": _seconds_by_model(history.costs.stops)}
     if as_json:
         print(json_.dumps({
             "file": str(out), "scores": scores, "models": models, "kinds": len(history.durations.histograms),
+            "accelerators": dict(sorted(types.items())),
+            **{what: {"seconds": by_model.pop(ALL, None), "models": by_model} for what, by_model in usual.items()},
         }))  # fmt: skip
         return
     print(f"{out}: {scores['jobs']} jobs that finished")
     print(f"  training times  {len(history.durations.histograms)} kinds of jobs{_errors(scores)}")
     print(f"  speed by size   {models} models that ran at more than one size")
+    if types:
+        print(_on_types(types))
+    for what, by_model in usual.items():
+        if ALL in by_model:
+            print(f"  {what:<15} {_usually(by_model)}")
     for form, one in history.unseen.items():
         told = f"{form.value}: by {one.models} published profiles, each term +- {one.spread:.0%} of a step"
         print(f"  unseen models   {told}")
+
+
+def _on_types(types: Counter[str]) -> str:
+    told = "  by accelerator  " + ", ".join(f"{name}: {count}" for name, count in sorted(types.items()))
+    return textwrap.fill(clean(told), 80, subsequent_indent=" " * 18)
+
+
+def _seconds_by_model(usual: Usual) -> dict[str, float]:
+    """In the order of the alphabet; without models of which too few changes were seen."""
+    known = {model: one.seconds for model, one in sorted(usual.items())}
+    return {model: round(seconds, 3) for model, seconds in known.items() if seconds is not None}
+
+
+def _usually(by_model: dict[str, float]) -> str:
+    """Such as: take 30 s; by model from 12 s to 95 s."""
+    told, ordered = _lasting(by_model[ALL]), sorted(seconds for model, seconds in by_model.items() if model != ALL)
+    if len(ordered) < 2 or ordered[-1] < APART * ordered[0]:
+        return f"take {told}"
+    return f"take {told}; by model from {_lasting(ordered[0])} to {_lasting(ordered[-1])}"
+
+
+def _lasting(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 0.1 else "no time"
 
 
 def _errors(scores: dict[str, float | int | None]) -> str:

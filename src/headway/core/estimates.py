@@ -154,8 +154,8 @@ class Estimates:
     """What a book writes into a snapshot. Computed when first asked for."""
 
     __slots__ = (
-        "_beliefs", "_scaling", "_scalings", "_sentence", "_source", "_speed", "asked_scalings", "asked_speeds",
-        "of_row",
+        "_beliefs", "_restart", "_scaling", "_scalings", "_sentence", "_source", "_speed", "asked_restart",
+        "asked_scalings", "asked_speeds", "of_row",
     )  # fmt: skip
 
     def __init__(
@@ -167,11 +167,11 @@ class Estimates:
         scalings: ScalingsSource | None = None,
         of_row: RowBelief | None = None,
     ) -> None:
-        self._source = source
-        self._speed = speed
+        self._source, self._speed = source, speed
         self._sentence = sentence
         self._scaling = scaling
         self._scalings = scalings
+        self._restart: Callable[[], float | None] = lambda: None
         self.of_row = of_row
         """Of a plain book whose belief about a job follows from its row alone: that belief, without the columns. It
         changes only when the row does."""
@@ -180,6 +180,7 @@ class Estimates:
         """By row and counts: the speeds that were asked for so far."""
         self.asked_scalings: dict[int, Scaling] = {}
         """By row: the same for whole tables of sizes."""
+        self.asked_restart: float | None = None
 
     @property
     def known(self) -> bool:
@@ -276,6 +277,16 @@ class Estimates:
         known = map(asked.get, rows)
         return [one if one is not None and len(one.speeds) > span.most else self.scaling(row, span)
                 for row, span, one in zip(rows, spans, known, strict=True)]  # fmt: skip
+
+    def with_restart(self, source: Callable[[], float | None]) -> Estimates:
+        """For the book that makes them: these estimates, which now tell what changes have taken."""
+        self._restart = source
+        return self
+
+    def restart(self) -> float | None:
+        """Seconds that stopping a job and starting it again has taken; None before enough of it was seen."""
+        self.asked_restart = self._restart()
+        return self.asked_restart
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:

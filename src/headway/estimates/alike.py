@@ -6,13 +6,17 @@ scaling of every job of that model is. But the time left of a job that reports f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headway.core.job import Job, JobId
 from headway.core.snapshot import Snapshot
 from headway.core.states import TRAINING
+from headway.estimates.fit.accelerators import types_of
 from headway.estimates.fit.history import History
+from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.lessons import KindKey, ModelForm
+from headway.estimates.fit.speed import Form
 from headway.estimates.fit.track import Track
 
 
@@ -32,11 +36,25 @@ def taught_by(
     if before.trust(job).broken != after.trust(job).broken:
         of_user = [row for row, other in enumerate(jobs) if other.user == job.user and not over[row]]
         return Taught(sorted({*alike, *of_user}), sorted({*alike, *of_user}))
-    one, other = before.kind(job), after.kind(job)
-    same = (
-        one is not None and other is not None and (one.weight, one.coefficients) == (other.weight, other.coefficients)
-    )
+    types = types_of(snapshot.nodes)
+    same = before.kind(job) is not None and _told(before, job, types) == _told(after, job, types)
     return Taught([row for row in alike if _leans_on_others(snapshot, row, tracks)], [] if same else alike)
+
+
+def _told(history: History, job: Job, types: Sequence[str]) -> list[object]:
+    """All that a history says of how the job's model scales: what finished jobs have shown, and lessons."""
+    model: ModelForm = (job.model, Form.of(job))
+    keys: list[KindKey] = [model, *((*model, on) for on in types)]
+    finished = [_scaling(history.finished(key), by_user=bool(types)) for key in keys]
+    return [*finished, *(history.lessons.given.get(key) for key in keys)]
+
+
+def _scaling(kind: Kind | None, *, by_user: bool) -> object:
+    """What a kind says of how a model scales. Where accelerators differ, it also matters who has shown it."""
+    if kind is None:
+        return None
+    users = {user: (one.weight, one.coefficients) for user, one in kind.users.items()} if by_user else None
+    return kind.weight, kind.coefficients, users
 
 
 def _leans_on_others(snapshot: Snapshot, row: int, tracks: Mapping[JobId, Track]) -> bool:

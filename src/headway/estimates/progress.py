@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,30 +22,16 @@ from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
 from headway.estimates.alike import taught_by
+from headway.estimates.belief import CURVE_SPREAD, Belief, to_target
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
+from headway.estimates.fit.change_costs import ChangeWatch
 from headway.estimates.fit.doubt import patience
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.history import History, asked_by, asked_setting
 from headway.estimates.fit.like import Like
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.speed import Form, Prior, Setting, SpeedFit, scaling, workers_per_node
-from headway.estimates.fit.target import Length
 from headway.estimates.fit.track import Track, Where
 from headway.estimates.models.scaling import plain_speed
-
-CURVE_SPREAD = 0.6
-"""Spread of a prediction of when a loss stops falling."""
-MOST_SPREAD = 2.0
-"""Max spread: close to a target, or past where it was expected, what is left is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """What one job's own reports say of the time left."""
-
-    basis: Basis
-    left: float = math.nan
-    at: float = 0.0
-    spread: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +44,8 @@ class ProgressBook:
     """Answers computed before; with an empty one the book believes the same."""
     since: float = -math.inf
     """Jobs that finished up to this moment have taught already: a run that goes on shows them once more."""
+    watch: ChangeWatch = ChangeWatch()
+    """What was seen of starts and stops that are under way."""
 
     def teaches(self, snapshot: Snapshot, row: int) -> bool:
         """Whether this job has finished, and is not one that an earlier run has learned from."""
@@ -67,11 +55,12 @@ class ProgressBook:
     def fold(self, snapshot: Snapshot) -> ProgressBook:
         jobs, row_of = snapshot.jobs, snapshot.jobs.row_of
         over = [row for row in snapshot.changed if jobs.is_over(row)]
+        watch, history = self._changes(snapshot)
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, self.history, self.cache.after(snapshot, snapshot.changed), self.since)
+            return ProgressBook(self.tracks, history, self.cache.after(snapshot, snapshot.changed), self.since, watch)
         reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
         touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
-        tracks, history = dict(self.tracks), self.history
+        tracks = dict(self.tracks)
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
@@ -95,7 +84,7 @@ class ProgressBook:
             elif (left := history.without_lesson(job)) is not history:
                 taught = taught_by(job, snapshot, tracks, history, left)
                 history, touched, scaled = left, touched + taught.times, scaled + taught.scalings
-        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since)
+        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since, watch)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
@@ -105,10 +94,15 @@ class ProgressBook:
                 lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
                 lambda row, span: self._scaling(snapshot, row, span),
                 lambda rows, spans: self._scalings(snapshot, rows, spans),
-            )
+            ).with_restart(self.history.costs.restart)
         )
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _changes(self, snapshot: Snapshot) -> tuple[ChangeWatch, History]:
+        """What is seen of starts and stops, and the history with what they took."""
+        watch, costs = self.watch.fold(snapshot, self.history.costs, self.since)
+        return watch, self.history if costs is self.history.costs else replace(self.history, costs=costs)
 
     def _extended(self, track: Track | None, sample: Sample, snapshot: Snapshot) -> Track | None:
         """The track with one more report. A job that was down since its last report starts a new measurement."""
@@ -121,11 +115,11 @@ class ProgressBook:
             if since <= track.at or sample.at < since:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
+        where = self._where(snapshot, row, placement)
         asked = asked_setting(job, snapshot.nodes)
-        where = self._where(snapshot, row, placement, asked)
         setting, prior = where.setting, where.prior
         if track is None:
-            expected = self.history.step(job, asked)
+            expected = self.history.step(job, asked.on_type(setting.on or asked.on))
             if expected is not None and setting != asked:
                 model = SpeedFit(prior.form, prior.coefficients)
                 expected = Guess(expected.seconds / model.relative(setting, asked), expected.spread).vaguer(
@@ -134,11 +128,12 @@ class ProgressBook:
             return Track.beginning(sample, where, expected)
         return track.moved(sample, where)
 
-    def _where(self, snapshot: Snapshot, row: int, placement: Placement, asked: Setting) -> Where:
+    def _where(self, snapshot: Snapshot, row: int, placement: Placement) -> Where:
         job, (attained, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("attained", "since"))
+        setting, asked = Setting.of(job, placement, snapshot.nodes), asked_setting(job, snapshot.nodes)
         return Where(
-            placement=placement, setting=Setting.of(job, placement, snapshot.nodes), now=snapshot.now,
-            prior=self.history.prior(job, asked), clock=attained - since,
+            placement=placement, setting=setting, now=snapshot.now,
+            prior=self.history.prior(job, asked.on_type(setting.on or asked.on)), clock=attained - since,
         )  # fmt: skip
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
@@ -213,7 +208,7 @@ class ProgressBook:
         if job.target is not None:
             way = track.steps_to_target(job.target, self.history.reached(job))
             if way is not None:
-                return _to_target(way, step, total, guess, at)
+                return to_target(way, step, total, guess, at)
         if total:
             left = max(0.0, total - step) * guess.seconds
             return Belief(Basis.STEPS, left, at, guess.spread)
@@ -227,7 +222,7 @@ class ProgressBook:
         waits: at the requested size.
         """
         job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
-        asked = asked_setting(job, snapshot.nodes)
+        asked = asked_by(job, track, snapshot.nodes)
         if not training:
             guess = track.seconds_at(asked, self.history.prior(job, asked))
         elif placement is None or placement is track.placement or placement == track.placement:
@@ -248,9 +243,9 @@ class ProgressBook:
         job = snapshot.jobs.job(row)
         track = self._believed(job)
         plain = plain_speed(job, counts)
-        if plain == 0.0 or (track is None and not self.history.knows(job) and Form.of(job) is Form.GANG):
+        asked = asked_by(job, track, snapshot.nodes)
+        if plain == 0.0 or (track is None and not self.history.knows(job, asked.on) and Form.of(job) is Form.GANG):
             return plain
-        asked = asked_setting(job, snapshot.nodes)
         prior = self._hoped(job, track, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
@@ -261,7 +256,7 @@ class ProgressBook:
         """What to expect of its sizes. That more workers are slower is not believed of a job which was seen in one
         setting only: nobody would try, and a belief that has become wrong would stay.
         """
-        prior = self.history.prior(job, asked)
+        prior = self.history.prior_of_sizes(job, asked)
         return prior.without_decline() if track is not None and not track.seen else prior
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
@@ -275,7 +270,8 @@ class ProgressBook:
         found = self.cache.table_of(snapshot, row)
         if found is None or len(found.speeds) <= span.most:
             job = snapshot.jobs.job(row)
-            track, asked = self._believed(job), asked_setting(job, snapshot.nodes)
+            track = self._believed(job)
+            asked = asked_by(job, track, snapshot.nodes)
             prior = self._hoped(job, track, asked)
             coefficients = prior.coefficients if track is None else track.shape(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
@@ -288,11 +284,3 @@ def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatA
     jobs = snapshot.jobs
     attained, since = jobs.attained[rows], jobs.since[rows]
     return like.going(attained, since, attained + np.where(jobs.training()[rows], snapshot.now - since, 0.0))
-
-
-def _to_target(way: Length, step: float, total: int | None, guess: Guess, at: float) -> Belief:
-    """Time left to the target, or to the last step if that comes first."""
-    end = min(way.median, total or math.inf)
-    left = max(0.0, end - step)
-    spread = way.spread * end / left if left > 0 else MOST_SPREAD
-    return Belief(Basis.TARGET, left * guess.seconds, at, min(MOST_SPREAD, math.hypot(guess.spread, spread)))

@@ -14,7 +14,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headway.core.draft import Draft
@@ -29,7 +29,7 @@ from headway.policies.steps.release import Idle, release_cpu, release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.sizes import bounds
-from headway.policies.value.terms import Terms
+from headway.policies.value.terms import Terms, restart_seen
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
@@ -59,6 +59,8 @@ class Elastic:
     """
     restart: float = 30.0
     """Seconds that a change is taken to cost. Growing must save more."""
+    learned_restart: bool = False
+    """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
     patience: float = 3600.0
     """Seconds after which a waiting job comes first, and others shrink for its min size whatever that costs."""
     idle: float = 0.2
@@ -69,6 +71,8 @@ class Elastic:
     """
 
     def __call__(self, snapshot: Snapshot) -> Plan:
+        if self.learned_restart:
+            return self.as_learned(snapshot)(snapshot)
         draft = Draft(snapshot)
         worth = Worth(snapshot, self.terms)
         ordered = smallest_first(worth, snapshot.jobs.waiting(), self.patience)
@@ -87,6 +91,10 @@ class Elastic:
             grow_into_idle(draft, worth)
         return draft.plan()
 
+    def as_learned(self, snapshot: Snapshot) -> Elastic:
+        """The same with a `restart` that is as long as changes have taken here."""
+        return replace(self, restart=restart_seen(snapshot, self.restart), learned_restart=False)
+
     @property
     def terms(self) -> Terms:
         return Terms(
@@ -96,6 +104,8 @@ class Elastic:
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """Why this job keeps its size; nothing where it may be scaled."""
+        if self.learned_restart:
+            return self.as_learned(snapshot).explain(snapshot, row)
         if snapshot.jobs.state_of(row) not in (State.RUNNING, State.WAITING):
             return {}
         why = "It keeps its size: scaling is switched off."

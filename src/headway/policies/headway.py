@@ -18,9 +18,8 @@ Without estimates, and for jobs that are not believed, a job is taken to need as
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,9 +40,10 @@ from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.steps.start import fits_empty
 from headway.policies.value.expected import Expected, expected
+from headway.policies.value.ranking import Ranking, expected_of, place_of
 from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import Tail, in_tail
-from headway.policies.value.terms import Terms
+from headway.policies.value.terms import Terms, restart_seen
 from headway.policies.value.times import Rows, waited
 from headway.policies.value.worth import Worth
 
@@ -51,29 +51,6 @@ _CLASS = 1e6
 """Between classes of priority; ranks within a class are below it."""
 LOOK_AGAIN = 60.0
 """Seconds after which moves are considered again, while jobs share the cpu of nodes."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
-    """All jobs that are not over, in what order they come and why. Columns are aligned with `rows`."""
-
-    rows: Rows
-    expected: Expected
-    tail: BoolArray
-    at_risk: BoolArray
-    """Jobs whose deadline can be met from now on, and soon no longer."""
-    in_trial: BoolArray
-    """Running jobs that may still show their pace."""
-    cooling: BoolArray
-    """Running jobs that are left alone after a decision."""
-    rank: FloatArray
-    """The smallest comes first."""
-
-    def column(self, count: int) -> FloatArray:
-        """By row of the whole table; infinite where a job is over."""
-        column = np.full(count, np.inf)
-        column[self.rows] = self.rank
-        return column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +65,8 @@ class Headway:
     """A running job counts as shorter by this share: hysteresis, because estimates are never exact."""
     restart: float = 30.0
     """Seconds that stopping a job and starting it again is taken to cost. A change must gain more."""
+    learned_restart: bool = False
+    """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
     cool_down: float = 60.0
     """Seconds for which a job is left alone after it was started, scaled or moved."""
     patience: float = 10_800.0
@@ -124,6 +103,8 @@ class Headway:
     left."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
+        if self.learned_restart:
+            return self.as_learned(snapshot)(snapshot)
         draft = Draft(snapshot)
         jobs = snapshot.jobs
         waiting = jobs.waiting()
@@ -148,14 +129,16 @@ class Headway:
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """What is expected of the job, its place in the order, and what is said of its size and of moving it."""
+        if self.learned_restart:
+            return self.as_learned(snapshot).explain(snapshot, row)
         state = snapshot.jobs.state_of(row)
         if state not in (State.WAITING, State.RUNNING):
             return {}
         ranking = self.ranking(snapshot)
         here = int(np.searchsorted(ranking.rows, row))
         told: dict[str, Any] = {
-            "expected": _expected_of(ranking.expected, here),
-            "order": _place_of(snapshot, ranking, here),
+            "expected": expected_of(ranking.expected, here),
+            "order": place_of(snapshot, ranking, here),
         }
         if ranking.tail[here]:
             told["tail"] = (
@@ -169,6 +152,10 @@ class Headway:
         if self._moves(snapshot) and state is State.RUNNING:
             told["move"] = verdict(snapshot, row, self.relocation)
         return told
+
+    def as_learned(self, snapshot: Snapshot) -> Headway:
+        """The same with a `restart` that is as long as changes have taken here."""
+        return replace(self, restart=restart_seen(snapshot, self.restart), learned_restart=False)
 
     @property
     def terms(self) -> Terms:
@@ -256,34 +243,3 @@ def _wake_after(draft: Draft, begun: FloatArray, seconds: float) -> None:
     due = due[due > draft.snapshot.now]
     if len(due):
         draft.wake(float(due.min()) + 1e-3)
-
-
-def _expected_of(found: Expected, here: int) -> dict[str, Any]:
-    seconds = float(found.seconds[here])
-    basis = "as its own reports or its user say"
-    if found.odd[here]:
-        basis = "as similar jobs took, because its reports are not believed"
-    elif not found.shown[here]:
-        basis = "as similar jobs took, because it has not shown its pace"
-    return {
-        "seconds": seconds if math.isfinite(seconds) else None,
-        "sentence": f"{seconds:.0f} s of training left at the size it asked for, {basis}.",
-    }
-
-
-def _place_of(snapshot: Snapshot, ranking: Ranking, here: int) -> dict[str, Any]:
-    """Of jobs with the same rank, the one that came first is first."""
-    rank, rows = ranking.rank, ranking.rows
-    first = (rank < rank[here]) | ((rank == rank[here]) & (np.arange(len(rows)) < here))
-    waits = int((first & (snapshot.jobs.state[rows] == int(State.WAITING))).sum())
-    before = int(first.sum())
-    sentence = "No job comes before it"
-    if before:
-        parts = [f"{number} {word}" for number, word in ((before - waits, "running"), (waits, "waiting")) if number]
-        jobs = "1 job comes" if before == 1 else f"{before} jobs come"
-        sentence = f"{jobs} before it ({', '.join(parts)}), of {len(rows)} unfinished ones"
-    if ranking.in_trial[here]:
-        sentence += "; it is in its trial and is not stopped"
-    elif ranking.cooling[here]:
-        sentence += "; it is left alone after the last decision about it"
-    return {"before": before, "jobs": len(rows), "sentence": sentence + "."}

@@ -105,6 +105,8 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     scalings: list[tuple[int, float | None, int, list[float | None]]] = []
     """The same for jobs of one role at all sizes. Serial, the factor where replicas are apart, the least size, and the
     speeds of this and all larger sizes."""
+    restart: float | None = None
+    """Seconds that stopping a job and starting it again has taken, as told to the policy; where that has changed."""
     samples: list[list[Any]] = []
     used_cpu: list[tuple[int, float]] = []
     notes: list[tuple[str, str]] = []

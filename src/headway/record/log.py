@@ -88,6 +88,7 @@ class LogWriter:
         """By arrival number, of jobs that are not over."""
         self._scalings: dict[int, Scaling] = {}
         """The same for speeds at all sizes."""
+        self._restart: float | None = None
         self._written_beliefs = WrittenBeliefs()
         self._skipped.count = 0
         self._standing = UNWATCHED
@@ -153,6 +154,7 @@ class LogWriter:
             line.speeds = self._new_speeds(snapshot)
         if estimates.asked_scalings:
             line.scalings = self._new_scalings(snapshot)
+        line.restart = self._new_restart(estimates.asked_restart)
         if snapshot.samples:
             line.samples = [pack_sample(sample) for sample in snapshot.samples]
         if snapshot.used_cpu or self._used_cpu:
@@ -192,6 +194,12 @@ class LogWriter:
         fresh = [(serial, cores) for serial, cores in used.items() if self._used_cpu.get(serial) != cores]
         self._used_cpu = used
         return fresh
+
+    def _new_restart(self, asked: float | None) -> float | None:
+        if asked is None or asked == self._restart:
+            return None
+        self._restart = asked
+        return asked
 
     def _new_speeds(self, snapshot: Snapshot) -> list[tuple[int, list[int], float | None]]:
         fresh: list[tuple[int, list[int], float | None]] = []

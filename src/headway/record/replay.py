@@ -64,6 +64,7 @@ class ReplayCluster:
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _scalings: dict[int, Scaling] = field(default_factory=dict)
     """By arrival number."""
+    _restart: float | None = None
     _standing: Standing = UNWATCHED
     _recorded: Plan = field(default_factory=Plan)
     _at: tuple[int, float] = (0, 0.0)
@@ -89,7 +90,7 @@ class ReplayCluster:
             case Head():
                 self.heads.append(line)
                 self._board, self._rows, self._speeds, self._scalings = None, {}, {}, {}
-                self._standing = UNWATCHED
+                self._standing, self._restart = UNWATCHED, None
             case NodesLine():
                 before = () if self._board is None else self._board.nodes.nodes
                 nodes = Nodes.of(line.table(before), line.kinds)
@@ -159,8 +160,10 @@ class ReplayCluster:
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
         if line.standing is not None:
             self._standing = Standing(*line.standing)
-        bare = board.snapshot(line.now).standing_as(self._standing)
-        return bare.with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
+        self._restart = self._restart if line.restart is None else line.restart
+        restart, bare = self._restart, board.snapshot(line.now).standing_as(self._standing)
+        recorded = Estimates(self._columns, self._speed, scaling=self._scaling)
+        return bare.with_estimates(recorded.with_restart(lambda: restart))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
         """The speed that the policy was given in the recorded run."""

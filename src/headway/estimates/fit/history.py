@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from headway.core.estimates import Basis
 from headway.core.job import Job, Target
 from headway.core.node import Nodes
+from headway.estimates.fit.accelerators import type_wanted
+from headway.estimates.fit.change_costs import ChangeCosts
 from headway.estimates.fit.duration import Durations, newest
-from headway.estimates.fit.kinds import Kind
-from headway.estimates.fit.lessons import Lesson, Lessons, ModelForm
+from headway.estimates.fit.kinds import FEW_USERS, Kind
+from headway.estimates.fit.lessons import KindKey, Lesson, Lessons, ModelForm, ModelOnType
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
 from headway.estimates.fit.speed import (
@@ -36,6 +38,8 @@ from headway.estimates.fit.unseen import Unseen
 from headway.estimates.models.scaling import computes
 
 LEARNED_SPREAD = 0.07
+KEPT = 2.0
+"""Other users are told what a running job has shown if so many jobs of its user have ended, as they had promised."""
 MOST_KINDS = 5_000
 """Models and forms, and models and targets, that are remembered."""
 
@@ -54,6 +58,10 @@ class History:
     """What is believed of models that nobody has seen; without it, Amdahl's law."""
     lessons: Lessons = Lessons()
     """What running jobs have shown so far. It is not kept in files: they show it again."""
+    types: Mapping[ModelOnType, Kind] = field(default_factory=dict)
+    """What `kinds` has of all accelerators together, by type: told first to jobs on that type."""
+    costs: ChangeCosts = ChangeCosts()
+    """What starts and stops have taken."""
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
@@ -66,18 +74,51 @@ class History:
         """How many steps jobs of the same model took to the same target."""
         return NOBODY if job.target is None else self.targets.get((job.model, job.target), NOBODY)
 
-    def kind(self, job: Job) -> Kind | None:
-        """What jobs of the same model and form have shown."""
-        return self._kind((job.model, Form.of(job))) if job.model else None
+    def kind(self, job: Job, on: str = "") -> Kind | None:
+        """What finished jobs of the same model and form have shown: on this type of accelerators, or on all of them."""
+        if not job.model:
+            return None
+        key = (job.model, Form.of(job))
+        return self.finished((*key, on) if on else key)
 
-    def _kind(self, key: ModelForm) -> Kind | None:
-        kind = self.lessons.kinds.get(key)
-        return self.kinds.get(key) if kind is None else kind
+    def finished(self, key: KindKey) -> Kind | None:
+        """What jobs that are over have shown."""
+        return self.kinds.get(key) if len(key) == 2 else self.types.get(key)
+
+    def told_on(self, job: Job, on: str) -> Kind | None:
+        """What is told to a job of what was shown on this type. Where three users or more train its model, but not on
+        this type, one of them could lie: then it is told what its own user's jobs have shown there.
+        """
+        here, together = (self.kind(job, on), self.kind(job)) if on else (None, None)
+        if here is None or together is None or len(here.users) >= FEW_USERS or len(together.users) < FEW_USERS:
+            return here
+        own = here.users.get(job.user) if job.user else None
+        return None if own is None else Kind(own.coefficients, own.weight, own.seconds, {job.user: own})
+
+    def scales_like(self, job: Job, on: str = "") -> Kind | None:
+        """The kind that tells how the job scales: on its type where that was shown, else on all types together."""
+        here = self.told_on(job, on)
+        return here if here is not None and here.weight else self.kind(job)
+
+    def prior_of_sizes(self, job: Job, asked: Setting) -> Prior:
+        """The same as `prior`, with the lessons of running jobs. Only sizes are chosen by it: paces, times and what is
+        taught rest on finished jobs, whose ends have borne out what they showed.
+        """
+        kind = self._lesson_for(job, asked.on)
+        return self.prior(job, asked) if kind is None else self._prior_by(kind, Form.of(job), asked)
+
+    def _lesson_for(self, job: Job, on: str) -> Kind | None:
+        if not job.model or not self.lessons.given:
+            return None
+        keys = reversed(_keys((job.model, Form.of(job)), on))
+        kinds = (self.lessons.kind(key, job.user, self.finished(key)) for key in keys)
+        return next((kind for kind in kinds if kind is not None and kind.weight), None)
 
     def prior(self, job: Job, asked: Setting) -> Prior:
         """What to expect before measurements: the model's history where there is one, else that of unseen models."""
-        form = Form.of(job)
-        kind = self._kind((job.model, form)) if job.model else None
+        return self._prior_by(self.scales_like(job, asked.on), Form.of(job), asked)
+
+    def _prior_by(self, kind: Kind | None, form: Form, asked: Setting) -> Prior:
         if kind is None or not kind.weight:
             unseen = self.unseen.get(form)
             if unseen is not None:
@@ -87,16 +128,20 @@ class History:
             form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / (1.0 + kind.weight))
         )
 
-    def knows(self, job: Job) -> bool:
-        """Whether the prior is more than Amdahl's law."""
-        kind = self.kind(job)
+    def knows(self, job: Job, on: str = "") -> bool:
+        """Whether the prior of sizes is more than Amdahl's law."""
+        kind = self._lesson_for(job, on) or self.scales_like(job, on)
         return Form.of(job) in self.unseen or (kind is not None and kind.weight > 0)
 
     def step(self, job: Job, asked: Setting) -> Guess | None:
-        """Seconds per step at the requested size, by like jobs: the user's own before others'. Where no like job asked
-        for this size, by those of the nearest one.
+        """Seconds per step at the requested size, by like jobs: those on its type of accelerators before others, the
+        user's own before others'. Where no like job asked for this size, by those of the nearest one.
         """
-        kind, workers = self.kind(job), asked.layout.workers
+        here = self._step_of(self.told_on(job, asked.on), job, asked)
+        return self._step_of(self.kind(job), job, asked) if here is None else here
+
+    def _step_of(self, kind: Kind | None, job: Job, asked: Setting) -> Guess | None:
+        workers = asked.layout.workers
         if kind is None:
             return None
         guess = kind.step(job.user, workers)
@@ -109,8 +154,8 @@ class History:
         return None
 
     def heard(self, job: Job, track: Track, asked: Setting) -> History:
-        """The history after a report of a running job: what it has shown in several settings is told to others at once.
-        The same object where that is nothing new.
+        """The history after a report of a running job: what it has shown in several settings is told at once. The
+        same object where that is nothing new.
         """
         if not job.model:
             return self
@@ -122,15 +167,19 @@ class History:
         alone = self.without_lesson(job)
         if sizes < 2:
             return alone
-        lesson = Lesson(job.user, alone.shown_by(job, track, asked).coefficients, asked, sizes)
-        return replace(alone, lessons=alone.lessons.with_lesson(key, job.id, lesson, alone.kinds.get(key)))
+        on = type_shown(track)
+        found, lessons = alone.shown_by(job, track, asked.on_type(on or asked.on)), alone.lessons
+        lesson = Lesson(job.user, found.coefficients, asked, sizes, self.trust(job).count >= KEPT)
+        for one in _keys(key, on):
+            lessons = lessons.with_lesson(one, job.id, lesson)
+        return replace(alone, lessons=lessons)
 
     def without_lesson(self, job: Job) -> History:
         """The history after a running job has left; the same object where it gave no lesson."""
-        key = (job.model, Form.of(job))
-        if not self.lessons.sizes(key, job.id):
-            return self
-        return replace(self, lessons=self.lessons.without(key, job.id, self.kinds.get(key)))
+        lessons = self.lessons
+        for key in lessons.keys((job.model, Form.of(job)), job.id):
+            lessons = lessons.without(key, job.id)
+        return self if lessons is self.lessons else replace(self, lessons=lessons)
 
     def shown_by(self, job: Job, track: Track, asked: Setting) -> SpeedFit:
         """By its own measurements: what is believed already must not confirm itself."""
@@ -139,31 +188,41 @@ class History:
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
-        if self.lessons.sizes((job.model, Form.of(job)), job.id):
-            return self.without_lesson(job).learn(job, track, asked, trained_seconds)
+        alone = self.without_lesson(job)
+        if alone is not self:
+            return alone.learn(job, track, asked, trained_seconds)
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
             return replace(self, durations=durations, users=users)
         if track.pledge is not None and not track.pledge.kept(trained_seconds):
             return replace(self, durations=durations, users=users)  # its end belied its reports
-        prior = self.prior(job, asked)
-        key = (job.model, prior.form)
-        kind = self.kinds.get(key, Kind())
-        at_asked = track.seconds_at(asked, prior)
-        sizes = len({one.setting for one in track.observations()})
-        if sizes > 1:
-            found = self.shown_by(job, track, asked)
-            kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes)
-        if at_asked is not None and at_asked.spread < 0.3:
-            kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
         targets = self.targets
         if job.target is not None:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
             targets = newest(targets, {(job.model, job.target): there}, MOST_KINDS)
-        kinds = newest(self.kinds, {key: kind}, MOST_KINDS)
-        lessons = self.lessons.without(key, job.id, kind) if key in self.lessons.given else self.lessons
-        return replace(self, kinds=kinds, durations=durations, targets=targets, users=users, lessons=lessons)
+        return replace(self._paced(job, track, asked), durations=durations, targets=targets, users=users)
+
+    def _paced(self, job: Job, track: Track, asked: Setting) -> History:
+        """After a job has shown its speed, among all jobs of its model and among those on its type of accelerators."""
+        on = type_shown(track)
+        asked = asked.on_type(on or asked.on)
+        prior = self.prior(job, asked)
+        at_asked = track.seconds_at(asked, prior)
+        sizes = len({one.setting for one in track.observations()})
+        found = self.shown_by(job, track, asked) if sizes > 1 else None
+        kinds, types = self.kinds, self.types
+        for key in _keys((job.model, prior.form), on):
+            kind = self.finished(key) or Kind()
+            if found is not None:
+                kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes)
+            if at_asked is not None and at_asked.spread < 0.3:
+                kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
+            if len(key) == 2:
+                kinds = newest(kinds, {key: kind}, MOST_KINDS)
+            else:
+                types = newest(types, {key: kind}, MOST_KINDS)
+        return replace(self, kinds=kinds, types=types)
 
     def _trusted(self, job: Job, track: Track | None, trained_seconds: float) -> Mapping[str, Trust]:
         if track is None or track.pledge is None or not job.user:
@@ -184,13 +243,32 @@ def _carried(guess: Guess, size: int, asked: Setting, prior: Prior) -> Guess | N
     return Guess(guess.seconds * slower, guess.spread).vaguer(prior.spread * abs(math.log2(size / workers)))
 
 
+def _keys(model: ModelForm, on: str) -> tuple[KindKey, ...]:
+    """Under what it is remembered: all types of accelerators together, and this one where it is known."""
+    return (model, (*model, on)) if on else (model,)
+
+
+def type_shown(track: Track) -> str:
+    """The type of accelerators on which a job has shown its speed; empty where it was on several."""
+    found = {one.setting.on for one in track.observations()} or {track.setting.on}
+    return found.pop() if len(found) == 1 else ""
+
+
 def asked_setting(job: Job, nodes: Nodes) -> Setting:
     """The requested size in the best place."""
+    on = type_wanted(job, nodes)
     if len(job.roles) == 1 and job.roles[0].replicas and computes(job.roles[0].name):
         role = job.roles[0]
-        known: Setting | None = nodes.memo.get((asked_setting, role.replicas, role.request))
+        known: Setting | None = nodes.memo.get((asked_setting, role.replicas, role.request, on))
         if known is None:
-            setting = gang_setting(role.replicas, workers_per_node(job, nodes))
-            known = nodes.keep((asked_setting, role.replicas, role.request), setting)
+            setting = gang_setting(role.replicas, workers_per_node(job, nodes)).on_type(on)
+            known = nodes.keep((asked_setting, role.replicas, role.request, on), setting)
         return known
-    return Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))
+    sized = Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))
+    return sized.on_type(on)
+
+
+def asked_by(job: Job, track: Track | None, nodes: Nodes) -> Setting:
+    """The same, on the type of accelerators from which the job reports, where it does."""
+    asked = asked_setting(job, nodes)
+    return asked if track is None or not track.setting.on else asked.on_type(track.setting.on)

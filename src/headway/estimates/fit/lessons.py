@@ -3,6 +3,9 @@
 Example: a job of `bert` has trained on one worker and on four, and has days left. The next job of `bert` is told at
 once how `bert` scales, not days later. When a job is over its lesson goes: from then on it has taught by all that it
 has shown, or, where it failed, by nothing.
+
+What a job showed is borne out by its end, and before that it may be a lie. So jobs of the same user are told, and jobs
+of others once a few jobs of that user have ended as they had promised.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.speed import Coefficients, Form, Setting
 
 MOST = 12
-"""Lessons of one model that count, the newest ones."""
+"""Lessons about one model that a job is told, the newest ones; no user has more."""
 
 ModelForm = tuple[str, Form]
+ModelOnType = tuple[str, Form, str]
+"""Model, form and accelerator type."""
+KindKey = ModelForm | ModelOnType
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,36 +35,51 @@ class Lesson:
     asked: Setting
     sizes: int
     """In how many settings it has trained."""
+    trusted: bool = False
+    """Whether jobs of other users are told, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    given: Mapping[ModelForm, Mapping[JobId, Lesson]] = field(default_factory=dict)
-    kinds: Mapping[ModelForm, Kind] = field(default_factory=dict)
-    """What finished jobs and these together have shown; only of models that have lessons."""
+    given: Mapping[KindKey, Mapping[JobId, Lesson]] = field(default_factory=dict)
+    memo: dict[tuple[KindKey, str], tuple[Kind | None, Kind]] = field(default_factory=dict, compare=False, repr=False)
+    """Answers, each with what finished jobs had shown: it is used again while that is the very same."""
 
-    def sizes(self, key: ModelForm, job: JobId) -> int:
+    def sizes(self, key: KindKey, job: JobId) -> int:
         """In how many settings the job had trained when it gave its lesson; 0 where it gave none."""
         lesson = self.given.get(key, {}).get(job)
         return 0 if lesson is None else lesson.sizes
 
-    def with_lesson(self, key: ModelForm, job: JobId, lesson: Lesson, finished: Kind | None) -> Lessons:
-        """`finished`: what jobs of that model that are over have shown."""
-        others = [(name, one) for name, one in self.given.get(key, {}).items() if name != job]
-        return self.after(key, {**dict(others[-(MOST - 1) :]), job: lesson}, finished)
+    def keys(self, model: ModelForm, job: JobId) -> list[KindKey]:
+        """Where the lesson of this job counts: among all types of accelerators, and on one."""
+        return [key for key, given in self.given.items() if key[:2] == model and job in given]
 
-    def without(self, key: ModelForm, job: JobId, finished: Kind | None) -> Lessons:
-        """The lessons of other jobs, after `finished` has changed or this job has left."""
-        return self.after(key, {name: one for name, one in self.given.get(key, {}).items() if name != job}, finished)
+    def kind(self, key: KindKey, user: str, finished: Kind | None) -> Kind | None:
+        """What finished jobs and these lessons together tell a job of this user; None where no lesson is for it."""
+        known = self.memo.get((key, user))
+        if known is not None and known[0] is finished:
+            return known[1]
+        told = [one for one in self.given.get(key, {}).values() if one.trusted or one.user == user]
+        if not told:
+            return None
+        kind = Kind() if finished is None else finished
+        for one in told[-MOST:]:
+            kind = kind.scaled_like(one.user, one.coefficients, key[1], one.asked, one.sizes)
+        self.memo[key, user] = (finished, kind)
+        return kind
 
-    def after(self, key: ModelForm, lessons: Mapping[JobId, Lesson], finished: Kind | None) -> Lessons:
-        """With these lessons of one model."""
-        given, kinds = dict(self.given), dict(self.kinds)
-        given.pop(key, None)
-        kinds.pop(key, None)
-        if lessons:
-            kind = Kind() if finished is None else finished
-            for one in lessons.values():
-                kind = kind.scaled_like(one.user, one.coefficients, key[1], one.asked, one.sizes)
-            given[key], kinds[key] = lessons, kind
-        return Lessons(given, kinds)
+    def with_lesson(self, key: KindKey, job: JobId, lesson: Lesson) -> Lessons:
+        others = {name: one for name, one in self.given.get(key, {}).items() if name != job}
+        own = [name for name, one in others.items() if one.user == lesson.user]
+        for name in own[: max(0, len(own) - MOST + 1)]:
+            del others[name]
+        return self._with(key, {**others, job: lesson})
+
+    def without(self, key: KindKey, job: JobId) -> Lessons:
+        """The lessons of other jobs."""
+        return self._with(key, {name: one for name, one in self.given.get(key, {}).items() if name != job})
+
+    def _with(self, key: KindKey, lessons: Mapping[JobId, Lesson]) -> Lessons:
+        given = {other: found for other, found in self.given.items() if other != key}
+        memo = {asked: answer for asked, answer in self.memo.items() if asked[0] != key}
+        return Lessons({**given, key: lessons} if lessons else given, memo)

@@ -13,6 +13,7 @@ import numpy as np
 
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, Nodes
+from headway.estimates.fit.accelerators import type_wanted
 from headway.estimates.fit.history import History, asked_setting
 from headway.estimates.fit.lengths import LEAST_LEFT, Lengths, edge_of, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
@@ -121,7 +122,8 @@ class Likes:
         found = self.answers.get(group)
         if found is not None and found[0] is history and found[1][-1] is nodes:
             return found[2]
-        sources: Sources = (history.durations, history.kind(job), history.reached(job), nodes)
+        kinds = (history.kind(job), history.kind(job, type_wanted(job, nodes)))
+        sources: Sources = (history.durations, *kinds, history.reached(job), nodes)
         if found is None or any(one is not other for one, other in zip(found[1][1:], sources[1:], strict=True)):
             like = Like.of(job, history, nodes)
         elif found[1][0] is not history.durations:

@@ -29,9 +29,10 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.scaling import Scaling, SizeSpan
+from headway.estimates.fit.accelerators import relative_speed, type_at
 from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import PARALLEL, RELATIVE_SPEED, computes
+from headway.estimates.models.scaling import PARALLEL, computes
 
 PARALLEL_CPU = 0.97
 INSIDE = 0.5
@@ -69,15 +70,26 @@ class Setting:
     """Cores per worker, relative to the request."""
     accelerator: float = 1.0
     """Relative speed of the slowest worker's accelerator type."""
+    on: str = field(default="", compare=False)
+    """That type, where it is known and all workers are on it. It says whose history tells the speed; terms do not
+    depend on it.
+    """
 
     @classmethod
     def of(cls, job: Job, placement: Placement, nodes: Nodes) -> Setting:
-        return cls(Layout.of(job, placement), _cpu(job, placement, nodes), _accelerator(job, placement, nodes))
+        return cls(
+            Layout.of(job, placement), _cpu(job, placement, nodes), relative_speed(job, placement, nodes),
+            type_at(job, placement, nodes),
+        )  # fmt: skip
 
     @classmethod
     def sized(cls, job: Job, counts: tuple[int, ...], per_node: int = 0) -> Setting:
         """These replicas per role in the best place; otherwise as requested."""
         return cls(Layout.sized(job, counts, per_node))
+
+    def on_type(self, kind: str) -> Setting:
+        """The same on accelerators of this type; empty: of a type that is not known."""
+        return self if kind == self.on else replace(self, on=kind)
 
 
 def workers_per_node(job: Job, nodes: Nodes) -> int:
@@ -104,16 +116,6 @@ def _cpu(job: Job, placement: Placement, nodes: Nodes) -> float:
             held = vector[kind] - dict(role.overhead).get(CPU, 0)
             factors.append(max(1, held) / role.amount(CPU))
     return min(factors[1:], default=1.0)
-
-
-def _accelerator(job: Job, placement: Placement, nodes: Nodes) -> float:
-    types = {
-        nodes.nodes[node].accelerator.lower()
-        for role, where in zip(job.roles, placement.nodes, strict=True)
-        if not role.accelerator
-        for node in where
-    }
-    return min((RELATIVE_SPEED.get(kind, 1.0) for kind in types), default=1.0)
 
 
 def terms(form: Form, setting: Setting) -> tuple[float, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headway.core.snapshot import Snapshot
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -26,3 +28,9 @@ class Terms:
     """How much jobs that are soon done are preferred: 0 not at all, 1 by one over the seconds left."""
     affinity: bool = True
     """Whether replicas go next to the job's own ones, on few nodes."""
+
+
+def restart_seen(snapshot: Snapshot, otherwise: float) -> float:
+    """Seconds that stopping a job and starting it again has taken here; before enough was seen, what is given."""
+    seconds = snapshot.estimates.restart()
+    return otherwise if seconds is None else seconds
