@@ -6,7 +6,7 @@ scaling of every job of that model is. But the time left of a job that reports f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from headway.core.job import Job, JobId
@@ -39,6 +39,12 @@ def taught_by(
     types = types_of(snapshot.nodes)
     same = before.kind(job) is not None and _told(before, job, types) == _told(after, job, types)
     return Taught([row for row in alike if _leans_on_others(snapshot, row, tracks)], [] if same else alike)
+
+
+def of_models(snapshot: Snapshot, models: Collection[str]) -> list[int]:
+    """The jobs of these models that are not over: lessons of running jobs change their scalings, and nothing else."""
+    jobs, over = snapshot.jobs.jobs[: snapshot.jobs.count], snapshot.jobs.over()
+    return [row for row, job in enumerate(jobs) if job.model in models and not over[row]]
 
 
 def _told(history: History, job: Job, types: Sequence[str]) -> list[object]:

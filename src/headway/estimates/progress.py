@@ -21,7 +21,7 @@ from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
-from headway.estimates.alike import taught_by
+from headway.estimates.alike import of_models, taught_by
 from headway.estimates.belief import CURVE_SPREAD, Belief, to_target
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
 from headway.estimates.fit.change_costs import ChangeWatch
@@ -60,7 +60,7 @@ class ProgressBook:
             return ProgressBook(self.tracks, history, self.cache.after(snapshot, snapshot.changed), self.since, watch)
         reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
         touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
-        tracks = dict(self.tracks)
+        tracks, lessons = dict(self.tracks), set[str]()  # models of which running jobs have shown something else
         for sample in snapshot.samples:
             track = self._extended(tracks.get(sample.job), sample, snapshot)
             if track is not None:
@@ -69,8 +69,7 @@ class ProgressBook:
                     before, job = history, jobs.job(row)
                     history = history.heard(job, track, asked_setting(job, snapshot.nodes))
                     if history is not before:
-                        taught = taught_by(job, snapshot, tracks, before, history)
-                        touched, scaled = touched + taught.times, scaled + taught.scalings
+                        lessons.add(job.model)
         for row in over:
             job = jobs.job(row)
             lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
@@ -82,8 +81,9 @@ class ProgressBook:
                     taught = taught_by(job, snapshot, tracks, before, history)
                     touched, scaled = touched + taught.times, scaled + taught.scalings
             elif (left := history.without_lesson(job)) is not history:
-                taught = taught_by(job, snapshot, tracks, history, left)
-                history, touched, scaled = left, touched + taught.times, scaled + taught.scalings
+                history = left
+                lessons.add(job.model)
+        scaled += of_models(snapshot, lessons) if lessons else []
         return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since, watch)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
