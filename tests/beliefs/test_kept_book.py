@@ -86,13 +86,20 @@ def test_a_live_run_keeps_what_it_learned_and_goes_on_from_there(tmp_path):
     assert keep_beliefs("progress", NO_BELIEFS, log).book.history == ProgressBook().history
 
 
-def test_what_finishes_is_written_while_the_run_goes_on(tmp_path):
-    log = tmp_path / "run.log"
-    book, _ = _logged(tmp_path / "other.log")
+def _lived(folder, *, written_often=False):
+    """A run whose log is not there yet has seen all jobs: its log, what it must know, and its book."""
+    log = folder / "run.log"
+    book, _ = _logged(folder / "other.log")
     live = keep_beliefs("progress", NO_BELIEFS, log)
-    for snapshot in snapshots(tmp_path / "other.log"):
+    for snapshot in snapshots(folder / "other.log"):
         live = live.fold(snapshot)
-        live.keeper._next = 0.0
+        if written_often:
+            live.keeper._next = 0.0
+    return log, book, live
+
+
+def test_what_finishes_is_written_while_the_run_goes_on(tmp_path):
+    log, book, _ = _lived(tmp_path, written_often=True)
     found = read_beliefs(log.with_name("run.log.beliefs"))
     assert found.history.durations == book.history.durations
     assert found.until > 0
@@ -112,11 +119,7 @@ def test_what_starts_took_outlives_a_restart_and_counts_once(tmp_path):
 
 
 def test_what_finished_after_the_last_write_is_written_at_the_end_for_its_owner_only(tmp_path):
-    log = tmp_path / "run.log"
-    book, _ = _logged(tmp_path / "other.log")
-    live = keep_beliefs("progress", NO_BELIEFS, log)
-    for snapshot in snapshots(tmp_path / "other.log"):
-        live = live.fold(snapshot)
+    log, book, live = _lived(tmp_path)
     with pytest.raises(KeyboardInterrupt), keeping(live):
         raise KeyboardInterrupt
     kept = log.with_name("run.log.beliefs")

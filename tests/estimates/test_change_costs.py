@@ -36,6 +36,14 @@ class Story:
     def look(self, now):
         self.book = self.book.fold(self.board.snapshot(now))
 
+    def change(self, state, then, begun, until, under_way=None):
+        """Begins, is looked at meanwhile or not, ends and is looked at."""
+        self.begin(state, begun)
+        if under_way is not None:
+            self.look(under_way)
+        self.settle(then, until)
+        self.look(until)
+
     @property
     def seen(self):
         """How many starts and stops."""
@@ -43,15 +51,11 @@ class Story:
         return tuple(len(usual.get(ALL, UsualSeconds()).last) for usual in (costs.starts, costs.stops))
 
 
-@pytest.mark.parametrize("looks", [True, False], ids=["seen under way", "not seen under way"])
-def test_a_start_takes_from_the_decision_until_the_job_runs_and_counts_once(looks):
+@pytest.mark.parametrize("under_way", [15.0, None], ids=["seen under way", "not seen under way"])
+def test_a_start_takes_from_the_decision_until_the_job_runs_and_counts_once(under_way):
     story = Story()
     story.look(0.0)
-    story.begin(State.STARTING, 10.0)
-    if looks:
-        story.look(15.0)
-    story.settle(State.RUNNING, 41.0)
-    story.look(41.0)
+    story.change(State.STARTING, State.RUNNING, 10.0, 41.0, under_way)
     assert story.book.history.costs.starts["bert"].last == story.book.history.costs.starts[ALL].last
     assert UsualSeconds().add(31.0).last == story.book.history.costs.starts[ALL].last
     story.board.saved(story.row, 5.0)
@@ -59,26 +63,18 @@ def test_a_start_takes_from_the_decision_until_the_job_runs_and_counts_once(look
     assert story.seen == (1, 0), "a checkpoint is no start"
 
 
-@pytest.mark.parametrize("looks", [True, False], ids=["seen under way", "not seen under way"])
-def test_a_stop_and_the_start_after_it_are_told_apart_from_a_loss(looks):
+@pytest.mark.parametrize("under_way", [701.0, None], ids=["seen under way", "not seen under way"])
+def test_a_stop_and_the_start_after_it_are_told_apart_from_a_loss(under_way):
     story = Story()
     story.look(0.0)
-    story.begin(State.STARTING, 0.0)
-    story.settle(State.RUNNING, 30.0)
-    story.look(30.0)
+    story.change(State.STARTING, State.RUNNING, 0.0, 30.0)
     story.settle(State.WAITING, 500.0)  # its node was lost
     story.look(500.0)
     assert story.seen == (1, 0)
-    story.begin(State.STARTING, 600.0)
-    story.settle(State.RUNNING, 630.0)
-    story.look(630.0)
+    story.change(State.STARTING, State.RUNNING, 600.0, 630.0)
     assert story.seen == (2, 0)
     story.look(700.0)
-    story.begin(State.STOPPING, 700.0)
-    if looks:
-        story.look(701.0)
-    story.settle(State.WAITING, 712.0)
-    story.look(712.0)
+    story.change(State.STOPPING, State.WAITING, 700.0, 712.0, under_way)
     assert story.seen == (2, 1)
     assert story.book.history.costs.stops["bert"] == UsualSeconds().add(12.0)
 
@@ -87,13 +83,8 @@ def test_a_stop_and_the_start_after_it_are_told_apart_from_a_loss(looks):
 def test_other_changes_teach_nothing(state):
     story = Story()
     story.look(0.0)
-    story.begin(State.STARTING, 0.0)
-    story.settle(State.RUNNING, 30.0)
-    story.look(30.0)
-    story.begin(state, 100.0)
-    story.look(101.0)
-    story.settle(State.RUNNING, 400.0)
-    story.look(400.0)
+    story.change(State.STARTING, State.RUNNING, 0.0, 30.0)
+    story.change(state, State.RUNNING, 100.0, 400.0, 101.0)
     assert story.seen == (1, 0)
 
 

@@ -96,14 +96,23 @@ def test_the_one_that_comes_with_headway_fits():
     assert read_trained(SHIPPED).name.startswith("shipped.npz ")
 
 
-def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2(tmp_path, capsys):
-    jobs, file, log = tmp_path / "jobs.yaml", tmp_path / "t.npz", tmp_path / "a.log"
+def _simulated(folder, capsys):
+    """The jobs, the trained file, the log of their run under it, and the options of that run."""
+    jobs, file, log = folder / "jobs.yaml", folder / "t.npz", folder / "a.log"
     jobs.write_text(JOBS)
     write_trained(file, TrainedPolicy(a_network()))
     words = ("--estimates", "progress", "--policy", "learned", "--set", f"file={file}")
     assert call(capsys, "simulate", jobs, *words, "--log", log)[0] == 0
-    head = next(line for line in read(log) if isinstance(line, Head))
-    assert head.policy == "learned"
+    return jobs, file, log, words
+
+
+def _head(log):
+    return next(line for line in read(log) if isinstance(line, Head))
+
+
+def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2(tmp_path, capsys):
+    jobs, file, log, words = _simulated(tmp_path, capsys)
+    assert _head(log).policy == "learned"
     assert call(capsys, "replay", log)[0] == 0
     code, out, err = call(
         capsys,
@@ -130,13 +139,8 @@ def test_simulate_compare_and_replay_take_it_and_a_bad_one_ends_with_exit_code_2
 
 
 def test_the_log_names_the_file_with_its_hash_and_a_file_that_has_changed_is_told(tmp_path, capsys):
-    jobs, file, log = tmp_path / "jobs.yaml", tmp_path / "t.npz", tmp_path / "a.log"
-    jobs.write_text(JOBS)
-    write_trained(file, TrainedPolicy(a_network()))
-    words = ("--estimates", "progress", "--policy", "learned", "--set", f"file={file}")
-    assert call(capsys, "simulate", jobs, *words, "--log", log)[0] == 0
-    head = next(line for line in read(log) if isinstance(line, Head))
-    then = head.settings["trained"]
+    _, file, log, _ = _simulated(tmp_path, capsys)
+    then = _head(log).settings["trained"]
     assert then == read_trained(file).name
     assert call(capsys, "replay", log)[2] == ""
     write_trained(file, TrainedPolicy(a_network(2.0)))
