@@ -98,14 +98,15 @@ def test_running_jobs_teach_their_type_and_take_their_lesson_back():
     assert _ended(failed, "fast", state=State.FAILED).history.lessons == Lessons()
 
 
-def test_lessons_on_one_type_go_with_their_job_also_where_others_have_pushed_them_out():
+def test_a_lesson_counts_on_its_type_also_where_newer_ones_count_on_all_and_goes_with_its_job():
     book = _two_sizes(ProgressBook(), "slow", 2, 1.9)
     for number in range(MOST):
         book = _two_sizes(book, f"fast{number}", 0, 1.1)
-    assert JobId("slow") not in book.history.lessons.given[BERT]
-    assert JobId("slow") in book.history.lessons.given[*BERT, "t4"]
-    gone = _ended(book, "slow", state=State.CANCELLED)
-    assert (*BERT, "t4") not in gone.history.lessons.given
+    assert _gain(book, _job("a")) == pytest.approx(1.1, abs=0.12), "the newest are all of the other type"
+    assert _gain(book, _job("a", "t4")) == pytest.approx(1.9, abs=0.2)
+    gone = _ended(book, "slow", state=State.CANCELLED).history.lessons.given
+    assert JobId("slow") not in gone[BERT]
+    assert (*BERT, "t4") not in gone
 
 
 def test_a_job_that_was_on_two_types_teaches_all_together_only():

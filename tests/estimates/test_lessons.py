@@ -119,16 +119,26 @@ def test_a_job_in_doubt_teaches_nobody():
     assert book.history.lessons == Lessons()
 
 
-def test_lessons_of_a_user_are_bounded_and_crowd_out_nobody():
+def test_the_newest_lessons_count_and_those_of_one_user_crowd_out_nobody():
     lessons, lesson = Lessons(), Lesson("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2)
     for number in range(3 * MOST):
         lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson)
-    assert list(lessons.given[BERT]) == [f"j{number}" for number in range(2 * MOST, 3 * MOST)]
+    assert lessons.kind(BERT, "ann", None).weight == MOST
     more = lessons.with_lesson(BERT, JobId("other"), replace(lesson, user="bob"))
-    assert len(more.given[BERT]) == MOST + 1
     assert more.kind(BERT, "ann", None) == lessons.kind(BERT, "ann", None)
     assert more.kind(BERT, "bob", None).weight == 1.0
     assert more.kind(BERT, "eve", None) is None
+
+
+def test_a_job_gives_its_lesson_once_however_many_others_give_theirs():
+    """A job whose lesson no longer counted gave it again with every report, and pushed out the next one."""
+    job, book = _two_sizes(user="ann")
+    lesson, history = book.history.lessons.given[BERT][job.id], book.history
+    for number in range(3 * MOST):
+        history = replace(history, lessons=history.lessons.with_lesson(BERT, JobId(f"j{number}"), lesson))
+    track = book.tracks[job.id]
+    assert track.sizes_shown() == 2
+    assert history.heard(job, track, lesson.asked) is history
 
 
 def test_an_answer_is_made_anew_when_finished_jobs_have_shown_more():

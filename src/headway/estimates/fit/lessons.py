@@ -18,7 +18,7 @@ from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.speed import Coefficients, Form, Setting
 
 MOST = 12
-"""Lessons about one model that a job is told, the newest ones; no user has more."""
+"""Lessons about one model that a job is told, the newest ones. The others stay: a job gives its lesson once."""
 
 ModelForm = tuple[str, Form]
 ModelOnType = tuple[str, Form, str]
@@ -42,6 +42,7 @@ class Lesson:
 @dataclass(frozen=True, slots=True)
 class Lessons:
     given: Mapping[KindKey, Mapping[JobId, Lesson]] = field(default_factory=dict)
+    """One of each running job at most."""
     memo: dict[tuple[KindKey, str], tuple[Kind | None, Kind]] = field(default_factory=dict, compare=False, repr=False)
     """Answers, each with what finished jobs had shown: it is used again while that is the very same."""
 
@@ -69,11 +70,7 @@ class Lessons:
         return kind
 
     def with_lesson(self, key: KindKey, job: JobId, lesson: Lesson) -> Lessons:
-        others = {name: one for name, one in self.given.get(key, {}).items() if name != job}
-        own = [name for name, one in others.items() if one.user == lesson.user]
-        for name in own[: max(0, len(own) - MOST + 1)]:
-            del others[name]
-        return self._with(key, {**others, job: lesson})
+        return self._with(key, {**self.without(key, job).given.get(key, {}), job: lesson})
 
     def without(self, key: KindKey, job: JobId) -> Lessons:
         """The lessons of other jobs."""
