@@ -154,7 +154,7 @@ def _remembered(history, ends, waits, node, sizes):
         board.settle(row, State.RUNNING, Placement(((node,) * workers,)), now)
         for _ in range(40):
             now, step = now + 1.0, step + pace
-            board.sampled(Sample(ends.id, now, step, None, 10_000_000))
+            board.sampled(Sample(ends.id, now, step))
             look(now)
     board.settle(row, State.FINISHED, None, now + 1.0)
     look(now + 1.0)

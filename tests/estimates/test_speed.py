@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from headway.core.node import Nodes
 from headway.core.placement import Placement
+from headway.estimates.fit.prior import plain_prior
 from headway.estimates.fit.speed import (
     Form,
     Observation,
     Setting,
     SpeedFit,
     fit,
-    plain_prior,
     terms,
     workers_per_node,
 )

@@ -59,6 +59,7 @@ class ShownFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     coefficients: list[Positive] = []
     weight: Positive = 0.0
     seconds: dict[int, tuple[Positive, float, Positive]] = {}
+    across: Positive = 0.0
 
 
 class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,6 +72,7 @@ class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     seconds: dict[int, tuple[Positive, float, Positive]] = {}
     users: dict[str, ShownFields] = {}
     accelerator: str = ""
+    across: Positive = 0.0
 
 
 class UnseenFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -191,8 +193,8 @@ def is_beliefs(path: Path) -> bool:
 
 def _kind_fields(key: ModelOnType, kind: Kind) -> KindFields:
     model, form, accelerator = key
-    users = {user: ShownFields(*_shown_fields(one)) for user, one in kind.users.items()}
-    return KindFields(model, form, *_shown_fields(kind), users, accelerator)
+    users = {user: ShownFields(*_shown_fields(one), one.across) for user, one in kind.users.items()}
+    return KindFields(model, form, *_shown_fields(kind), users, accelerator, kind.across)
 
 
 def _usually(usual: Usual) -> Usually:
@@ -234,8 +236,11 @@ def _history(fields: BeliefsFields) -> History:
 
 
 def _kind(where: str, fields: KindFields) -> Kind:
-    users = {user: Shown(*_numbers(f"{where}.users.{user}", fields.form, one)) for user, one in fields.users.items()}
-    return Kind(*_numbers(where, fields.form, fields), users)
+    users = {
+        user: Shown(*_numbers(f"{where}.users.{user}", fields.form, one), one.across)
+        for user, one in fields.users.items()
+    }
+    return Kind(*_numbers(where, fields.form, fields), users, fields.across)
 
 
 def _numbers(

@@ -59,8 +59,8 @@ def _scaling(kind: Kind | None, *, by_user: bool) -> object:
     """What a kind says of how a model scales. Where accelerators differ, it also matters who has shown it."""
     if kind is None:
         return None
-    users = {user: (one.weight, one.coefficients) for user, one in kind.users.items()} if by_user else None
-    return kind.weight, kind.coefficients, users
+    users = {user: (one.weight, one.across, one.coefficients) for user, one in kind.users.items()} if by_user else None
+    return kind.weight, kind.across, kind.coefficients, users
 
 
 def _leans_on_others(snapshot: Snapshot, row: int, tracks: Mapping[JobId, Track]) -> bool:

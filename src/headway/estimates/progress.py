@@ -29,9 +29,9 @@ from headway.estimates.fit.doubt import patience
 from headway.estimates.fit.history import History, asked_by, asked_setting
 from headway.estimates.fit.like import Like
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import Form, Prior, Setting, SpeedFit, scaling, workers_per_node
+from headway.estimates.fit.prior import Prior
+from headway.estimates.fit.speed import PRIOR_SPREAD, Setting, SpeedFit, scaling, workers_per_node
 from headway.estimates.fit.track import Track, Where
-from headway.estimates.models.scaling import plain_speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +242,9 @@ class ProgressBook:
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
         track = self._believed(job)
-        plain = plain_speed(job, counts)
+        if any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
+            return 0.0
         asked = asked_by(job, track, snapshot.nodes)
-        if plain == 0.0 or (track is None and not self.history.knows(job, asked.on) and Form.of(job) is Form.GANG):
-            return plain
         prior = self._hoped(job, track, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
@@ -254,10 +253,15 @@ class ProgressBook:
 
     def _hoped(self, job: Job, track: Track | None, asked: Setting) -> Prior:
         """What to expect of its sizes. That more workers are slower is not believed of a job which was seen in one
-        setting only: nobody would try, and a belief that has become wrong would stay.
+        setting only: nobody would try, and a belief that has become wrong would stay. Likewise a long job finds out
+        what it costs to leave a node, where no job of its model has.
         """
         prior = self.history.prior_of_sizes(job, asked)
-        return prior.without_decline() if track is not None and not track.seen else prior
+        if track is None:
+            return prior
+        if prior.across_spread >= PRIOR_SPREAD and track.may_leave_a_node(job.steps):
+            prior = prior.without_exchange()
+        return prior if track.seen else prior.without_decline()
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)

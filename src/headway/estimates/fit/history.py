@@ -22,14 +22,13 @@ from headway.estimates.fit.kinds import FEW_USERS, Kind
 from headway.estimates.fit.lessons import KindKey, Lesson, Lessons, ModelForm, ModelOnType
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
+from headway.estimates.fit.prior import Prior, plain_prior
 from headway.estimates.fit.speed import (
     PRIOR_SPREAD,
     Form,
-    Prior,
     Setting,
     SpeedFit,
     gang_setting,
-    plain_prior,
     workers_per_node,
 )
 from headway.estimates.fit.target import NOBODY, Reached
@@ -93,7 +92,7 @@ class History:
         if here is None or together is None or len(here.users) >= FEW_USERS or len(together.users) < FEW_USERS:
             return here
         own = here.users.get(job.user) if job.user else None
-        return None if own is None else Kind(own.coefficients, own.weight, own.seconds, {job.user: own})
+        return None if own is None else Kind(own.coefficients, own.weight, own.seconds, {job.user: own}, own.across)
 
     def scales_like(self, job: Job, on: str = "") -> Kind | None:
         """The kind that tells how the job scales: on its type where that was shown, else on all types together."""
@@ -125,13 +124,9 @@ class History:
                 return Prior(form=form, coefficients=unseen.at(form, asked), spread=unseen.spread)
             return Prior(form=form, coefficients=plain_prior(form, asked), spread=PRIOR_SPREAD)
         return Prior(
-            form=form, coefficients=kind.coefficients, spread=max(LEARNED_SPREAD, PRIOR_SPREAD / (1.0 + kind.weight))
-        )
-
-    def knows(self, job: Job, on: str = "") -> bool:
-        """Whether the prior of sizes is more than Amdahl's law."""
-        kind = self._lesson_for(job, on) or self.scales_like(job, on)
-        return Form.of(job) in self.unseen or (kind is not None and kind.weight > 0)
+            form=form, coefficients=kind.coefficients, spread=_learned_spread(kind.weight),
+            across_spread=_learned_spread(kind.across),
+        )  # fmt: skip
 
     def step(self, job: Job, asked: Setting) -> Guess | None:
         """Seconds per step at the requested size, by like jobs: those on its type of accelerators before others, the
@@ -160,7 +155,7 @@ class History:
         if not job.model:
             return self
         key = (job.model, Form.of(job))
-        believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING
+        believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING and not track.impossible()
         sizes, before = track.sizes_shown() if believed else 0, self.lessons.sizes(key, job.id)
         if sizes == before or max(sizes, before) < 2:
             return self
@@ -169,7 +164,8 @@ class History:
             return alone
         on = type_shown(track)
         found, lessons = alone.shown_by(job, track, asked.on_type(on or asked.on)), alone.lessons
-        lesson = Lesson(job.user, found.coefficients, asked, sizes, self.trust(job).count >= KEPT)
+        trusted = self.trust(job).count >= KEPT and not self.trust(job).odd
+        lesson = Lesson(job.user, found.coefficients, asked, sizes, track.left_a_node(), trusted)
         for one in _keys(key, on):
             lessons = lessons.with_lesson(one, job.id, lesson)
         return replace(alone, lessons=lessons)
@@ -182,9 +178,15 @@ class History:
         return self if lessons is self.lessons else replace(self, lessons=lessons)
 
     def shown_by(self, job: Job, track: Track, asked: Setting) -> SpeedFit:
-        """By its own measurements: what is believed already must not confirm itself."""
+        """By its own measurements. What exchange across nodes takes is read off beside what is known of the other
+        terms: a few sizes do not tell them apart.
+        """
         prior = self.prior(job, asked)
-        return track.fitted(replace(prior, spread=max(prior.spread, PRIOR_SPREAD)))
+        found = track.fitted(prior.vague())
+        if prior.form is Form.GANG and track.left_a_node():
+            sharper = track.fitted(replace(prior, across_spread=prior.vague().across_spread))
+            found = found.with_exchange(sharper.exchange)
+        return found
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
         """The history after this job has finished."""
@@ -194,6 +196,8 @@ class History:
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
         if track is None or not job.model or track.doubt.strikes:
+            return replace(self, durations=durations, users=users)
+        if self.trust(job).odd or track.crept(trained_seconds) or track.impossible():
             return replace(self, durations=durations, users=users)
         if track.pledge is not None and not track.pledge.kept(trained_seconds):
             return replace(self, durations=durations, users=users)  # its end belied its reports
@@ -215,7 +219,7 @@ class History:
         for key in _keys((job.model, prior.form), on):
             kind = self.finished(key) or Kind()
             if found is not None:
-                kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes)
+                kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes, track.left_a_node())
             if at_asked is not None and at_asked.spread < 0.3:
                 kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
             if len(key) == 2:
@@ -228,9 +232,14 @@ class History:
         if track is None or track.pledge is None or not job.user:
             return self.users  # jobs that name no user have nothing to do with each other
         stretch = track.pledge.stretch(trained_seconds)
-        return (
-            self.users if stretch is None else newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
-        )
+        if stretch is None:
+            return self.users
+        stretch = stretch if track.at_last_steps() else max(stretch, 1.0)
+        return newest(self.users, {job.user: self.trust(job).add(stretch)}, MOST_KINDS)
+
+
+def _learned_spread(weight: float) -> float:
+    return max(LEARNED_SPREAD, PRIOR_SPREAD / (1.0 + weight))
 
 
 def _carried(guess: Guess, size: int, asked: Setting, prior: Prior) -> Guess | None:

@@ -17,7 +17,7 @@ import numpy as np
 from headway.core.node import BoolArray, FloatArray
 from headway.estimates.fit.duration import newest
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import Coefficients, Form, Setting, terms
+from headway.estimates.fit.speed import ACROSS, Coefficients, Form, Setting, terms
 from headway.estimates.models.profiles import Layout
 
 LEAST_JOBS = 2
@@ -31,7 +31,9 @@ FEW_USERS = 3
 """From this many users on, what does not agree with the middle does not count."""
 FAR = 0.1
 """Beyond this distance from the middle, as a logarithm, users do not agree."""
-RECENT_USERS = 5
+NOBODY = 0.5
+"""A user whose curve is this far from most others', as a logarithm, is no longer heard."""
+RECENT_USERS = 8
 """Only those whose jobs finished last are asked: a model may have changed since others trained it."""
 SURPRISE = 0.2
 """A job whose curve is this far from what its user's jobs have shown, as a logarithm: the model may have changed."""
@@ -47,6 +49,8 @@ SIZES = tuple(
     for workers, nodes in ((1, 1), (2, 1), (4, 1), (8, 2), (16, 4), (64, 16))
 )
 """Where curves are compared."""
+INSIDE = np.array([size.layout.nodes == 1 for size in SIZES])
+"""Those on one node. The others are compared where both were measured there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +83,35 @@ class Shown:
     weight: float = 0.0
     seconds: Mapping[int, Seconds] = field(default_factory=dict)
     """By requested workers."""
+    across: float = 0.0
+    """The weight of jobs that were on one node and on several: what exchange across nodes takes rests on them alone."""
 
-    def scaled_like(self, found: Coefficients, form: Form, asked: Setting, sizes: int) -> Shown:
+    def scaled_like(self, found: Coefficients, form: Form, asked: Setting, sizes: int, across: bool = True) -> Shown:
         """After a job with these coefficients that ran at so many sizes. A step takes one second at the request."""
         at_asked = _seconds(found, form, asked)
         if at_asked <= 0:
             return self
-        fresh = tuple(c / at_asked for c in found)
+        fresh, more = tuple(c / at_asked for c in found), sizes - 1.0
+        if not math.isfinite(sum(fresh)):
+            return self
         if not self.weight:
-            return replace(self, coefficients=fresh, weight=sizes - 1.0)
+            return replace(self, coefficients=fresh, weight=more, across=more if across else 0.0)
         base = _seconds(self.coefficients, form, asked)
-        known = min(self.weight, AFTER_SURPRISE) if self._surprised(fresh, form) else self.weight
-        weight = min(MEMORY, known + sizes - 1.0)
-        share = (sizes - 1.0) / weight
+        surprised = self._surprised(fresh, form, across)
+        known, left = (min(one, AFTER_SURPRISE) if surprised else one for one in (self.weight, self.across))
+        weight, apart = min(MEMORY, known + more), min(MEMORY, left + more) if across else left
         pairs = zip(self.coefficients, fresh, strict=True)
-        return replace(self, coefficients=tuple((1 - share) * old / base + share * new for old, new in pairs),
-                       weight=weight)  # fmt: skip
+        mixed = [(1 - more / weight) * old / base + more / weight * new for old, new in pairs]
+        if form is Form.GANG:
+            share = more / apart if across else 0.0
+            mixed[ACROSS] = _compute(mixed) * (
+                (1 - share) * _exchange(self.coefficients) + (share * _exchange(fresh) if share else 0.0)
+            )
+        return replace(self, coefficients=tuple(mixed), weight=weight, across=apart)
 
-    def _surprised(self, fresh: Coefficients, form: Form) -> bool:
+    def _surprised(self, fresh: Coefficients, form: Form, across: bool) -> bool:
         curves = _curves(np.array([self.coefficients, fresh]), form)[1]
-        return float(np.abs(curves[0] - curves[1]).max()) > SURPRISE
+        return float(_apart(curves, np.array([self.across > 0, across]), form)[0, 1]) > SURPRISE
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +123,17 @@ class Kind:
     seconds: Mapping[int, Seconds] = field(default_factory=dict)
     """By requested workers."""
     users: Mapping[str, Shown] = field(default_factory=dict)
+    across: float = 0.0
+    """The weight of jobs that were on one node and on several."""
 
-    def scaled_like(self, user: str, found: Coefficients, form: Form, asked: Setting, sizes: int) -> Kind:
-        """After a job of this user with these coefficients."""
-        own = self.users.get(user, Shown()).scaled_like(found, form, asked, sizes)
+    def scaled_like(
+        self, user: str, found: Coefficients, form: Form, asked: Setting, sizes: int, across: bool = True
+    ) -> Kind:  # fmt: skip
+        """After a job of this user with these coefficients. `across`: it was on one node and on several."""
+        own = self.users.get(user, Shown()).scaled_like(found, form, asked, sizes, across)
         users = newest(self.users, {user: own}, MOST_USERS)
-        coefficients, weight = agreed([one for one in users.values() if one.weight][-RECENT_USERS:], form)
-        return replace(self, coefficients=coefficients, weight=weight, users=users)
+        told = agreed([one for one in users.values() if one.weight][-RECENT_USERS:], form)
+        return replace(self, coefficients=told.coefficients, weight=told.weight, across=told.across, users=users)
 
     def took(self, user: str, workers: int, seconds: float) -> Kind:
         """After a job of this user whose steps took this long at the size it asked for."""
@@ -143,17 +160,20 @@ class Kind:
         return None if told is None else told.guess()
 
 
-def agreed(shown: Sequence[Shown], form: Form) -> tuple[Coefficients, float]:
+def agreed(shown: Sequence[Shown], form: Form) -> Shown:
     """What users agree on, and how much it rests on. One user alone is believed as it is."""
     if len(shown) <= 1:
-        return (shown[0].coefficients, shown[0].weight) if shown else ((), 0.0)
+        return shown[0] if shown else Shown()
     table, curves = _curves(np.array([one.coefficients for one in shown]), form)
-    apart: FloatArray = np.abs(curves[:, None] - curves[None]).max(axis=2)
-    weight = np.array([one.weight for one in shown])
-    near = _near(apart, weight)
-    weight = _capped(weight[near])
-    mixed = weight @ table[near] / weight.sum()
-    return tuple(mixed.tolist()), min(MEMORY, float(weight.sum()))
+    weight, across = (np.array([getattr(one, name) for one in shown]) for name in ("weight", "across"))
+    heard = _agreement(_apart(curves, across > 0, form), weight)
+    table, weight, across = table[heard], _capped(weight[heard]), across[heard]
+    mixed = _middle(table, weight)
+    if form is Form.GANG and across.any():
+        exchange = np.array([[_exchange(one)] for one in table.tolist()])
+        mixed[ACROSS] = _compute(mixed) * _middle(exchange[across > 0], across[across > 0])[0]
+    across = np.minimum(across, np.median(weight))
+    return Shown(tuple(mixed), min(MEMORY, float(weight.sum())), across=min(MEMORY, float(across.sum())))
 
 
 def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
@@ -178,6 +198,37 @@ def _curves(table: FloatArray, form: Form) -> tuple[FloatArray, FloatArray]:
     """Coefficients, scaled to one second per step on one worker, and logarithms of the seconds at some sizes."""
     scaled = table / np.maximum(table @ np.array(terms(form, ALONE))[:, None], TINY)
     return scaled, np.log(np.maximum(scaled @ np.array([terms(form, size) for size in SIZES]).T, TINY))
+
+
+def _apart(curves: FloatArray, across: BoolArray, form: Form) -> FloatArray:
+    """How far curves are from each other. Sizes on several nodes count where both were measured there."""
+    off: FloatArray = np.abs(curves[:, None] - curves[None])
+    if form is Form.GANG:
+        off *= INSIDE | (across[:, None] & across[None])[:, :, None]
+    found: FloatArray = off.max(axis=2)
+    return found
+
+
+def _agreement(apart: FloatArray, weight: FloatArray) -> BoolArray:
+    """Who is heard: who is not far from most others. Where nobody is near, the one whose jobs have shown most."""
+    others = apart[~np.eye(len(apart), dtype=np.bool_)].reshape(len(apart), -1)
+    heard: BoolArray = np.median(others, axis=1) < NOBODY
+    return heard if heard.any() else np.arange(len(apart)) == int(weight.argmax())
+
+
+def _middle(table: FloatArray, weight: FloatArray) -> list[float]:
+    """Column by column: the mean of two, the middle one of more. So one user more or less changes little."""
+    found: FloatArray = weight @ table / weight.sum() if len(table) < FEW_USERS else np.median(table, axis=0)
+    return list(found.tolist())
+
+
+def _compute(coefficients: Sequence[float]) -> float:
+    return coefficients[0] + coefficients[1]
+
+
+def _exchange(coefficients: Sequence[float]) -> float:
+    """What exchange across nodes adds to the compute of a gang, as a share of it."""
+    return coefficients[ACROSS] / max(_compute(coefficients), TINY)
 
 
 def _near(apart: FloatArray, weight: FloatArray) -> BoolArray:

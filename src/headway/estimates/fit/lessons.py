@@ -35,6 +35,8 @@ class Lesson:
     asked: Setting
     sizes: int
     """In how many settings it has trained."""
+    across: bool = True
+    """Whether it was on one node and on several."""
     trusted: bool = False
     """Whether jobs of other users are told, too."""
 
@@ -65,7 +67,7 @@ class Lessons:
             return None
         kind = Kind() if finished is None else finished
         for one in told[-MOST:]:
-            kind = kind.scaled_like(one.user, one.coefficients, key[1], one.asked, one.sizes)
+            kind = kind.scaled_like(one.user, one.coefficients, key[1], one.asked, one.sizes, one.across)
         self.memo[key, user] = (finished, kind)
         return kind
 

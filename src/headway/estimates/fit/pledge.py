@@ -20,6 +20,8 @@ HONEST = math.log(1.5)
 """Users whose jobs take less than 1.5 times what they promise are believed."""
 MOST = math.log(100.0)
 """One job weighs no more than this."""
+HASTY = 0.5
+"""What a job has shown that took less than this share of what it promised is told to nobody."""
 LEAST_SECONDS = 30.0
 """A promise that was tested for a shorter time says nothing of its user."""
 
@@ -64,9 +66,14 @@ class Pledge:
         return took / max(promised, LEAST_SECONDS)
 
     def kept(self, trained: float) -> bool:
-        """Whether the job, now that it is done, took about as long as it promised; untested counts as kept."""
+        """Whether the job, now that it is done, took no longer than it promised, or little; untested counts as kept."""
         stretch = self.stretch(trained)
         return stretch is None or math.log(stretch) <= HONEST
+
+    def hasty(self, trained: float) -> bool:
+        """Whether the job, now that it is done, took less than half of what it promised."""
+        stretch = self.stretch(trained)
+        return stretch is not None and stretch < HASTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,11 @@ class Trust:
     def broken(self) -> bool:
         """Whether the user's jobs took so much longer than they promised that the next ones are not believed."""
         return self.count > 0 and self.mean > HONEST
+
+    @property
+    def odd(self) -> bool:
+        """Whether they took so much longer, or shorter, that what they have shown is told to nobody."""
+        return self.count > 0 and not math.log(HASTY) <= self.mean <= HONEST
 
 
 UNKNOWN = Trust()

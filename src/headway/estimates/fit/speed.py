@@ -32,9 +32,8 @@ from headway.core.scaling import Scaling, SizeSpan
 from headway.estimates.fit.accelerators import relative_speed, type_at
 from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import PARALLEL, computes
+from headway.estimates.models.scaling import computes
 
-PARALLEL_CPU = 0.97
 INSIDE = 0.5
 PRIOR_SPREAD = 0.3
 """How far a term's share of a step may be from the prior's, as a share of the step (standard deviation)."""
@@ -45,9 +44,12 @@ nothing in the step of two workers may be most of that of sixty.
 MEASURED_SPREAD = 0.02
 """Min spread of a measurement: a form is never exact."""
 
+IMPOSSIBLE = 2.0
+"""No gang is this many times as fast as its workers together: one that says so has lied at one of its sizes."""
+ACROSS = 4
+"""The number of the term for exchange across nodes, in gangs."""
+
 Coefficients = tuple[float, ...]
-SERVED: Coefficients = (0.03, 0.97, 0.5, 0.1, 0.03, 0.0)
-"""With servers, relative to the compute of one worker."""
 
 
 class Form(enum.Enum):
@@ -129,34 +131,6 @@ def terms(form: Form, setting: Setting) -> tuple[float, ...]:
     return (*compute, layout.distance(INSIDE) * w / p, far * w, float(p))
 
 
-def plain_prior(form: Form, asked: Setting) -> Coefficients:
-    """What is believed of a model that nobody has measured: one second per step at the requested size.
-
-    A gang follows Amdahl's law in replicas and in cpu. With servers the exchange grows with the workers, too, near the
-    median of the built-in profiles of that form.
-    """
-    if form is Form.SYNC:
-        at_asked = sum(c * x for c, x in zip(SERVED, terms(form, asked), strict=True))
-        return tuple(c / at_asked for c in SERVED)
-    parallel = PARALLEL * max(1, asked.layout.workers)
-    return (parallel * (1 - PARALLEL_CPU), parallel * PARALLEL_CPU, 1 - PARALLEL, 0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """What is believed of a job's speed before it is measured at several sizes."""
-
-    form: Form
-    coefficients: Coefficients
-    spread: float
-
-    def without_decline(self) -> Prior:
-        """The same, but more workers of a gang are never slower."""
-        if self.form is not Form.GANG or not self.coefficients[-1]:
-            return self
-        return replace(self, coefficients=(*self.coefficients[:-1], 0.0))
-
-
 @dataclass(frozen=True, slots=True)
 class Observation:
     setting: Setting
@@ -185,6 +159,17 @@ class SpeedFit:
         """Per step."""
         total: float = sum(map(mul, self.coefficients, terms(self.form, setting)))
         return total
+
+    @property
+    def exchange(self) -> float:
+        """What exchange across nodes adds to the compute of a gang, as a share of it."""
+        compute = self.coefficients[0] + self.coefficients[1]
+        return self.coefficients[ACROSS] / compute if compute > 0 else 0.0
+
+    def with_exchange(self, exchange: float) -> SpeedFit:
+        told = list(self.coefficients)
+        told[ACROSS] = exchange * (told[0] + told[1])
+        return replace(self, coefficients=tuple(told))
 
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting, relative to the requested setting."""
@@ -251,8 +236,14 @@ def scaled(prior: Coefficients, seen: Sequence[Observation], at: Sequence[Coeffi
     return tuple(scale * c for c in prior)
 
 
-def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD) -> SpeedFit:
-    """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is."""
+def fit(
+    form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD,
+    across_spread: float | None = None,
+) -> SpeedFit:  # fmt: skip
+    """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is.
+
+    `across_spread`: of the exchange across nodes, where it is another one.
+    """
     if not seen:
         return SpeedFit(form, prior, prior_spread)
     at = [terms(form, one.setting) for one in seen]
@@ -269,6 +260,7 @@ def fit(form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spre
     # shows stays near the prior, with the weight of a quarter of the compute term.
     share = [max(term, 0.25 * most[0]) / prior_spread for term in most]
     if form is Form.GANG:
+        share[ACROSS] *= prior_spread / (across_spread or prior_spread)
         share[-1] = _growing_share(start, max(one.setting.layout.workers for one in seen), most[-1]) / prior_spread
     for number, weight in enumerate(share):
         equations.pull(number, weight, start[number])
@@ -282,6 +274,24 @@ def _growing_share(start: Coefficients, largest: int, seen: float) -> float:
     far = terms(Form.GANG, gang_setting(max(FAR, largest), 1))
     seconds = sum(c * x for c, x in zip(start, far, strict=True))
     return far[-1] / seconds if seconds > 0.0 else seen
+
+
+def left_a_node(seen: Sequence[Observation]) -> bool:
+    """Whether these are measurements on one node and on several: then they tell what exchange across nodes takes."""
+    nodes = [one.setting.layout.nodes for one in seen]
+    return bool(nodes) and min(nodes) == 1 and max(nodes) > 1
+
+
+def impossible(seen: Sequence[Observation]) -> bool:
+    """Whether these cannot all be true: twice the workers are never much more than twice as fast, on accelerators and
+    cpu of the same kind.
+    """
+    return any(
+        one.seconds * one.setting.layout.workers > IMPOSSIBLE * other.seconds * other.setting.layout.workers
+        for one in seen for other in seen
+        if one.setting.layout.workers < other.setting.layout.workers
+        and (one.setting.cpu, one.setting.accelerator) == (other.setting.cpu, other.setting.accelerator)
+    )  # fmt: skip
 
 
 def at_several(seen: Sequence[Observation]) -> bool:

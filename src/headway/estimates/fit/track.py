@@ -18,8 +18,10 @@ from headway.estimates.fit.doubt import TRUST, Doubt
 from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.pledge import Pledge
-from headway.estimates.fit.speed import Observation, Prior, Setting, SpeedFit, at_several, fit
+from headway.estimates.fit.prior import Prior
+from headway.estimates.fit.speed import Observation, Setting, SpeedFit, at_several, fit, impossible, left_a_node
 from headway.estimates.fit.target import Length, Reached, steps_to
+from headway.estimates.fit.track_memo import Memo
 
 MOST_SETTINGS = 12
 PASSED_OVER_SHARE = 0.01
@@ -33,6 +35,10 @@ CURVE_AGAIN = 1.1
 """A loss curve is fitted again when the step has grown by this factor."""
 SURE = 0.15
 """A measurement with a larger spread than this says nothing about other settings."""
+LAST_STEPS = 0.9
+"""The share of its steps from which on a job is at its last ones."""
+LONG_LEFT = 21_600.0
+"""Seconds. With less left, a job does not leave its node only to find out what that costs."""
 TOLD = 0.05
 """A measurement with a larger spread than this is told to no other job while this one runs."""
 
@@ -75,7 +81,7 @@ class Track:
     """Seconds that the job had trained at its last report, less the time of that report."""
     pledge: Pledge | None = None
     """What its reports promised since it is where it is; None before its speed is known."""
-    memo: Memo = field(default_factory=lambda: Memo(), compare=False)  # noqa: PLW0108  defined below
+    memo: Memo = field(default_factory=Memo, compare=False)
 
     @classmethod
     def beginning(cls, sample: Sample, where: Where, expected: Guess | None = None) -> Track | None:
@@ -154,6 +160,33 @@ class Track:
         """In how many settings its speed is known well enough to be told to others."""
         return sum(one.spread <= TOLD for one in self.observations()) if self.seen else 0
 
+    def left_a_node(self) -> bool:
+        """Whether it was measured on one node and on several."""
+        return left_a_node(self.observations())
+
+    def impossible(self) -> bool:
+        """Whether its speeds at different sizes cannot all be true."""
+        return impossible(self.observations())
+
+    def crept(self, trained: float) -> bool:
+        """Whether it was done far sooner than it had said, although it was at its last steps by its own count: it has
+        crept there.
+        """
+        return self.at_last_steps() and self.pledge is not None and self.pledge.hasty(trained)
+
+    def at_last_steps(self) -> bool:
+        """Not so of a job that was stopped early: it may be done far sooner than it had said."""
+        return self.total is not None and self.step >= LAST_STEPS * self.total
+
+    def may_leave_a_node(self, steps: int | None) -> bool:
+        """Whether it may find out what leaving its node costs: it was on one only, and has so long left that a failed
+        trial costs it little. Reports come the more seldom the longer it has trained, and the trial lasts until one.
+        """
+        total, guess = self.total or steps, self.guess()
+        if not total or guess is None or any(one.setting.layout.nodes > 1 for one in self.observations()):
+            return False
+        return (total - self.step) * guess.seconds > max(LONG_LEFT, self.at - self.began)
+
     def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, by its measurements so far."""
         memo, exact = self.memo, self.observations()
@@ -161,7 +194,7 @@ class Track:
             memo.rounded_of, memo.rounded = exact, tuple([one.rounded() for one in exact])
         if memo.fit_of != (prior, memo.rounded):
             memo.fit_of = (prior, memo.rounded)
-            memo.fit = fit(prior.form, memo.rounded, prior.coefficients, prior.spread)
+            memo.fit = fit(prior.form, memo.rounded, prior.coefficients, prior.spread, prior.across_spread)
         assert memo.fit is not None
         return memo.fit
 
@@ -256,30 +289,6 @@ class Track:
         if sample.step > last:
             losses = curve.thinned((*losses, (float(sample.step), sample.loss)))
         return grower.add(sample.at, sample.loss, self.placement.width()), losses
-
-
-@dataclass(slots=True)
-class Memo:
-    """The last answers, each with its input. An answer depends on its input only, so asking changes nothing."""
-
-    guess_of: Pace | None = None
-    guess: Guess | None = None
-    all_of: Pace | None = None
-    all_before: tuple[Observation, ...] = ()
-    all: tuple[Observation, ...] = ()
-    rounded_of: object = None
-    rounded: tuple[Observation, ...] = ()
-    fit_of: object = None
-    fit: SpeedFit | None = None
-    curve_of: object = None
-    steps: float = math.inf
-    length_of: object = None
-    length: Length | None = None
-
-    def guess_by(self, pace: Pace) -> Guess | None:
-        if self.guess_of is not pace:
-            self.guess_of, self.guess = pace, pace.guess()
-        return self.guess
 
 
 def _left(total: int | None, step: int, guess: Guess | None) -> float | None:

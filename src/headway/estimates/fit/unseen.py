@@ -15,13 +15,12 @@ import numpy as np
 
 from headway.core.node import FloatArray
 from headway.estimates.fit.least_squares import NormalEquations
+from headway.estimates.fit.prior import PARALLEL_CPU, plain_prior
 from headway.estimates.fit.speed import (
-    PARALLEL_CPU,
     Coefficients,
     Form,
     Setting,
     SpeedFit,
-    plain_prior,
     terms,
 )
 from headway.estimates.models.profiles import AllReduce, Layout, Profile, ProfileForm, Servers
@@ -60,7 +59,7 @@ def pooled(profiles: Mapping[str, Profile], without: Collection[str] = ()) -> di
 
 def errors(profiles: Mapping[str, Profile]) -> dict[str, float]:
     """|log(told / true)| of speeds relative to the requested size, in the mean over sizes and requests: of each gang by
-    the fit to all others, and by Amdahl's law.
+    the fit to all others, and by what is believed without it (`plain_prior`).
     """
     told, plain = list[float](), list[float]()
     for name, form in _of_form(profiles, Form.GANG, ()).items():
@@ -73,7 +72,7 @@ def errors(profiles: Mapping[str, Profile]) -> dict[str, float]:
             told.append(_error(true, others.coefficients, wanted))
             plain.append(_error(true, plain_prior(Form.GANG, wanted), wanted))
     return {"error of unseen models": round(float(np.mean(told)), 4),
-            "error of Amdahl's law": round(float(np.mean(plain)), 4)} if told else {}  # fmt: skip
+            "error without them": round(float(np.mean(plain)), 4)} if told else {}  # fmt: skip
 
 
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,34 @@
+"""What was last computed of one job's reports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headway.estimates.fit.pace import Guess, Pace
+from headway.estimates.fit.speed import Observation, SpeedFit
+from headway.estimates.fit.target import Length
+
+
+@dataclass(slots=True)
+class Memo:
+    """The last answers, each with its input. An answer depends on its input only, so asking changes nothing."""
+
+    guess_of: Pace | None = None
+    guess: Guess | None = None
+    all_of: Pace | None = None
+    all_before: tuple[Observation, ...] = ()
+    all: tuple[Observation, ...] = ()
+    rounded_of: object = None
+    rounded: tuple[Observation, ...] = ()
+    fit_of: object = None
+    fit: SpeedFit | None = None
+    curve_of: object = None
+    steps: float = math.inf
+    length_of: object = None
+    length: Length | None = None
+
+    def guess_by(self, pace: Pace) -> Guess | None:
+        if self.guess_of is not pace:
+            self.guess_of, self.guess = pace, pace.guess()
+        return self.guess
