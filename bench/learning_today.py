@@ -44,7 +44,9 @@ def between(trace: Trace, seed: int, jobs: int, *, tuning: bool = False) -> Trac
     if end <= SMALL:
         return replace(trace, jobs=trace.jobs[:jobs])
     further, number = divmod(seed - 1, 10)
-    first = begin + int((end - begin - jobs) * (number + (0.0, 0.5, 0.25, 0.75)[further]) / 10)
+    first = begin + int(
+        (end - begin - jobs) * (number + (0.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)[further]) / 10
+    )
     return replace(trace, jobs=trace.jobs[first : first + jobs])
 
 

@@ -2,8 +2,9 @@
 
 The rule was fixed beforehand. In a trace of more than 1,000 jobs, the first third is for tuning. Reported is a window
 of 200 consecutive jobs from the rest; seed n is the n-th of ten places at equal distances. Places from 11 on are
-between them: 11 to 20 half way, 21 to 30 after a quarter of the way, 31 to 40 after three quarters. From smaller traces
-the first 200 jobs are taken. Where jobs can be scaled it is 100, because sizing takes long.
+between them: 11 to 20 half way, 21 to 30 after a quarter of the way, 31 to 40 after three quarters, 41 to 80 after one,
+three, five and seven eighths. From smaller traces the first 200 jobs are taken. Where jobs can be scaled it is 100,
+because sizing takes long.
 
 A trace without a published cluster gets nodes of 8 GPUs. They hold the cell's share (a half or a quarter) of what the
 window's jobs would use at the busiest moment if no job waited, and never less than the widest job needs.
@@ -40,7 +41,7 @@ GPU_MILLI = "gpu_milli"
 SMALL = 1000
 PLACES = 10
 """Windows of one trace."""
-BETWEEN = (0.0, 0.5, 0.25, 0.75)
+BETWEEN = (0.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
 """Where each further ten of them are, as shares of the way to the next."""
 PARTS = 1_000_000
 """Steps of a job whose trace has none."""

@@ -171,7 +171,12 @@ def agreed(shown: Sequence[Shown], form: Form) -> Shown:
     mixed = _middle(table, weight)
     if form is Form.GANG and across.any():
         exchange = np.array([[_exchange(one)] for one in table.tolist()])
-        mixed[ACROSS] = _compute(mixed) * _middle(exchange[across > 0], across[across > 0])[0]
+        left = across > 0
+        # Of one or two who have left a node, one may lie: where others train the model, too, they are asked with them.
+        told = (
+            _middle(exchange, weight) if left.sum() < FEW_USERS <= len(left) else _middle(exchange[left], across[left])
+        )
+        mixed[ACROSS] = _compute(mixed) * told[0]
     across = np.minimum(across, np.median(weight))
     return Shown(tuple(mixed), min(MEMORY, float(weight.sum())), across=min(MEMORY, float(across.sum())))
 
