@@ -12,10 +12,13 @@ import msgspec
 from headway.cli.queues_file import read_queues
 from headway.core.errors import UserError
 from headway.jobspec import meant
+from headway.policies.ranges import Range
 from headway.policies.wrappers.around import Wrappers
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
 
+NO_RANGES: Mapping[str, Range] = {}
+ANY_NUMBER = Range(-math.inf)
 QUEUES = "queues="
 ROUND = "round="
 
@@ -28,12 +31,17 @@ def own_settings(settings: Sequence[str]) -> list[str]:
 def wrappers_of(name: str, settings: Sequence[str]) -> Wrappers:
     """What `queues=FILE` and `round=SECONDS` put around the policy `name`; the file is read now."""
     files, rounds = ([item for item in settings if item.startswith(word)] for word in (QUEUES, ROUND))
-    seconds = read_settings(name, rounds[-1:], {"round": 0.0}).get("round", 0.0)
+    seconds = read_settings(name, rounds[-1:], {"round": 0.0}, {"round": Range(0.0)}).get("round", 0.0)
     return Wrappers(read_queues(Path(files[-1].partition("=")[2])) if files else (), seconds)
 
 
-def read_settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
-    """By name, the values that `settings` say; `known` has the settings of the policy `name` with their defaults."""
+def read_settings(
+    name: str, settings: Sequence[str], known: Mapping[str, Any], ranges: Mapping[str, Range] = NO_RANGES
+) -> dict[str, Any]:
+    """By name, the values that `settings` say; `known` has the settings of the policy `name` with their defaults.
+
+    A value out of its range is refused; a setting without a range may have any number.
+    """
     chosen: dict[str, Any] = {}
     for item in settings:
         key, equals, value = item.partition("=")
@@ -42,15 +50,24 @@ def read_settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) 
             close = meant(key, known) if "mean" in meant(key, known) else ""
             raise UserError(f"--set {shortened(item, 80)}: policy {name} has these settings: {offer}{close}")
         try:
-            if isinstance(known[key], tuple):
-                chosen[key] = _named_numbers(value)
-                continue
-            chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
+            chosen[key] = _value(value, known[key])
         except msgspec.ValidationError as error:
             raise UserError(f"--set {shortened(item, 80)}: {error}") from error
-        if isinstance(chosen[key], float) and math.isnan(chosen[key]):
-            raise UserError(f"--set {shortened(item, 80)}: give a number")
+        check_range(item, chosen[key], ranges.get(key, ANY_NUMBER))
     return chosen
+
+
+def check_range(item: str, value: Any, allowed: Range) -> None:
+    """Refuses the setting `item` where one of its numbers is not allowed."""
+    numbers = [number for _, number in value] if isinstance(value, tuple) else [value]
+    for number in numbers:
+        why = allowed.refusal(number) if isinstance(number, int | float) else ""
+        if why:
+            raise UserError(f"--set {shortened(item, 80)}: {why}")
+
+
+def _value(text: str, default: Any) -> Any:
+    return _named_numbers(text) if isinstance(default, tuple) else msgspec.convert(text, type(default), strict=False)
 
 
 def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:

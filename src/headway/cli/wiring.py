@@ -25,7 +25,7 @@ from headway.core.queue_rules import QueueRule
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Book
 from headway.policies.baselines.fifo import first_fit
-from headway.policies.registry import POLICIES, settings_of
+from headway.policies.registry import POLICIES, ranges_of, settings_of
 from headway.policies.wrappers.queues import Queued
 from headway.record.replay import snapshots
 from headway.record.rotation import before
@@ -122,7 +122,7 @@ def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
         raise UserError(
             f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
         )
-    return POLICIES[name](**read_settings(name, settings, settings_of(name)))
+    return POLICIES[name](**read_settings(name, settings, settings_of(name), ranges_of(name)))
 
 
 def _trained(settings: Sequence[str]) -> Policy:
