@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from networks import a_network
 
 from headway.beliefs.books import make_book
+from headway.cli.wiring import guard_for, make_policy
 from headway.compare.perform import Task, make_cluster, make_head, simulate
 from headway.core.snapshot import Standing
 from headway.cycle.loop import run
@@ -27,7 +29,7 @@ from headway.record.log import LogWriter, read
 from headway.record.replay import ReplayCluster
 from headway.trained.file import TrainedPolicy, write_trained
 from headway.trained.guard import LEAST_JOBS, TrainedGuard
-from headway.trained.regret import Regret, recent, regret, regret_of, reordered
+from headway.trained.regret import Regret, compared, recent, regret, regret_of, reordered
 from learn_tasks import fixed
 
 WORSE, ALIKE = Regret(120, 0.05, 0.03), Regret(120, 0.02, -0.01)
@@ -152,6 +154,27 @@ def test_the_recent_jobs_of_a_log_are_replayed_under_both(tmp_path):
     assert regret_of(log, file) == Regret(16, 0.0, 0.0)
     write_trained(file, TrainedPolicy(a_network(2.0)))
     assert regret_of(log, file).mean != 0.0
+
+
+QUEUES = """
+queues:
+  - {name: "", quota: {gpu: 4}, borrow: {gpu: 4}}
+"""
+
+
+@pytest.mark.parametrize("words", [["round=600"], ["queues={}"], ["round=600", "queues={}"]], ids="-".join)
+def test_a_replay_is_behind_the_queues_and_in_the_rounds_of_the_live_run(tmp_path, words):
+    log, file, queues = tmp_path / "a.log", tmp_path / "t.npz", tmp_path / "queues.yaml"
+    queues.write_text(QUEUES)
+    settings = [word.format(queues) for word in words]
+    simulate(fixed(2, 16), Task(policy="headway", make=lambda: PLAIN, estimates="progress"), log=log)
+    write_trained(file, TrainedPolicy(a_network(2.0)))
+    live = make_policy("learned", [f"file={file}", *settings]), make_policy("headway", settings)
+    sent = pickle.loads(pickle.dumps(guard_for("learned", [f"file={file}", *settings], log).replay))
+    queues.unlink()
+    found = sent(log, file)
+    assert found == compared(recent(log), *live), "the queues are those of the run's start"
+    assert found != regret_of(log, file), "without them the jobs would take otherwise long"
 
 
 LIVE = """

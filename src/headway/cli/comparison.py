@@ -23,8 +23,8 @@ def show_comparison(found: Compared) -> None:
         console.print(table)
     for line in bound_lines(found):
         console.print(Padding(plain(line), (0, 0, 0, 1)), highlight=False)
-    if found.hint:
-        console.print(Padding(plain(f"note: {found.hint}"), (0, 0, 0, 1)), highlight=False)
+    for sentence in filter(None, [found.hint, found.kept_out]):
+        console.print(Padding(plain(f"note: {sentence}"), (0, 0, 0, 1)), highlight=False)
 
 
 def said(assumptions: dict[str, str]) -> Table:

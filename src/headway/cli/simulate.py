@@ -37,8 +37,10 @@ from headway.compare.assumptions import contention
 from headway.compare.bounds import needs_of
 from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
-from headway.compare.scenario import read_scenario
+from headway.compare.scenario import Scenario, read_scenario
 from headway.compare.table import compared
+from headway.compare.witness import kept_out
+from headway.record.metrics import Tally
 from headway.record.results import outcome
 
 
@@ -84,5 +86,12 @@ def simulate(
         found = compared([task], [done], policy, needs_of(scenario, seed), scenario)
         write(report, subject_of(scenario, found, command_line()))
     show_result(tally, as_json=json)
-    if not json and (hint := contention(scenario, [tally.result()])):
-        say(f"note: {hint}")
+    if not json:
+        _note(policy, scenario, tally)
+
+
+def _note(policy: str, scenario: Scenario, tally: Tally) -> None:
+    """What the figures do not show: that jobs hardly compete, and that a trained policy never decided."""
+    trained = [tally.trained] if tally.trained else []
+    for sentence in filter(None, [contention(scenario, [tally.result()]), kept_out(policy, trained)]):
+        say(f"note: {sentence}")

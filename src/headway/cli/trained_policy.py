@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.cli.policy_settings import wrappers_of
 from headway.core.errors import UserError
 from headway.record.lines import Head
 
@@ -24,14 +26,16 @@ def read_named(settings: Sequence[str]) -> TrainedPolicy:
 
 
 def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGuard | None:
-    """Who watches a trained policy in a live run; None for other policies."""
+    """Who watches a trained policy in a live run; it replays within the run's queues and rounds. None for others."""
     if name != TRAINED:
         return None
     if log is None:
         raise UserError("--policy learned: a live run is watched by its log; add --log FILE")
     from headway.trained.guard import TrainedGuard
+    from headway.trained.regret import regret_of
 
-    return TrainedGuard(read_named(settings).policy(), log, _file(settings))
+    replay = partial(regret_of, wrappers=wrappers_of(name, settings))
+    return TrainedGuard(read_named(settings).policy(), log, _file(settings), replay)
 
 
 def trained_name(policy: str, settings: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from headway.cli.many_runs import ManyRuns, check_budget
 from headway.cli.options import BeliefsFile, Cluster, ExecutorName, Format, Json, Processes, World, need_learn
+from headway.cli.policy_settings import check_range
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.cli.wiring import beliefs_for, writable
@@ -66,13 +67,14 @@ def tune(
     for option, word, offer in (("--tail", tail, TAILS), ("--fairness", fairness, tuple(FAIRNESS))):
         if word not in offer:
             raise UserError(f"{option} {word}: choose one of {', '.join(offer)}")
+    now = _present(settings)
     kept = state or file.with_name(f"{file.name}.tune")
     writable(kept, "--state", [file, world, beliefs])
     found = read_windows(file, WindowSettings(
         jobs=window, cluster=cluster, format=format_, world=world, beliefs=beliefs_for("progress", beliefs)
     ))  # fmt: skip
     given = SearchSettings(
-        knobs=_knobs(found, only), present={**found.present, **_present(settings)}, budget=budget, tail=tail,
+        knobs=_knobs(found, only), present={**found.present, **now}, budget=budget, tail=tail,
         fairness=fairness, seed=seed,
     )  # fmt: skip
     check_budget(budget, least_budget(len(found.tuned), len(given.knobs)))
@@ -94,6 +96,7 @@ def _knobs(found: Windows, only: str) -> tuple[Knob, ...]:
 
 def _present(settings: list[str]) -> dict[str, float]:
     from headway.policies.knobs import knob_named
+    from headway.policies.registry import ranges_of
 
     chosen = {}
     for item in settings:
@@ -105,6 +108,7 @@ def _present(settings: list[str]) -> dict[str, float]:
             chosen[name] = math.nan
         if not math.isfinite(chosen[name]):
             raise UserError(f"--set {item}: give a number, name=value")
+        check_range(item, chosen[name], ranges_of("headway")[name])
     return chosen
 
 

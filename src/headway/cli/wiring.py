@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from headway.beliefs.books import ESTIMATES, make_book
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
 from headway.beliefs.kept_book import KeptBook, go_on_learning
 from headway.cli.own_policy import load_own
+from headway.cli.policy_settings import QUEUES, own_settings, read_settings, wrappers_of
 from headway.cli.queues_file import beyond_rules, read_queues, read_rules
 from headway.cli.say import say
 from headway.cli.trained_policy import FILE, TRAINED, guard_for, read_named, trained_name
@@ -26,16 +24,12 @@ from headway.core.policy import Policy
 from headway.core.queue_rules import QueueRule
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Book
-from headway.jobspec import meant
 from headway.policies.baselines.fifo import first_fit
-from headway.policies.registry import POLICIES, settings_of
-from headway.policies.wrappers.queues import Queued, with_queues
-from headway.policies.wrappers.rounds import in_rounds
+from headway.policies.registry import POLICIES, ranges_of, settings_of
+from headway.policies.wrappers.queues import Queued
 from headway.record.replay import snapshots
 from headway.record.rotation import before
 from headway.workload.cluster import open_cluster as parse_cluster
-from headway.workload.decode import decode
-from headway.workload.yaml_values import shortened
 
 __all__ = [
     "ESTIMATES",
@@ -61,8 +55,6 @@ __all__ = [
     "writable",
 ]
 
-QUEUES = "queues="
-ROUND = "round="
 MOST_LOG_BYTES = 1 << 20
 """A longer log is not read for what its jobs have shown, because a start must not take long: reading this much takes
 a fifth of a second. What was learned up to a minute before the end is kept beside the log."""
@@ -73,11 +65,8 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
 
     With any policy, the setting `queues=FILE` puts it behind queues, and `round=SECONDS` makes it decide in rounds.
     """
-    files, rounds = ([item for item in settings if item.startswith(word)] for word in (QUEUES, ROUND))
-    policy = _bare_policy(name, [item for item in settings if item not in (*files, *rounds)])
-    if rounds:
-        policy = in_rounds(policy, _settings(name, rounds[-1:], {"round": 0.0})["round"])
-    return with_queues(policy, read_queues(Path(files[-1].partition("=")[2]))) if files else policy
+    policy = _bare_policy(name, own_settings(settings))
+    return wrappers_of(name, settings).around(policy)
 
 
 safe_policy = first_fit
@@ -128,47 +117,17 @@ def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
     if name == TRAINED:
         return _trained(settings)
     if ".py:" in name:
-        return load_own(name, lambda known: _settings(name, settings, known))
+        return load_own(name, lambda known: read_settings(name, settings, known))
     if name not in POLICIES:
         raise UserError(
             f"--policy {name}: there is no such policy; choose one of {', '.join(POLICIES)} or mine.py:name"
         )
-    return POLICIES[name](**_settings(name, settings, settings_of(name)))
+    return POLICIES[name](**read_settings(name, settings, settings_of(name), ranges_of(name)))
 
 
 def _trained(settings: Sequence[str]) -> Policy:
-    _settings(TRAINED, [item for item in settings if not item.startswith(FILE)], {"file": "FILE"})
+    read_settings(TRAINED, [item for item in settings if not item.startswith(FILE)], {"file": "FILE"})
     return read_named(settings).policy()
-
-
-def _settings(name: str, settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
-    for item in settings:
-        key, equals, value = item.partition("=")
-        if not equals or key not in known:
-            offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
-            close = meant(key, known) if "mean" in meant(key, known) else ""
-            raise UserError(f"--set {shortened(item, 80)}: policy {name} has these settings: {offer}{close}")
-        try:
-            if isinstance(known[key], tuple):
-                chosen[key] = _named_numbers(value)
-                continue
-            chosen[key] = msgspec.convert(value, type(known[key]), strict=False)
-        except msgspec.ValidationError as error:
-            raise UserError(f"--set {shortened(item, 80)}: {error}") from error
-        if isinstance(chosen[key], float) and math.isnan(chosen[key]):
-            raise UserError(f"--set {shortened(item, 80)}: give a number")
-    return chosen
-
-
-def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
-    """From ann=8,bob=2, or from a YAML file of names and numbers."""
-    if value.endswith((".yaml", ".yml")):
-        return tuple(decode(Path(value), dict[str, float]).items())
-    pairs = [part.rpartition("=") for part in value.split(",") if part]
-    if not all(equals for _, equals, _ in pairs):
-        raise UserError(f"{shortened(value, 80)}: give pairs such as ann=8,bob=2, or a YAML file of names and numbers")
-    return tuple((name, msgspec.convert(number, float, strict=False)) for name, _, number in pairs)
 
 
 def beliefs_for(estimates: str, file: Path | None) -> LearnedBeliefs:

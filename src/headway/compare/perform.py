@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from headway.beliefs.books import make_book
 from headway.compare.scenario import Scenario, differing
+from headway.compare.witness import witnessed
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Nodes
@@ -78,15 +79,17 @@ def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path
     readers = [] if tell is None else [_watcher(tally, scenario, tell)]
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
     book = make_book(head.estimates, cluster.truth, cluster.speed_at, scenario.beliefs)
-    policy = resume(task.make(), before.plans)
+    policy, witness = witnessed(task.make())
     last: list[Decided] = []
 
     def observe(decided: Decided) -> None:
         last[:] = [decided]
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
 
-    run(cluster, policy, book, observe)
+    run(cluster, resume(policy, before.plans), book, observe)
     writer.end(cluster.now, cluster.board.unfinished)
+    if witness is not None and not before.plans:  # who made the recorded plans of a continued run is not known
+        tally.trained = witness.told()
     if last and not tally.over and ".py:" in task.policy:
         _check_started(task.policy, last[0])
     return tally

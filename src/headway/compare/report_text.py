@@ -37,7 +37,7 @@ class Subject:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """By topic, a sentence each."""
     hint: str = ""
-    """A sentence where jobs hardly compete."""
+    """Sentences where jobs hardly compete, and where a trained policy never decided."""
     facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """Settings and sources: name and value."""
     command: str = ""
@@ -62,12 +62,12 @@ def subject_of(scenario: Scenario, found: Compared, command: str) -> Subject:
         ("world", json.dumps(world) if world else "plain: decisions take effect at once, nothing fails"),
         *[("about the trace", note) for note in trace.notes],
     ]
-    several = len(names) > 1
+    several, hint = len(names) > 1, " ".join(filter(None, [found.hint, found.kept_out]))
     return Subject(
         title=f"{names[0]} on {scenario.source}" if not several else f"{len(names)} policies on {scenario.source}",
         subtitle=f"{len(trace.jobs):,} jobs on {cluster_text(scenario.nodes)}, in virtual time",
         jobs=trace.jobs, kind=main_kind(scenario.nodes), rows=found.rows, runs=found.runs, baseline=found.baseline,
-        bounds=found.bounds, assumptions=found.assumptions, hint=found.hint, facts=facts,
+        bounds=found.bounds, assumptions=found.assumptions, hint=hint, facts=facts,
         version=version("headway"), command=command,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ tell what another trace would give.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from headway.compare.assumptions import assumptions, contention
 from headway.compare.bounds import Floor, Need, floor, ratio, ratios
 from headway.compare.perform import Task
 from headway.compare.scenario import Scenario
+from headway.compare.witness import kept_out
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.record.results import Outcome
 
@@ -43,6 +44,8 @@ class Compared:
     """By topic, a sentence each: what the runs take for granted."""
     hint: str = ""
     """A sentence where jobs hardly compete."""
+    kept_out: str = ""
+    """A sentence where a trained policy never decided."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -71,7 +74,13 @@ def compared(
         "area": {"jct": lowest.completion, "makespan": lowest.makespan} if lowest else None,
     }
     taken = assumptions(scenario, tasks[0].estimates or scenario.estimates, rigid=all(task.rigid for task in tasks))
-    return Compared(rows, runs, list(tasks), baseline, bounds, taken, contention(scenario, rows))
+    never = _never_decided(runs)
+    return Compared(rows, runs, list(tasks), baseline, bounds, taken, contention(scenario, rows), never)
+
+
+def _never_decided(runs: Mapping[str, Sequence[Outcome]]) -> str:
+    told = {name: [run.result["trained"] for run in found if "trained" in run.result] for name, found in runs.items()}
+    return "; ".join(filter(None, (kept_out(name, one) for name, one in told.items())))
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:

@@ -23,6 +23,7 @@ from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.pack import place, place_any_size
 from headway.policies.placing.room import fits_on
+from headway.policies.ranges import Seconds
 from headway.policies.steps.cool_down import cool_at, rested
 from headway.policies.steps.start import start_in_order
 from headway.policies.value.times import Rows
@@ -30,11 +31,11 @@ from headway.policies.value.times import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
-    cool_down: float = 5.0
+    cool_down: Seconds = 5.0
     """Seconds for which a job is left alone after a decision about it."""
-    patience: float = 0.0
+    patience: Seconds = 0.0
     """Seconds that a job must have waited before room is made for it."""
-    worth_moving: float = 5.0
+    worth_moving: Seconds = 5.0
     """Seconds of training that a job must have left to be moved or grown."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

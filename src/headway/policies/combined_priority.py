@@ -25,6 +25,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
+from headway.policies.ranges import Count, Factor, Highest, Priority, Seconds
 from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded
 from headway.policies.value.times import Rows, unsaved, waited
@@ -46,32 +47,32 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedPriority:
-    user_weight: float = 0.30
-    job_weight: float = 0.30
-    wait_weight: float = 0.25
+    user_weight: Factor = 0.30
+    job_weight: Factor = 0.30
+    wait_weight: Factor = 0.25
     """The max by which age can lift a job."""
-    parallelism_weight: float = 0.15
-    most_user_priority: float = 10.0
-    most_job_priority: float = 10.0
-    longest_wait: float = 86_400.0
+    parallelism_weight: Factor = 0.15
+    most_user_priority: Highest = 10.0
+    most_job_priority: Highest = 10.0
+    longest_wait: Seconds = 86_400.0
     """Seconds after which age lifts no further, and a job that still does not fit reserves."""
-    widest: int = 64
+    widest: Count = 64
     """Replicas of the widest job that is expected; wider ones count as this."""
     user_priority: tuple[tuple[str, float], ...] = ()
     """User and priority, 0 to `most_user_priority`. On the command line: a YAML file of names and numbers, or
     ann=8,bob=2.
     """
-    other_users: float = 0.0
+    other_users: Priority = 0.0
     """Priority of users who are not named."""
-    urgent: float = 0.5
+    urgent: Factor = 0.5
     """User and job priority together (a U + b J), as a share of the max. From this on a job reserves as soon as it does
     not fit; above 1: never.
     """
-    preempt: float = 0.0
+    preempt: Factor = 0.0
     """An urgent job that does not fit stops jobs whose share is lower by at least this (0.15 is a good step): as few as
     will do, those with least work lost first. 0 stops none.
     """
-    most_stops: int = 2
+    most_stops: Count = 2
     """A job that was stopped this often is not stopped again; nor is one that has waited four times the
     longest wait.
     """

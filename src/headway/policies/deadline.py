@@ -31,6 +31,7 @@ from headway.core.states import State
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
+from headway.policies.ranges import Factor, Seconds, Share
 from headway.policies.steps.cool_down import rested
 from headway.policies.value.deadlines import Calendar, DeadlineNeed, hopeful, most_in_time, needs
 from headway.policies.value.in_time import Promises, in_time
@@ -50,19 +51,19 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    margin: float = 0.05
+    margin: Share = 0.05
     """Share of the time to a deadline that is kept in reserve where a size allows it."""
-    low: float = 0.05
+    low: Factor = 0.05
     """A running job grows for its deadline only when its slack is below this share of its time left."""
-    high: float = 0.10
+    high: Factor = 0.10
     """It shrinks for others only when its slack is above this share."""
-    cool_down: float = 60.0
+    cool_down: Seconds = 60.0
     """Seconds between two changes of a running job."""
-    restart: float = 10.0
+    restart: Seconds = 10.0
     """Seconds that a start costs. A waiting job must be in time with them, and a change must gain more than them."""
-    hopeless: float = 0.05
+    hopeless: Share = 0.05
     """Below this chance a job comes last."""
-    packing: float = 0.95
+    packing: Share = 0.95
     """Share of the cluster that jobs can be expected to fill: a replica does not spread over nodes."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

@@ -22,6 +22,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.affinity import place_near
+from headway.policies.ranges import Factor, Seconds, Share
 from headway.policies.steps.gather import gather
 from headway.policies.steps.grow import grow_into_idle
 from headway.policies.steps.newcomers import smallest_first, start_newcomers
@@ -43,29 +44,29 @@ class Elastic:
     """Gangs go on the fewest nodes, servers next to workers. Without it each role goes where it fits best."""
     scaling: bool = True
     """The scheduler chooses sizes. Without it every job has what it asked for, all its life."""
-    favour: float = 0.5
+    favour: Factor = 0.5
     """How much jobs that are soon done are preferred, in the order of starts and in what a replica is worth: 0 not at
     all (then jobs start by arrival), 1 by one over the seconds left.
     """
-    margin: float = 0.10
+    margin: Factor = 0.10
     """Hysteresis: a new job must gain this share more than others lose by shrinking for it, and added replicas must
     bring at least this share of what they would bring if speed grew in proportion.
     """
-    cool_down: float = 60.0
+    cool_down: Seconds = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
-    calm: float = 0.05
+    calm: Factor = 0.05
     """Share of what it has trained for which a job is left as it is, where that is longer. So a job is changed more
     rarely the longer it runs. Used only where estimates are learnt from progress, and so change themselves.
     """
-    restart: float = 30.0
+    restart: Seconds = 30.0
     """Seconds that a change is taken to cost. Growing must save more."""
     learned_restart: bool = False
     """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
-    patience: float = 3600.0
+    patience: Seconds = 3600.0
     """Seconds after which a waiting job comes first, and others shrink for its min size whatever that costs."""
-    idle: float = 0.2
+    idle: Share = 0.2
     """Cpu is cut where a job uses less than this share of what it holds; 0 means never."""
-    headroom: float = 1.0
+    headroom: Factor = 1.0
     """Share that is then left above what is used. 1 leaves twice as much, because usage is a mean: a replica uses more
     while it computes than while it exchanges. A job that a cut slows down gets its cpu back for good.
     """

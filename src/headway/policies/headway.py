@@ -31,6 +31,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_asked
+from headway.policies.ranges import Factor, Priority, Seconds, Share
 from headway.policies.steps.cool_down import all_cool_at
 from headway.policies.steps.order import by_key, priority_class
 from headway.policies.steps.preempt import run_best
@@ -55,50 +56,50 @@ LOOK_AGAIN = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headway:
-    trial: float = 120.0
+    trial: Seconds = 120.0
     """Seconds that a new job has to show its pace, without being stopped. The policy also looks when half is over."""
-    trial_share: float = 0.5
+    trial_share: Share = 0.5
     """Share of the cluster for trials at one time. Other new jobs are expected to take what similar jobs took."""
-    width_weight: float = 1.0
+    width_weight: Factor = 1.0
     """1 ranks by seconds times share of the cluster, 0 by seconds alone."""
-    margin: float = 0.25
+    margin: Factor = 0.25
     """A running job counts as shorter by this share: hysteresis, because estimates are never exact."""
-    restart: float = 30.0
+    restart: Seconds = 30.0
     """Seconds that stopping a job and starting it again is taken to cost. A change must gain more."""
     learned_restart: bool = False
     """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
-    cool_down: float = 60.0
+    cool_down: Seconds = 60.0
     """Seconds for which a job is left alone after it was started, scaled or moved."""
-    patience: float = 10_800.0
+    patience: Seconds = 10_800.0
     """Seconds that a job must have waited: to reserve where no job may be stopped, to get its min size whatever that
     costs jobs that can shrink, or to be in the tail although it is wide.
     """
-    latest_share: float = 0.15
+    latest_share: Share = 0.15
     """Share of the cluster for the tail. 0 lets long jobs wait for as long as there are shorter ones."""
-    latest_near: float = 0.7
+    latest_near: Share = 0.7
     """The tail begins at this share of the expected completion of the last few of all jobs."""
-    latest_far: float = 1.75
+    latest_far: Factor = 1.75
     """The tail also begins at this factor of the median completion of all jobs."""
-    latest_stay: float = 0.1
+    latest_stay: Share = 0.1
     """Share of the cluster. Jobs of the tail that together hold no more than this are not stopped. Not used where sizes
     are chosen, because there jobs shrink before they are stopped.
     """
-    latest_claim: float = 1.0
+    latest_claim: Factor = 1.0
     """Other jobs of the tail must have waited this factor of the time by which they delay the rest."""
-    deadline_share: float = 0.25
+    deadline_share: Share = 0.25
     """Share of the cluster for jobs whose deadline can be met if they run from now on, and soon no longer."""
-    deadline_guard: float = 0.5
+    deadline_guard: Factor = 0.5
     """A deadline is at risk where less slack is left than this share of the time left."""
     user_priority: tuple[tuple[str, float], ...] = ()
     """User and priority, set by the administrator. On the command line: a YAML file of names and numbers, or
     ann=8,bob=2."""
-    other_users: float = 0.0
+    other_users: Priority = 0.0
     """Priority of users who are not named."""
     scaling: bool = True
     """The scheduler chooses the sizes of jobs that allow it, and their cpu up to their limits."""
     moving: bool = True
     """Jobs that allow it are moved to nodes where they share less."""
-    favour: float = 0.5
+    favour: Factor = 0.5
     """How much jobs that are soon done are preferred where sizes are chosen: 0 not at all, 1 by one over the seconds
     left."""
 

@@ -17,13 +17,23 @@ from typing import Any
 import numpy as np
 
 from headway.core.plan import Plan
-from headway.core.snapshot import Snapshot
+from headway.core.snapshot import Snapshot, Standing
 from headway.policies.headway import Headway
 from headway.policies.knobs import BY_NAME
 from headway.policies.network import SettingsNetwork
-from headway.policies.value.outlook import outlook
+from headway.policies.value.outlook import FEATURES, outlook
 
 PLAIN = Headway()
+NO_CHOICE = "no choice"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOut:
+    """Why the trained policy does not decide a cycle."""
+
+    cause: str
+    """The same for like reasons: how it stands, or the feature that leaves the range of its training."""
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +47,34 @@ class Learned:
 
     def settled(self, snapshot: Snapshot) -> Headway:
         """The policy that decides this cycle."""
-        if not snapshot.standing.decides:
-            return PLAIN
-        return self.proposed(snapshot)
+        return self.judged(snapshot)[0]
+
+    def judged(self, snapshot: Snapshot) -> tuple[Headway, KeptOut | None]:
+        """The policy that decides this cycle; where it is plain headway, why the trained one does not."""
+        standing = snapshot.standing
+        if not standing.decides:
+            return PLAIN, KeptOut(standing.mode, f"it is {_how(standing)}: {standing.why}")
+        return self._wanted(snapshot)
 
     def proposed(self, snapshot: Snapshot) -> Headway:
         """The policy that would decide it if nobody watched."""
-        if self.network.silent or not _matters(snapshot):
-            return PLAIN
-        features = outlook(snapshot)
-        if self.network.beyond(features):
-            return PLAIN
-        return self._turned(features)
+        return self._wanted(snapshot)[0]
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """What headway says under the settings of this cycle, and who chose them."""
         return {**self.settled(snapshot).explain(snapshot, row), "guard": self._guard(snapshot)}
+
+    def _wanted(self, snapshot: Snapshot) -> tuple[Headway, KeptOut | None]:
+        if self.network.silent:
+            return PLAIN, KeptOut("weights", "it has no weights")
+        if not _matters(snapshot):
+            return PLAIN, KeptOut(NO_CHOICE, "no job waited and no size was to be chosen")
+        features = outlook(snapshot)
+        number = self.network.outside(features)
+        if number is not None:
+            told = f"the cluster is not like its training: {self.network.beyond(features)}"
+            return PLAIN, KeptOut(FEATURES[number], told)
+        return self._turned(features), None
 
     def _turned(self, features: np.ndarray[Any, np.dtype[np.float64]]) -> Headway:
         offsets = self.network.offsets(features).tolist()
@@ -66,8 +88,7 @@ class Learned:
         if self.network.silent:
             sentence = "The trained policy has no weights: headway decides."
         elif not standing.decides:
-            how = {"shadow": "in shadow"}.get(standing.mode, standing.mode)
-            sentence = f"headway decides, the trained policy is {how}: {standing.why}."
+            sentence = f"headway decides, the trained policy is {_how(standing)}: {standing.why}."
         elif beyond:
             sentence = f"headway decides, because the cluster is not like the training: {beyond}."
         else:
@@ -77,6 +98,10 @@ class Learned:
             since = f" ({standing.why})" if standing.why else ""
             sentence = f"The trained policy decides{since}: {', '.join(differs) or 'settings as they are'}."
         return {**told, "sentence": sentence}
+
+
+def _how(standing: Standing) -> str:
+    return {"shadow": "in shadow"}.get(standing.mode, standing.mode)
 
 
 def _matters(snapshot: Snapshot) -> bool:

@@ -25,6 +25,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.models.sharing import Claim, ends
 from headway.policies.placing.spread import replicas, spread_out
+from headway.policies.ranges import Factor
 from headway.policies.steps.relocate import Relocation, relocate, verdict
 from headway.policies.value.neighbours import Tenancy, tenancy
 
@@ -40,7 +41,7 @@ FEWEST = 4
 class Migration(Relocation):
     """A policy; its settings are those of `relocate`, and one more."""
 
-    crowd: float = 1.5
+    crowd: Factor = 1.5
     """Jobs per node. From this number on new jobs share the fullest node, and other nodes are kept for moves."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

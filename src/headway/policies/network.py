@@ -49,13 +49,17 @@ class SettingsNetwork:
         told: FloatArray = np.tanh(self.outer @ seen + self.outer_bias)
         return told
 
-    def beyond(self, features: FloatArray) -> str:
-        """The first feature that leaves what it was trained on, in words; empty if none does."""
+    def outside(self, features: FloatArray) -> int | None:
+        """The number of the first feature that leaves what it was trained on; None if none does."""
         slack = FAR * np.maximum(self.high - self.low, 0.1)
-        outside = np.flatnonzero((features < self.low - slack) | (features > self.high + slack))
-        if not len(outside):
+        found = np.flatnonzero((features < self.low - slack) | (features > self.high + slack))
+        return int(found[0]) if len(found) else None
+
+    def beyond(self, features: FloatArray) -> str:
+        """That feature in words; empty if none leaves it."""
+        number = self.outside(features)
+        if number is None:
             return ""
-        number = int(outside[0])
         return (
             f"{FEATURES[number]} is {features[number]:.2f}, it was trained on {self.low[number]:.2f} to "
             f"{self.high[number]:.2f}"

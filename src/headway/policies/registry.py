@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from headway.core.policy import Policy
 from headway.policies.adaptive import Adaptive
@@ -30,6 +30,7 @@ from headway.policies.elastic import Elastic
 from headway.policies.headway import Headway
 from headway.policies.learned import Learned
 from headway.policies.migration import Migration
+from headway.policies.ranges import Range
 
 POLICIES: Mapping[str, Callable[..., Policy]] = {
     "fifo": lambda: fifo,
@@ -65,3 +66,11 @@ def settings_of(name: str) -> Mapping[str, Any]:
     """The settings that a policy takes, with their defaults."""
     made_by = POLICIES[name]
     return {field.name: field.default for field in fields(made_by)} if is_dataclass(made_by) else {}
+
+
+def ranges_of(name: str) -> Mapping[str, Range]:
+    """By setting, the values that make sense; only numbers have a range."""
+    made_by = POLICIES[name]
+    hints: dict[str, Any] = get_type_hints(made_by, include_extras=True) if is_dataclass(made_by) else {}
+    marks = {field: getattr(hint, "__metadata__", ()) for field, hint in hints.items()}
+    return {field: one for field, found in marks.items() for one in found if isinstance(one, Range)}

@@ -84,6 +84,8 @@ class Tally:
     def __init__(self, *, courses: bool = False, stays: bool = False, worth: Worth | None = None) -> None:
         self.head: Head | None = None
         self.worth = worth or {}
+        self.trained: Mapping[str, Any] = {}
+        """How often a trained policy was asked and decided, from whoever ran it: no line of the log says it."""
         self.courses: dict[int, Course] = {}
         self.nodes: Nodes | None = None
         self.holdings = Holdings(keep=stays)

@@ -49,6 +49,7 @@ def result(tally: Tally) -> dict[str, Any]:
         "users": by_name(tally, lambda job: job.user),
         "queues": by_name(tally, lambda job: job.queue),
         **({"worth": _worth(tally)} if tally.worth else {}),
+        **({"trained": dict(tally.trained)} if tally.trained else {}),
     }
 
 

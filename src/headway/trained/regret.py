@@ -23,6 +23,7 @@ from headway.core.node import FloatArray
 from headway.core.policy import Policy
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.policies.headway import Headway
+from headway.policies.wrappers.around import NO_WRAPPERS, Wrappers
 from headway.sim.speed import Speed
 from headway.sim.world import Costs, Reports, World
 from headway.trained.file import read_trained
@@ -79,10 +80,13 @@ def _finished(trained: FloatArray, plain: FloatArray) -> tuple[FloatArray, Float
     return trained[both], plain[both]
 
 
-def regret_of(log: Path, file: Path) -> Regret:
-    """Of the recent jobs of a log. Called in another process: it takes seconds."""
+def regret_of(log: Path, file: Path, wrappers: Wrappers = NO_WRAPPERS) -> Regret:
+    """Of the recent jobs of a log, both policies within the same wrappers as the run that wrote it.
+
+    Called in another process: it takes seconds.
+    """
     case = recent(log)
-    return compared(case, read_trained(file).policy(), Headway())
+    return compared(case, wrappers.around(read_trained(file).policy()), wrappers.around(Headway()))
 
 
 def compared(case: Scenario, trained: Policy, plain: Policy, other_chance: int = 0) -> Regret:

@@ -27,6 +27,7 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import grow, may_scale
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import room
+from headway.policies.ranges import Seconds
 from headway.policies.steps.order import by_key
 from headway.policies.steps.start import may_fit
 from headway.policies.value.times import Rows
@@ -34,11 +35,11 @@ from headway.policies.value.times import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dragon:
-    patience: float = 30.0
+    patience: Seconds = 30.0
     """Seconds that the head of the queue waits before others shrink for it."""
-    idle: float = 60.0
+    idle: Seconds = 60.0
     """Seconds without any decision after which running jobs grow."""
-    loop: float = 15.0
+    loop: Seconds = 15.0
     """Seconds between two passes while jobs wait and there was something to do."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

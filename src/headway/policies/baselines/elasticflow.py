@@ -27,15 +27,16 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_evenly
+from headway.policies.ranges import Seconds
 from headway.policies.steps.cool_down import rested
 from headway.policies.value.sizes import ladder, work_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticFlow:
-    cool_down: float = 60.0
+    cool_down: Seconds = 60.0
     """Seconds between two changes of a running job."""
-    overhead: float = 0.0
+    overhead: Seconds = 0.0
     """Seconds that a start costs; a waiting job must make its deadline with them."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

@@ -18,14 +18,15 @@ from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.spread import replicas, spread_out
+from headway.policies.ranges import Factor, Seconds
 from headway.policies.steps.cool_down import cool_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCon:
-    interval: float = 30.0
+    interval: Seconds = 30.0
     """Seconds between two changes of a job, and until growth is looked at again."""
-    change: float = 0.1
+    change: Factor = 0.1
     """Changes of a request by less than this share are not made."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

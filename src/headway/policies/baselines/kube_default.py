@@ -26,6 +26,7 @@ from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.room import Rooms, fits_on
+from headway.policies.ranges import Seconds
 from headway.policies.value.times import Rows
 
 _ROUNDING = 1e-6
@@ -33,9 +34,9 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeDefault:
-    first_backoff: float = 1.0
+    first_backoff: Seconds = 1.0
     """Seconds after a pod's first failed attempt."""
-    longest_backoff: float = 10.0
+    longest_backoff: Seconds = 10.0
     """The max number of seconds after a failed attempt."""
 
     gangless: ClassVar[bool] = True

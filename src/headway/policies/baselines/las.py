@@ -18,6 +18,7 @@ from headway.core.node import FloatArray
 from headway.core.plan import Plan, Start
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.policies.ranges import Seconds
 from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import Rows, service
 
@@ -31,9 +32,9 @@ _RUNNING = int(State.RUNNING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Las:
-    threshold: float = 3250.0
+    threshold: Seconds = 3250.0
     """Replica-seconds after which a job leaves the first queue."""
-    second: float = 0.0
+    second: Seconds = 0.0
     """Replica-seconds after which it leaves the second queue; 0 means that there are two queues."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

@@ -29,19 +29,20 @@ from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import may_scale, scale_towards
 from headway.policies.placing.pack import place_any_size
 from headway.policies.placing.spread import place_emptiest, place_evenly
+from headway.policies.ranges import Seconds, Share
 from headway.policies.steps.cool_down import rested
 from headway.policies.value.sizes import bounds, demand, work_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimus:
-    interval: float = 600.0
+    interval: Seconds = 600.0
     """Seconds between two changes of a running job."""
-    every: float = 0.0
+    every: Seconds = 0.0
     """Seconds after which sizes are computed again though nothing has happened; 0 means only at events."""
     restarts: bool = False
     """Sizes change by stopping and starting again instead of by scaling."""
-    restart_share: float = 0.1
+    restart_share: Share = 0.1
     """The max share of a job's time that goes into such starts, by how long its last one took; 1 does not
     count them.
     """

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
+from headway.policies.ranges import Factor
 from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import seconds_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Srtf:
-    margin: float = 0.25
+    margin: Factor = 0.25
     """By how much longer a running job must be to be stopped, where jobs differ in more than their width. There speed
     depends on the place, and a job that looks longer only because of its place would take turns with others.
     """
@@ -30,7 +31,7 @@ class Srtf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Srsf:
-    margin: float = 0.25
+    margin: Factor = 0.25
     """As for `srtf`."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

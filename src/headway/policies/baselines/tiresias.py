@@ -19,6 +19,7 @@ from headway.core.plan import Plan, Stop
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.spread import place_emptiest
+from headway.policies.ranges import Seconds
 from headway.policies.steps.order import Key, by_key
 from headway.policies.steps.preempt import run_best
 from headway.policies.value.times import Rows, service
@@ -31,9 +32,9 @@ _MANY = float(1 << 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiresias:
-    threshold: float = 57_600.0
+    threshold: Seconds = 57_600.0
     """Replica-seconds after which a job leaves the first queue: sixteen replica-hours."""
-    start_seconds: float = 0.0
+    start_seconds: Seconds = 0.0
     """Seconds that every start took. A job holds its replicas then before it trains: they count as service too."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

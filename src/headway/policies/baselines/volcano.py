@@ -15,12 +15,13 @@ from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.affinity import place_any_by_role
+from headway.policies.ranges import Seconds
 from headway.policies.steps.reserve import start_guarded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volcano:
-    sla_waiting_time: float = 86_400.0
+    sla_waiting_time: Seconds = 86_400.0
     """Seconds after which room is kept for a waiting job."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:

@@ -20,6 +20,7 @@ from headway.core.placement import Placement
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.models.sharing import ends
+from headway.policies.ranges import Count, Factor, Seconds, Share
 from headway.policies.steps.cool_down import cool_at
 from headway.policies.value.neighbours import Neighbour, Tenancy, tenancy
 
@@ -31,21 +32,21 @@ MOST_NODES = 8
 class Relocation:
     """The settings of this step."""
 
-    restart: float = 10.0
+    restart: Seconds = 10.0
     """Seconds that a move costs: save, stop, start elsewhere."""
-    margin: float = 2.0
+    margin: Factor = 2.0
     """A move must save this factor of what it costs, over all jobs. The factor doubles with every move of the job."""
-    harm: float = 0.02
+    harm: Factor = 0.02
     """The max share of its time left that another job may lose by a move."""
-    round: float = 10.0
+    round: Seconds = 10.0
     """Seconds between two moves."""
-    cool_down: float = 60.0
+    cool_down: Seconds = 60.0
     """Seconds from a job's start or last move to its next."""
-    most_moves: int = 3
+    most_moves: Count = 3
     """The max number of moves of one job, interruptions included. 0 moves no job."""
-    interval: float = 10.0
+    interval: Seconds = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
-    parallel: float = 1.0
+    parallel: Share = 1.0
     """Share of the work that cpu above the request speeds up (Amdahl). 1: speed is in proportion to cpu."""
 
 
