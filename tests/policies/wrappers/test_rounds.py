@@ -26,6 +26,16 @@ def test_in_between_nothing_is_decided_but_when_to_be_asked_again() -> None:
     assert in_rounds(fifo, 60.0)(snapshot) == Plan((), 120.0)
 
 
+@pytest.mark.parametrize("now", [119.9999999, 120.0, 120.004, 120.4])
+def test_a_real_clock_that_wakes_a_little_late_is_at_the_end_of_the_round(now: float) -> None:
+    """Before, no job ever started on this machine or on Kubernetes: only the very moment counted."""
+    snapshot = a_snapshot(a_job("a"), nodes=some_nodes(1, gpus=1), now=now)
+    plan = in_rounds(fifo, 60.0)(snapshot)
+    assert [type(one).__name__ for one in plan.decisions] == ["Start"]
+    assert in_rounds(fifo, 60.0)(a_snapshot(a_job("a"), nodes=some_nodes(1, gpus=1), now=now + 1.0)) == Plan((), 180.0)
+    assert not in_rounds(fifo, 2.0)(a_snapshot(a_job("a"), nodes=some_nodes(1, gpus=1), now=0.2)).decisions
+
+
 @pytest.mark.parametrize(("asked", "told"), [(math.inf, math.inf), (130.0, 180.0), (180.0, 180.0), (120.5, 180.0)])
 def test_a_wish_to_be_asked_again_is_put_off_to_the_end_of_a_round(asked: float, told: float) -> None:
     def policy(_: Snapshot) -> Plan:

@@ -2,6 +2,9 @@
 
 Many published schedulers and their simulators work so. What happens inside a round is seen at its end: a job that
 arrives waits for it, and what an ended job leaves is free until then.
+
+A real clock wakes the policy some milliseconds late. So the end of a round lasts a moment: what is seen in it counts as
+seen at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 
 _ROUNDING = 1e-6
-"""Seconds; within this, a moment is the end of a round."""
+"""Seconds before the end of a round that still are the end."""
+LATE, LATE_SHARE = 0.5, 0.05
+"""After it: at most this many seconds, and this share of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,13 @@ class InRounds:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         now = snapshot.now
-        if abs(now - round(now / self.seconds) * self.seconds) > _ROUNDING:
+        late = (now + _ROUNDING) % self.seconds
+        if late > 2 * _ROUNDING + min(LATE, LATE_SHARE * self.seconds):
             return Plan((), self._end_of_round(now))
         plan = self.policy(snapshot)
         if math.isinf(plan.until):
             return plan
-        return Plan(plan.decisions, self._end_of_round(max(plan.until, now + _ROUNDING)))
+        return Plan(plan.decisions, self._end_of_round(max(plan.until, now + 2 * _ROUNDING)))
 
     def _end_of_round(self, moment: float) -> float:
         return math.ceil((moment - _ROUNDING / 2) / self.seconds) * self.seconds
