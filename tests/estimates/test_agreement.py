@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headway.estimates.fit.kinds import FAR, MEMORY, MOST_USERS, Kind, Seconds, agreed_seconds
-from headway.estimates.fit.speed import Form, Setting, SpeedFit
+from headway.estimates.fit.speed import Form, Setting, SpeedFit, gang_setting
 from headway.estimates.models.profiles import Layout
 
 TRUE = (0.03, 0.97, 0.05, 0.1, 0.5, 0.0)
@@ -38,6 +38,27 @@ def test_one_lying_user_among_four_moves_others_by_at_most_five_percent(lies, se
     honest, lied = _kind(TRUE, 1.0, ()), _kind(lies, seconds)
     assert abs(math.log(_speed(lied) / _speed(honest))) <= 0.05
     assert abs(math.log(lied.step("dan", 4).seconds / honest.step("dan", 4).seconds)) <= 0.05
+
+
+@given(
+    some.lists(some.tuples(*[some.floats(0, 10)] * 6).filter(lambda one: sum(one[:3]) > 0.01), min_size=1, max_size=6)
+)
+def test_what_is_told_is_a_curve_whatever_users_have_shown(shown):
+    kind = Kind()
+    for number, coefficients in enumerate(shown):
+        kind = kind.scaled_like(f"u{number}", coefficients, Form.GANG, ASKED, 3, across=number % 2 == 0)
+    assert all(math.isfinite(one) and one >= 0 for one in kind.coefficients)
+    assert SpeedFit(Form.GANG, kind.coefficients).seconds(ASKED) > 0
+    assert math.isfinite(_speed(kind))
+
+
+def test_users_of_whom_each_has_shown_another_term_are_still_told_as_a_curve():
+    """The middle of each term alone would be nothing at all."""
+    kind = Kind()
+    for number in range(3):
+        coefficients = tuple(float(term == number) for term in range(6))
+        kind = kind.scaled_like(f"u{number}", coefficients, Form.GANG, gang_setting(1, 4), 3)
+    assert SpeedFit(Form.GANG, kind.coefficients).seconds(gang_setting(1, 4)) == pytest.approx(1.0, abs=0.5)
 
 
 def test_without_agreement_such_a_lie_moves_them_far():

@@ -1,9 +1,9 @@
 """What the jobs of one model have shown, user by user, and what of it is told to others.
 
 Example: four users train `bert`. Three of them see a step of 0.4 s on 8 workers; the fourth reports twenty times its
-steps. Others are told 0.4 s: from three users on, only what agrees with the one in the middle counts, and no user
-counts for more than the middle one does. So one user can move what others are told by a few percent only. A user whose
-own jobs have shown the speed is told that.
+steps. Others are told 0.4 s: from three users on, only paces count that agree with the one in the middle, and no user
+counts for more than the middle one does. Of how a model scales the middle of users is told, term by term. So one user
+can move what others are told by a few percent only. A user whose own jobs have shown a pace is told that.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ SURPRISE = 0.2
 """A job whose curve is this far from what its user's jobs have shown, as a logarithm: the model may have changed."""
 AFTER_SURPRISE = 1.0
 """What was shown before a surprise weighs no more than this many sizes: four such jobs replace it."""
+LEAST_ALONE = 0.5
+"""Seconds on one worker, where each user's curve has 1. Below it the middle of terms is nobody's curve."""
 TINY = 1e-12
 """Seconds: a curve without compute says nothing, and agrees with nobody."""
 
@@ -169,6 +171,8 @@ def agreed(shown: Sequence[Shown], form: Form) -> Shown:
     heard = _agreement(_apart(curves, across > 0, form), weight)
     table, weight, across = table[heard], _capped(weight[heard]), across[heard]
     mixed = _middle(table, weight)
+    if _seconds(tuple(mixed), form, ALONE) < LEAST_ALONE:
+        mixed = (weight @ table / weight.sum()).tolist()
     if form is Form.GANG and across.any():
         exchange = np.array([[_exchange(one)] for one in table.tolist()])
         left = across > 0
