@@ -8,7 +8,8 @@ import pytest
 
 from headway.estimates.fit import kinds
 from headway.estimates.fit.history import History
-from headway.estimates.fit.pledge import Pledge
+from headway.estimates.fit.pledge import Pledge, Trust
+from headway.estimates.fit.track import Track
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.learning.curve import course, drawn, swapped
 from headway.experiment.learning.curve_windows import own_windows
@@ -43,7 +44,11 @@ def test_one_lying_tenant_moves_what_others_are_told_by_at_most_five_percent(mon
     assert largest_user(windows) == "u0"
     assert max(one.most for one in moved_by(windows)) <= 0.05
     monkeypatch.setattr(Pledge, "kept", lambda *_: True)
+    monkeypatch.setattr(Trust, "odd", False)
+    for rule in ("crept", "impossible"):
+        monkeypatch.setattr(Track, rule, lambda *_: False)
     monkeypatch.setattr(kinds, "FAR", math.inf)
+    monkeypatch.setattr(kinds, "NOBODY", math.inf)
     assert max(one.most for one in moved_by(windows)) > 0.05, "the lies are told, and would be believed"
 
 
