@@ -155,9 +155,12 @@ class History:
         if not job.model:
             return self
         key = (job.model, Form.of(job))
-        believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING and not track.impossible()
+        believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING
         sizes, before = track.sizes_shown() if believed else 0, self.lessons.sizes(key, job.id)
         if sizes == before or max(sizes, before) < 2:
+            return self
+        sizes = 0 if track.impossible() else sizes
+        if sizes == before:
             return self
         alone = self.without_lesson(job)
         if sizes < 2:

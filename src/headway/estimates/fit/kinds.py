@@ -9,8 +9,9 @@ can move what others are told by a few percent only. A user whose own jobs have 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,6 +117,18 @@ class Shown:
         return float(_apart(curves, np.array([self.across > 0, across]), form)[0, 1]) > SURPRISE
 
 
+class JobCurve(NamedTuple):
+    """How the speed of one job depended on its size."""
+
+    user: str
+    coefficients: Coefficients
+    asked: Setting
+    sizes: int
+    """In how many settings it has trained."""
+    across: bool
+    """Whether it was on one node and on several."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Jobs of one model and form: what is told of them, and what each user's jobs have shown."""
@@ -130,10 +143,16 @@ class Kind:
 
     def scaled_like(
         self, user: str, found: Coefficients, form: Form, asked: Setting, sizes: int, across: bool = True
-    ) -> Kind:  # fmt: skip
+    ) -> Kind:
         """After a job of this user with these coefficients. `across`: it was on one node and on several."""
-        own = self.users.get(user, Shown()).scaled_like(found, form, asked, sizes, across)
-        users = newest(self.users, {user: own}, MOST_USERS)
+        return self.scaled_by([JobCurve(user, found, asked, sizes, across)], form)
+
+    def scaled_by(self, jobs: Iterable[JobCurve], form: Form) -> Kind:
+        """After several jobs."""
+        users = self.users
+        for user, found, asked, sizes, across in jobs:
+            own = users.get(user, Shown()).scaled_like(found, form, asked, sizes, across)
+            users = newest(users, {user: own}, MOST_USERS)
         told = agreed([one for one in users.values() if one.weight][-RECENT_USERS:], form)
         return replace(self, coefficients=told.coefficients, weight=told.weight, across=told.across, users=users)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.core.job import JobId
-from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.kinds import JobCurve, Kind
 from headway.estimates.fit.speed import Coefficients, Form, Setting
 
 MOST = 12
@@ -66,8 +66,9 @@ class Lessons:
         if not told:
             return None
         kind = Kind() if finished is None else finished
-        for one in told[-MOST:]:
-            kind = kind.scaled_like(one.user, one.coefficients, key[1], one.asked, one.sizes, one.across)
+        newest = told[-MOST:]
+        curves = (JobCurve(one.user, one.coefficients, one.asked, one.sizes, one.across) for one in newest)
+        kind = kind.scaled_by(curves, key[1])
         self.memo[key, user] = (finished, kind)
         return kind
 
