@@ -61,6 +61,10 @@ class History:
     """What `kinds` has of all accelerators together, by type: told first to jobs on that type."""
     costs: ChangeCosts = ChangeCosts()
     """What starts and stops have taken."""
+    memo: dict[tuple[str, Form, str, Setting, str], Prior] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Priors of sizes that were asked for: jobs of one model and user that ask for the same have the same."""
 
     def trust(self, job: Job) -> Trust:
         return self.users.get(job.user, UNKNOWN)
@@ -103,8 +107,15 @@ class History:
         """The same as `prior`, with the lessons of running jobs. Only sizes are chosen by it: paces, times and what is
         taught rest on finished jobs, whose ends have borne out what they showed.
         """
-        kind = self._lesson_for(job, asked.on)
-        return self.prior(job, asked) if kind is None else self._prior_by(kind, Form.of(job), asked)
+        key = (job.model, Form.of(job), job.user, asked, asked.on)
+        known = self.memo.get(key)
+        if known is None:
+            kind = self._lesson_for(job, asked.on)
+            if len(self.memo) >= MOST_KINDS:
+                self.memo.clear()
+            known = self.prior(job, asked) if kind is None else self._prior_by(kind, Form.of(job), asked)
+            self.memo[key] = known
+        return known
 
     def _lesson_for(self, job: Job, on: str) -> Kind | None:
         if not job.model or not self.lessons.given:
