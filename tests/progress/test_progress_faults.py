@@ -94,6 +94,32 @@ def test_a_save_asked_for_before_the_connection_was_lost_is_answered_after(headw
     thread.join(60)
 
 
+def test_an_answer_goes_out_again_if_the_connection_was_lost_while_it_was_sent(headway, monkeypatch):
+    taken = Mailbox.take_answers
+
+    def lost_while_taken(mailbox):
+        answers = taken(mailbox)
+        if answers and not lost.is_set():
+            lost.set()
+            headway.die()
+            headway.open()
+        return answers
+
+    lost = threading.Event()
+    monkeypatch.setattr(Mailbox, "take_answers", lost_while_taken)
+    with progress.track(total_steps=9, save=print) as p:
+        p.report(3, loss=0.5)
+        headway.wait(lambda heard: heard)
+        headway.say({"save": 1})
+        deadline = time.monotonic() + 60
+        while not headway.all_with("saved") and time.monotonic() < deadline:
+            p.poll()
+            time.sleep(0.005)
+    headway.wait(lambda heard: heard and "done" in heard[-1])
+    assert lost.is_set()
+    assert headway.all_with("saved") == [{"saved": 1, "step": 3}]
+
+
 def test_a_line_without_end_costs_the_connection_not_the_training(headway):
     with progress.track(total_steps=9) as p:
         p.report(1, loss=0.5)

@@ -1,8 +1,8 @@
 """The connection to Headway, in a daemon thread: connects, says hello, sends from the mailbox, receives.
 
-When the connection is lost it tries again for ever, with growing pauses up to a bound, and repeats hello and the last
-report. Headway sends heartbeats; when they cease, the connection is lost. It does not know what a save or a size is,
-and never calls the training.
+When the connection is lost it tries again for ever, with growing pauses up to a bound, and repeats hello, the last
+report and the answers that it could not send. Headway sends heartbeats; when they cease, the connection is lost. It
+does not know what a save or a size is, and never calls the training.
 """
 
 import contextlib
@@ -144,7 +144,7 @@ class Link:
 
     def _serve(self, connection: "socket.socket | SecureSocket") -> None:
         """Returns when the farewell has been sent; raises OSError when the connection is lost."""
-        self._mailbox.repeat_last_report()
+        self._mailbox.repeat()
         self._next_report_at, self._last_beat_at, self._beats, self._refused = 0.0, None, b"", False
         token = {} if self._proof is None else {"token": self._proof.token()}
         lines, out = Lines(), line({**self._hello, **token})

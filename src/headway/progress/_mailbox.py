@@ -85,6 +85,7 @@ class Mailbox:
         self._report: Report | None = None
         self._last_sent: Report | None = None
         self._answers: OrderedDict[SaveId, bytes] = OrderedDict()
+        self._under_way: OrderedDict[SaveId, bytes] = OrderedDict()  # taken, and perhaps not sent
         self._saves: OrderedDict[SaveId, None] = OrderedDict()
         self._saved: OrderedDict[SaveId, int] = OrderedDict()
         self._size: dict[str, object] | None = None
@@ -126,10 +127,10 @@ class Mailbox:
     # Called by the thread of the connection.
 
     def take_answers(self) -> bytes:
+        """Called when all that it returned before has been sent."""
         with self._lock:
-            answers = b"".join(self._answers.values())
-            self._answers.clear()
-        return answers
+            self._under_way, self._answers = self._answers, OrderedDict()
+            return b"".join(self._under_way.values())
 
     def has_report(self) -> bool:
         return self._report is not None
@@ -140,10 +141,16 @@ class Mailbox:
             self._last_sent = report or self._last_sent
         return report
 
-    def repeat_last_report(self) -> None:
-        """After a reconnect: the server may have restarted and never have seen it."""
+    def repeat(self) -> None:
+        """After a reconnect: the last report, because the server may have restarted and never have seen it, and the
+        answers that were not sent to their end.
+        """
         with self._lock:
             self._report = self._report or self._last_sent
+            for save, answer in self._under_way.items():
+                if save not in self._answers:
+                    _keep(self._answers, save, answer)
+            self._under_way = OrderedDict()
 
     def take_message(self, message: dict[str, object]) -> None:
         """Takes a message of Headway. Unknown messages are ignored: a newer Headway may send more kinds."""
