@@ -11,7 +11,7 @@ from headway.core.snapshot import Sample
 from headway.estimates.fit.kinds import Kind
 from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.prior import EXCHANGE, plain_prior
-from headway.estimates.fit.speed import Form, Observation, Setting, SpeedFit, gang_setting, impossible
+from headway.estimates.fit.speed import Form, Observation, Setting, SpeedFit, exchange_of, gang_setting, impossible
 from headway.estimates.fit.track import LONG_LEFT
 from headway.estimates.models.profiles import Layout
 from headway.estimates.progress import ProgressBook
@@ -26,7 +26,7 @@ MUCH_LOST = (0.0, 1.0, 0.02, 0.0, 2.0, 0.0)
 
 
 def _exchange(kind):
-    return SpeedFit(Form.GANG, kind.coefficients).exchange
+    return exchange_of(kind.coefficients)
 
 
 def _job(name="a", **more):

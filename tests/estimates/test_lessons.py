@@ -11,7 +11,7 @@ from headway.core.job import JobId
 from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.estimates.fit.history import History
-from headway.estimates.fit.kinds import Kind
+from headway.estimates.fit.kinds import JobCurve, Kind
 from headway.estimates.fit.lessons import MOST, Lesson, Lessons
 from headway.estimates.fit.pledge import Trust
 from headway.estimates.fit.speed import Form, Setting, gang_setting
@@ -120,11 +120,14 @@ def test_a_job_in_doubt_teaches_nobody():
 
 
 def test_the_newest_lessons_count_and_those_of_one_user_crowd_out_nobody():
-    lessons, lesson = Lessons(), Lesson("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2)
+    lessons, lesson = (
+        Lessons(),
+        Lesson(JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True)),
+    )
     for number in range(3 * MOST):
         lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson)
     assert lessons.kind(BERT, "ann", None).weight == MOST
-    more = lessons.with_lesson(BERT, JobId("other"), replace(lesson, user="bob"))
+    more = lessons.with_lesson(BERT, JobId("other"), replace(lesson, curve=lesson.curve._replace(user="bob")))
     assert more.kind(BERT, "ann", None) == lessons.kind(BERT, "ann", None)
     assert more.kind(BERT, "bob", None).weight == 1.0
     assert more.kind(BERT, "eve", None) is None
@@ -138,11 +141,11 @@ def test_a_job_gives_its_lesson_once_however_many_others_give_theirs():
         history = replace(history, lessons=history.lessons.with_lesson(BERT, JobId(f"j{number}"), lesson))
     track = book.tracks[job.id]
     assert track.sizes_shown() == 2
-    assert history.heard(job, track, lesson.asked) is history
+    assert history.heard(job, track, lesson.curve.asked) is history
 
 
 def test_an_answer_is_made_anew_when_finished_jobs_have_shown_more():
-    lesson = Lesson("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2)
+    lesson = Lesson(JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True))
     lessons, finished = Lessons().with_lesson(BERT, JobId("a"), lesson), Kind()
     first = lessons.kind(BERT, "ann", finished)
     assert lessons.kind(BERT, "ann", finished) is first

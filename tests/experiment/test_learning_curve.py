@@ -44,9 +44,9 @@ def test_one_lying_tenant_moves_what_others_are_told_by_at_most_five_percent(mon
     assert largest_user(windows) == "u0"
     assert max(one.most for one in moved_by(windows)) <= 0.05
     monkeypatch.setattr(Pledge, "kept", lambda *_: True)
+    monkeypatch.setattr(Pledge, "hasty", lambda *_: False)
     monkeypatch.setattr(Trust, "odd", False)
-    for rule in ("crept", "impossible"):
-        monkeypatch.setattr(Track, rule, lambda *_: False)
+    monkeypatch.setattr(Track, "impossible", lambda *_: False)
     monkeypatch.setattr(kinds, "FAR", math.inf)
     monkeypatch.setattr(kinds, "NOBODY", math.inf)
     assert max(one.most for one in moved_by(windows)) > 0.05, "the lies are told, and would be believed"

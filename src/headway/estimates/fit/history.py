@@ -18,7 +18,7 @@ from headway.core.node import Nodes
 from headway.estimates.fit.accelerators import type_wanted
 from headway.estimates.fit.change_costs import ChangeCosts
 from headway.estimates.fit.duration import Durations, newest
-from headway.estimates.fit.kinds import FEW_USERS, Kind
+from headway.estimates.fit.kinds import FEW_USERS, JobCurve, Kind
 from headway.estimates.fit.lessons import KindKey, Lesson, Lessons, ModelForm, ModelOnType
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.pledge import UNKNOWN, Trust
@@ -28,7 +28,10 @@ from headway.estimates.fit.speed import (
     Form,
     Setting,
     SpeedFit,
+    exchange_of,
     gang_setting,
+    left_a_node,
+    with_exchange,
     workers_per_node,
 )
 from headway.estimates.fit.target import NOBODY, Reached
@@ -168,10 +171,9 @@ class History:
         key = (job.model, Form.of(job))
         believed = not track.doubt.strikes and self.doubt(job, track) is Basis.NOTHING
         sizes, before = track.sizes_shown() if believed else 0, self.lessons.sizes(key, job.id)
+        if sizes != before and track.impossible():
+            sizes = 0
         if sizes == before or max(sizes, before) < 2:
-            return self
-        sizes = 0 if track.impossible() else sizes
-        if sizes == before:
             return self
         alone = self.without_lesson(job)
         if sizes < 2:
@@ -179,7 +181,8 @@ class History:
         on = type_shown(track)
         found, lessons = alone.shown_by(job, track, asked.on_type(on or asked.on)), alone.lessons
         trusted = self.trust(job).count >= KEPT and not self.trust(job).odd
-        lesson = Lesson(job.user, found.coefficients, asked, sizes, track.left_a_node(), trusted)
+        across = left_a_node(track.observations())
+        lesson = Lesson(JobCurve(job.user, found.coefficients, asked, sizes, across), trusted)
         for one in _keys(key, on):
             lessons = lessons.with_lesson(one, job.id, lesson)
         return replace(alone, lessons=lessons)
@@ -197,9 +200,10 @@ class History:
         """
         prior = self.prior(job, asked)
         found = track.fitted(prior.vague())
-        if prior.form is Form.GANG and track.left_a_node():
+        if prior.form is Form.GANG and left_a_node(track.observations()):
             sharper = track.fitted(replace(prior, across_spread=prior.vague().across_spread))
-            found = found.with_exchange(sharper.exchange)
+            exchange = exchange_of(sharper.coefficients)
+            found = replace(found, coefficients=with_exchange(found.coefficients, exchange))
         return found
 
     def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
@@ -209,12 +213,8 @@ class History:
             return alone.learn(job, track, asked, trained_seconds)
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
-        if track is None or not job.model or track.doubt.strikes:
+        if track is None or not job.model or self.trust(job).odd or not track.borne_out(trained_seconds):
             return replace(self, durations=durations, users=users)
-        if self.trust(job).odd or track.crept(trained_seconds) or track.impossible():
-            return replace(self, durations=durations, users=users)
-        if track.pledge is not None and not track.pledge.kept(trained_seconds):
-            return replace(self, durations=durations, users=users)  # its end belied its reports
         targets = self.targets
         if job.target is not None:
             there = self.reached(job).learn(track.metrics, track.step, job.target)
@@ -229,11 +229,12 @@ class History:
         at_asked = track.seconds_at(asked, prior)
         sizes = len({one.setting for one in track.observations()})
         found = self.shown_by(job, track, asked) if sizes > 1 else None
+        across = left_a_node(track.observations())
         kinds, types = self.kinds, self.types
         for key in _keys((job.model, prior.form), on):
             kind = self.finished(key) or Kind()
             if found is not None:
-                kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes, track.left_a_node())
+                kind = kind.scaled_like(job.user, found.coefficients, prior.form, asked, sizes, across)
             if at_asked is not None and at_asked.spread < 0.3:
                 kind = kind.took(job.user, asked.layout.workers, at_asked.seconds)
             if len(key) == 2:

@@ -18,7 +18,7 @@ import numpy as np
 from headway.core.node import BoolArray, FloatArray
 from headway.estimates.fit.duration import newest
 from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.speed import ACROSS, Coefficients, Form, Setting, terms
+from headway.estimates.fit.speed import Coefficients, Form, Setting, exchange_of, terms, with_exchange
 from headway.estimates.models.profiles import Layout
 
 LEAST_JOBS = 2
@@ -104,13 +104,11 @@ class Shown:
         known, left = (min(one, AFTER_SURPRISE) if surprised else one for one in (self.weight, self.across))
         weight, apart = min(MEMORY, known + more), min(MEMORY, left + more) if across else left
         pairs = zip(self.coefficients, fresh, strict=True)
-        mixed = [(1 - more / weight) * old / base + more / weight * new for old, new in pairs]
+        mixed = tuple((1 - more / weight) * old / base + more / weight * new for old, new in pairs)
         if form is Form.GANG:
             share = more / apart if across else 0.0
-            mixed[ACROSS] = _compute(mixed) * (
-                (1 - share) * _exchange(self.coefficients) + (share * _exchange(fresh) if share else 0.0)
-            )
-        return replace(self, coefficients=tuple(mixed), weight=weight, across=apart)
+            mixed = with_exchange(mixed, (1 - share) * exchange_of(self.coefficients) + share * exchange_of(fresh))
+        return replace(self, coefficients=mixed, weight=weight, across=apart)
 
     def _surprised(self, fresh: Coefficients, form: Form, across: bool) -> bool:
         curves = _curves(np.array([self.coefficients, fresh]), form)[1]
@@ -190,18 +188,18 @@ def agreed(shown: Sequence[Shown], form: Form) -> Shown:
     heard = _agreement(_apart(curves, across > 0, form), weight)
     table, weight, across = table[heard], _capped(weight[heard]), across[heard]
     mixed = _middle(table, weight)
-    if _seconds(tuple(mixed), form, ALONE) < LEAST_ALONE:
-        mixed = (weight @ table / weight.sum()).tolist()
+    if _seconds(mixed, form, ALONE) < LEAST_ALONE:
+        mixed = tuple((weight @ table / weight.sum()).tolist())
     if form is Form.GANG and across.any():
-        exchange = np.array([[_exchange(one)] for one in table.tolist()])
+        exchange = np.array([[exchange_of(one)] for one in table.tolist()])
         left = across > 0
         # Of one or two who have left a node, one may lie: where others train the model, too, they are asked with them.
         told = (
             _middle(exchange, weight) if left.sum() < FEW_USERS <= len(left) else _middle(exchange[left], across[left])
         )
-        mixed[ACROSS] = _compute(mixed) * told[0]
+        mixed = with_exchange(mixed, told[0])
     across = np.minimum(across, np.median(weight))
-    return Shown(tuple(mixed), min(MEMORY, float(weight.sum())), across=min(MEMORY, float(across.sum())))
+    return Shown(mixed, min(MEMORY, float(weight.sum())), across=min(MEMORY, float(across.sum())))
 
 
 def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
@@ -244,19 +242,10 @@ def _agreement(apart: FloatArray, weight: FloatArray) -> BoolArray:
     return heard if heard.any() else np.arange(len(apart)) == int(weight.argmax())
 
 
-def _middle(table: FloatArray, weight: FloatArray) -> list[float]:
+def _middle(table: FloatArray, weight: FloatArray) -> Coefficients:
     """Column by column: the mean of two, the middle one of more. So one user more or less changes little."""
     found: FloatArray = weight @ table / weight.sum() if len(table) < FEW_USERS else np.median(table, axis=0)
-    return list(found.tolist())
-
-
-def _compute(coefficients: Sequence[float]) -> float:
-    return coefficients[0] + coefficients[1]
-
-
-def _exchange(coefficients: Sequence[float]) -> float:
-    """What exchange across nodes adds to the compute of a gang, as a share of it."""
-    return coefficients[ACROSS] / max(_compute(coefficients), TINY)
+    return tuple(found.tolist())
 
 
 def _near(apart: FloatArray, weight: FloatArray) -> BoolArray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from headway.core.job import JobId
 from headway.estimates.fit.kinds import JobCurve, Kind
-from headway.estimates.fit.speed import Coefficients, Form, Setting
+from headway.estimates.fit.speed import Form
 
 MOST = 12
 """Lessons about one model that a job is told, the newest ones. The others stay: a job gives its lesson once."""
@@ -30,13 +30,7 @@ KindKey = ModelForm | ModelOnType
 class Lesson:
     """What one job has shown so far."""
 
-    user: str
-    coefficients: Coefficients
-    asked: Setting
-    sizes: int
-    """In how many settings it has trained."""
-    across: bool = True
-    """Whether it was on one node and on several."""
+    curve: JobCurve
     trusted: bool = False
     """Whether jobs of other users are told, too."""
 
@@ -51,7 +45,7 @@ class Lessons:
     def sizes(self, key: KindKey, job: JobId) -> int:
         """In how many settings the job had trained when it gave its lesson; 0 where it gave none."""
         lesson = self.given.get(key, {}).get(job)
-        return 0 if lesson is None else lesson.sizes
+        return 0 if lesson is None else lesson.curve.sizes
 
     def keys(self, model: ModelForm, job: JobId) -> list[KindKey]:
         """Where the lesson of this job counts: among all types of accelerators, and on one."""
@@ -62,13 +56,11 @@ class Lessons:
         known = self.memo.get((key, user))
         if known is not None and known[0] is finished:
             return known[1]
-        told = [one for one in self.given.get(key, {}).values() if one.trusted or one.user == user]
+        told = [one for one in self.given.get(key, {}).values() if one.trusted or one.curve.user == user]
         if not told:
             return None
         kind = Kind() if finished is None else finished
-        newest = told[-MOST:]
-        curves = (JobCurve(one.user, one.coefficients, one.asked, one.sizes, one.across) for one in newest)
-        kind = kind.scaled_by(curves, key[1])
+        kind = kind.scaled_by((one.curve for one in told[-MOST:]), key[1])
         self.memo[key, user] = (finished, kind)
         return kind
 

@@ -160,21 +160,21 @@ class SpeedFit:
         total: float = sum(map(mul, self.coefficients, terms(self.form, setting)))
         return total
 
-    @property
-    def exchange(self) -> float:
-        """What exchange across nodes adds to the compute of a gang, as a share of it."""
-        compute = self.coefficients[0] + self.coefficients[1]
-        return self.coefficients[ACROSS] / compute if compute > 0 else 0.0
-
-    def with_exchange(self, exchange: float) -> SpeedFit:
-        told = list(self.coefficients)
-        told[ACROSS] = exchange * (told[0] + told[1])
-        return replace(self, coefficients=tuple(told))
-
     def relative(self, setting: Setting, asked: Setting) -> float:
         """Speed in a setting, relative to the requested setting."""
         seconds = self.seconds(setting)
         return self.seconds(asked) / seconds if seconds > 0 else 0.0
+
+
+def exchange_of(gang: Sequence[float]) -> float:
+    """What exchange across nodes adds to the compute of a gang with these coefficients, as a share of it."""
+    compute = gang[0] + gang[1]
+    return gang[ACROSS] / compute if compute > 0 else 0.0
+
+
+def with_exchange(gang: Sequence[float], exchange: float) -> Coefficients:
+    """The same gang with another exchange across nodes."""
+    return (*gang[:ACROSS], exchange * (gang[0] + gang[1]), *gang[ACROSS + 1 :])
 
 
 def scaling(form: Form, coefficients: Coefficients, job: Job, span: SizeSpan) -> Scaling:

@@ -19,7 +19,7 @@ from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.pledge import Pledge
 from headway.estimates.fit.prior import Prior
-from headway.estimates.fit.speed import Observation, Setting, SpeedFit, at_several, fit, impossible, left_a_node
+from headway.estimates.fit.speed import Observation, Setting, SpeedFit, at_several, fit, impossible
 from headway.estimates.fit.target import Length, Reached, steps_to
 from headway.estimates.fit.track_memo import Memo
 
@@ -160,19 +160,19 @@ class Track:
         """In how many settings its speed is known well enough to be told to others."""
         return sum(one.spread <= TOLD for one in self.observations()) if self.seen else 0
 
-    def left_a_node(self) -> bool:
-        """Whether it was measured on one node and on several."""
-        return left_a_node(self.observations())
-
     def impossible(self) -> bool:
         """Whether its speeds at different sizes cannot all be true."""
         return impossible(self.observations())
 
-    def crept(self, trained: float) -> bool:
-        """Whether it was done far sooner than it had said, although it was at its last steps by its own count: it has
-        crept there.
+    def borne_out(self, trained: float) -> bool:
+        """Whether its end agrees with its reports. It does not where the job took longer than it had promised, or was
+        done far sooner although it was at its last steps by its own count: it has crept there.
         """
-        return self.at_last_steps() and self.pledge is not None and self.pledge.hasty(trained)
+        if self.doubt.strikes or self.impossible():
+            return False
+        return self.pledge is None or (
+            self.pledge.kept(trained) and not (self.at_last_steps() and self.pledge.hasty(trained))
+        )
 
     def at_last_steps(self) -> bool:
         """Not so of a job that was stopped early: it may be done far sooner than it had said."""
