@@ -15,9 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headway.core.flags import any_of
 from headway.core.node import BoolArray, FloatArray
+from headway.core.placement import take
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.policies.placing.room import Rooms, empty
 from headway.policies.value.times import Rows, waited
 
 FEW, LAST = 3, 0.015
@@ -70,7 +73,30 @@ def in_tail(snapshot: Snapshot, rows: Rows, seconds: FloatArray, share: FloatArr
     stays = (state == int(State.RUNNING)) & (together <= tail.stay)
     leaves_room = together + widest <= 1.0 + 1e-9
     found: BoolArray = within & (starved | ((waited_long | stays) & leaves_room))
-    return found
+    return found & ~_in_the_way(snapshot, rows, area, found, found & ~starved & (state == int(State.RUNNING)))
+
+
+def _in_the_way(snapshot: Snapshot, rows: Rows, area: FloatArray, tail: BoolArray, may_leave: BoolArray) -> BoolArray:
+    """Running jobs of the tail beside which a job of less area finds no node, although it would find one without them.
+
+    Example: a long job holds one GPU of the only node with eight, and a job of five minutes needs all eight.
+    """
+    jobs, nodes = snapshot.jobs, snapshot.nodes
+    if jobs.shapes.only_role is not None or not any_of(may_leave):  # replicas that are all alike fit beside each other
+        return np.zeros(len(rows), np.bool_)
+    shorter = (jobs.state[rows] == int(State.WAITING)) & (area < area[may_leave].max())
+    beside = empty(nodes).copy()
+    for row in rows[tail & (jobs.state[rows] == int(State.RUNNING))].tolist():
+        take(beside, snapshot.placements[row], jobs.shape_at(row))
+    left, whole = Rooms(nodes, beside), Rooms(nodes, empty(nodes))
+    least = np.inf
+    for number in np.unique(jobs.shape[rows[shorter]]).tolist():
+        shape = jobs.shapes[number]
+        wanted = [] if shape.missing else list(zip(shape.roles, shape.least, strict=True))
+        if any(left.total(role) < count for role, count in wanted) and all(whole.total(r) >= n for r, n in wanted):
+            least = min(least, float(area[shorter & (jobs.shape[rows] == number)].min()))
+    blocked: BoolArray = may_leave & (area > least)
+    return blocked
 
 
 def _near_the_last(completion: FloatArray, last_first: Rows, tail: Tail) -> BoolArray:
