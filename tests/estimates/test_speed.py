@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from headway.core.node import Nodes
 from headway.core.placement import Placement
+from headway.estimates.fit.measurements import Measurements
 from headway.estimates.fit.prior import plain_prior
 from headway.estimates.fit.speed import (
     Form,
     Observation,
     Setting,
     SpeedFit,
-    fit,
     terms,
     workers_per_node,
 )
@@ -52,7 +52,7 @@ def _seen(form, coefficients, noise, seed=0, settings_=None):
 @pytest.mark.parametrize("form", list(Form))
 def test_known_coefficients_are_found_again_from_noisy_measurements(form):
     seen = _seen(form, TRUE[form], 0.02) * 4
-    found = fit(form, seen, plain_prior(form, _setting(4, 2)))
+    found = Measurements(form, seen).fit(plain_prior(form, _setting(4, 2)))
     assert all(c >= 0 for c in found.coefficients)
     for setting in [*GRID[form], _setting(6, 3, 2), _setting(12, 4, 2)]:
         true = sum(c * x for c, x in zip(TRUE[form], terms(form, setting), strict=True))
@@ -63,14 +63,14 @@ def test_known_coefficients_are_found_again_from_noisy_measurements(form):
 
 def test_exact_measurements_give_the_exact_coefficients():
     form = Form.GANG
-    found = fit(form, _seen(form, TRUE[form], 0.0) * 50, plain_prior(form, _setting(4)))
+    found = Measurements(form, _seen(form, TRUE[form], 0.0) * 50).fit(plain_prior(form, _setting(4)))
     assert found.coefficients == pytest.approx(TRUE[form], rel=0.05, abs=0.004)
 
 
 def test_one_size_tells_the_scale_and_the_prior_the_shape():
     job = a_job("a", gpus=4, least=1, most=8)
     asked = Setting.sized(job, (4,))
-    found = fit(Form.GANG, [Observation(asked, 3.0, 0.01)], plain_prior(Form.GANG, asked))
+    found = Measurements(Form.GANG, [Observation(asked, 3.0, 0.01)]).fit(plain_prior(Form.GANG, asked))
     assert found.seconds(asked) == pytest.approx(3.0)
     for count in (1, 2, 8):
         assert found.relative(Setting.sized(job, (count,)), asked) == pytest.approx(plain_speed(job, (count,)))
@@ -78,21 +78,21 @@ def test_one_size_tells_the_scale_and_the_prior_the_shape():
 
 def test_a_second_size_sharpens_the_fit():
     prior = plain_prior(Form.GANG, _setting(4))
-    one = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01)], prior)
-    two = fit(Form.GANG, [Observation(_setting(4), 1.0, 0.01), Observation(_setting(8), 0.9, 0.01)], prior)
+    one = Measurements(Form.GANG, [Observation(_setting(4), 1.0, 0.01)]).fit(prior)
+    two = Measurements(Form.GANG, [Observation(_setting(4), 1.0, 0.01), Observation(_setting(8), 0.9, 0.01)]).fit(prior)
     assert abs(two.seconds(_setting(8)) / 0.9 - 1) < 0.03 < abs(one.seconds(_setting(8)) / 0.9 - 1)
 
 
 def test_more_workers_on_one_server_may_slow_a_job_down_and_the_fit_says_so():
     seen = [Observation(_setting(w, 1, 2), 0.3 / w + 0.05 + 0.4 * w, 0.02) for w in (1, 2, 4)]
-    found = fit(Form.SYNC, seen, plain_prior(Form.SYNC, _setting(2, 1, 2)))
+    found = Measurements(Form.SYNC, seen).fit(plain_prior(Form.SYNC, _setting(2, 1, 2)))
     assert found.seconds(_setting(8, 1, 2)) > found.seconds(_setting(4, 1, 2)) > found.seconds(_setting(1, 1, 2))
 
 
 def test_a_gang_that_gains_little_is_not_taken_to_become_slower():
     """From two to four workers it gains a tenth, as if nearly all of a step were fixed. That is no decline yet."""
     seen = [Observation(_setting(2), 0.55, 0.02), Observation(_setting(4), 0.5, 0.02)]
-    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(2)))
+    found = Measurements(Form.GANG, seen).fit(plain_prior(Form.GANG, _setting(2)))
     assert found.seconds(_setting(16)) < 1.01 * found.seconds(_setting(4))
 
 
@@ -101,7 +101,7 @@ def test_two_workers_apart_that_are_slower_than_one_do_not_make_sixty_slower_tha
     with the workers would hardly be seen here, and would be most of the step of 64. Nobody would ever try them then.
     """
     seen = [Observation(_setting(1), 0.280, 0.002), Observation(_setting(2, 0, 2), 0.312, 0.014)]
-    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(1)))
+    found = Measurements(Form.GANG, seen).fit(plain_prior(Form.GANG, _setting(1)))
     assert found.seconds(_setting(2, 0, 2)) == pytest.approx(0.312, rel=0.02)
     assert found.seconds(_setting(64, 0, 8)) < min(found.seconds(_setting(16, 0, 2)), found.seconds(_setting(8)))
 
@@ -110,7 +110,7 @@ def test_a_gang_that_becomes_slower_beyond_some_size_is_learned():
     """ElasticFlow's resnet50 on CIFAR-10: one batch divided, and an exchange that grows with the workers."""
     sizes = ((1, 1), (8, 2), (16, 4), (32, 8))
     seen = [Observation(_setting(w, 0, nodes), 0.019 / w + 0.031 + 0.0008 * w, 0.02) for w, nodes in sizes]
-    found = fit(Form.GANG, seen, plain_prior(Form.GANG, _setting(4)))
+    found = Measurements(Form.GANG, seen).fit(plain_prior(Form.GANG, _setting(4)))
     assert found.seconds(_setting(64, 0, 16)) > 1.2 * found.seconds(_setting(32, 0, 8))
     assert found.seconds(_setting(32, 0, 8)) > 1.1 * found.seconds(_setting(8, 0, 2))
 
@@ -123,7 +123,7 @@ def test_a_gang_that_becomes_slower_beyond_some_size_is_learned():
 )  # fmt: skip
 def test_any_measurements_give_finite_positive_seconds(form, points):
     seen = [Observation(_setting(w, p), seconds, spread) for w, p, seconds, spread in points]
-    found = fit(form, seen, plain_prior(form, _setting(4, 2)))
+    found = Measurements(form, seen).fit(plain_prior(form, _setting(4, 2)))
     for setting in (_setting(1, 1), _setting(64, 8, 8), *(one.setting for one in seen)):
         assert 0 <= found.seconds(setting) < 1e9
         assert np.isfinite(found.seconds(setting))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -222,8 +223,15 @@ def agreed_seconds(shown: Sequence[Seconds]) -> Seconds:
 
 def _curves(table: FloatArray, form: Form) -> tuple[FloatArray, FloatArray]:
     """Coefficients, scaled to one second per step on one worker, and logarithms of the seconds at some sizes."""
-    scaled = table / np.maximum(table @ np.array(terms(form, ALONE))[:, None], TINY)
-    return scaled, np.log(np.maximum(scaled @ np.array([terms(form, size) for size in SIZES]).T, TINY))
+    alone, sizes = _compared(form)
+    scaled = table / np.maximum(table @ alone, TINY)
+    return scaled, np.log(np.maximum(scaled @ sizes, TINY))
+
+
+@cache
+def _compared(form: Form) -> tuple[FloatArray, FloatArray]:
+    """The terms of one worker, and of the sizes where curves are compared."""
+    return np.array(terms(form, ALONE))[:, None], np.array([terms(form, size) for size in SIZES]).T
 
 
 def _apart(curves: FloatArray, across: BoolArray, form: Form) -> FloatArray:

@@ -26,6 +26,11 @@ class NormalEquations:
         """Only up to and with the diagonal until `solved`."""
         self.toward = [0.0] * count
 
+    def copy(self) -> NormalEquations:
+        other = NormalEquations(0)
+        other.square, other.toward = [line.copy() for line in self.square], self.toward.copy()
+        return other
+
     def add(self, terms: Sequence[float], right: float) -> None:
         """One measurement: the coefficients times these terms should be `right`."""
         toward = self.toward

@@ -30,20 +30,12 @@ from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.scaling import Scaling, SizeSpan
 from headway.estimates.fit.accelerators import relative_speed, type_at
-from headway.estimates.fit.least_squares import NormalEquations
 from headway.estimates.models.profiles import Layout
 from headway.estimates.models.scaling import computes
 
 INSIDE = 0.5
 PRIOR_SPREAD = 0.3
 """How far a term's share of a step may be from the prior's, as a share of the step (standard deviation)."""
-FAR = 16
-"""Workers. The share of the term that grows with a gang's workers is looked at with this many at least: what is next to
-nothing in the step of two workers may be most of that of sixty.
-"""
-MEASURED_SPREAD = 0.02
-"""Min spread of a measurement: a form is never exact."""
-
 IMPOSSIBLE = 2.0
 """No gang is this many times as fast as its workers together: one that says so has lied at one of its sizes."""
 ACROSS = 4
@@ -196,17 +188,22 @@ def _gang_scaling(coefficients: Coefficients, asked: int, span: SizeSpan) -> Sca
     seconds += coefficients[3] * inside
     seconds += coefficients[4] * across
     seconds += coefficients[5] * more
-    fitted, at_asked = SpeedFit(Form.GANG, coefficients), gang_setting(asked, per_node)
-    speeds = np.divide(fitted.seconds(at_asked), seconds, out=np.zeros(len(seconds)), where=seconds > 0).tolist()
-    return Scaling([*[0.0] * span.least, *speeds[span.least :]], _apart(fitted, per_node))
+    at_asked = sum(map(mul, coefficients, _terms_at(asked, gang_setting(asked, per_node).layout.nodes)))
+    speeds = np.divide(at_asked, seconds, out=np.zeros(len(seconds)), where=seconds > 0).tolist()
+    return Scaling([*[0.0] * span.least, *speeds[span.least :]], _apart(coefficients, per_node))
 
 
-def _apart(fitted: SpeedFit, per_node: int) -> float:
+def _apart(coefficients: Coefficients, per_node: int) -> float:
     """The factor in speed where as many as fit on a node are on several."""
     if per_node < 2:
         return 1.0
-    one, several = (fitted.seconds(Setting(Layout(per_node, 0, nodes, 1.0))) for nodes in (1, 2))
+    one, several = (sum(map(mul, coefficients, _terms_at(per_node, nodes))) for nodes in (1, 2))
     return min(1.0, one / several) if several > 0 else 1.0
+
+
+@lru_cache(maxsize=20_000)
+def _terms_at(workers: int, nodes: int) -> tuple[float, ...]:
+    return terms(Form.GANG, Setting(Layout(workers, 0, nodes, 1.0)))
 
 
 @lru_cache(maxsize=2_000)
@@ -222,58 +219,6 @@ def _gang_terms(span: SizeSpan) -> tuple[FloatArray, ...]:
 def gang_setting(workers: int, per_node: int) -> Setting:
     """A gang of this many workers in the best place."""
     return Setting(Layout(workers, 0, max(1, -(-workers // (per_node or max(1, workers)))), 1.0))
-
-
-def scaled(prior: Coefficients, seen: Sequence[Observation], at: Sequence[Coefficients]) -> Coefficients:
-    """The prior's shape, scaled to the measurements. `at`: the terms of each."""
-    total = weighted = 0.0
-    for one, x in zip(seen, at, strict=True):
-        expected = sum(map(mul, prior, x))
-        weight = 1.0 / (one.spread**2 + MEASURED_SPREAD**2)
-        total += weight
-        weighted += weight * math.log(one.seconds / expected)
-    scale = math.exp(weighted / total)
-    return tuple(scale * c for c in prior)
-
-
-def fit(
-    form: Form, seen: Sequence[Observation], prior: Coefficients, prior_spread: float = PRIOR_SPREAD,
-    across_spread: float | None = None,
-) -> SpeedFit:  # fmt: skip
-    """The non-negative coefficients nearest to measurements and prior, each weighted by how sure it is.
-
-    `across_spread`: of the exchange across nodes, where it is another one.
-    """
-    if not seen:
-        return SpeedFit(form, prior, prior_spread)
-    at = [terms(form, one.setting) for one in seen]
-    start = scaled(prior, seen, at)
-    if not at_several(seen):
-        return SpeedFit(form, start, prior_spread)
-    equations, most = NormalEquations(len(start)), [0.0] * len(start)
-    for one, x in zip(seen, at, strict=True):
-        sure = 1.0 / math.hypot(one.spread, MEASURED_SPREAD)
-        weight = sure / one.seconds
-        equations.add([weight * term for term in x], sure)
-        most = [max(before, term / one.seconds) for before, term in zip(most, x, strict=True)]
-    # The prior constrains a term's share of the step, taken where that share is largest. A term that no measurement
-    # shows stays near the prior, with the weight of a quarter of the compute term.
-    share = [max(term, 0.25 * most[0]) / prior_spread for term in most]
-    if form is Form.GANG:
-        share[ACROSS] *= prior_spread / (across_spread or prior_spread)
-        share[-1] = _growing_share(start, max(one.setting.layout.workers for one in seen), most[-1]) / prior_spread
-    for number, weight in enumerate(share):
-        equations.pull(number, weight, start[number])
-    return SpeedFit(form, tuple(equations.solved(start)), prior_spread)
-
-
-def _growing_share(start: Coefficients, largest: int, seen: float) -> float:
-    """What the last term of a gang is of a step of very many workers, for a coefficient of 1. `seen`: the same of those
-    that were measured, for a prior by which many workers take no time.
-    """
-    far = terms(Form.GANG, gang_setting(max(FAR, largest), 1))
-    seconds = sum(c * x for c, x in zip(start, far, strict=True))
-    return far[-1] / seconds if seconds > 0.0 else seen
 
 
 def left_a_node(seen: Sequence[Observation]) -> bool:

@@ -19,7 +19,7 @@ from headway.estimates.fit.growth import Grower
 from headway.estimates.fit.pace import Guess, Pace
 from headway.estimates.fit.pledge import Pledge
 from headway.estimates.fit.prior import Prior
-from headway.estimates.fit.speed import Observation, Setting, SpeedFit, at_several, fit, impossible
+from headway.estimates.fit.speed import Observation, Setting, SpeedFit, at_several, impossible
 from headway.estimates.fit.target import Length, Reached, steps_to
 from headway.estimates.fit.track_memo import Memo
 
@@ -189,14 +189,7 @@ class Track:
 
     def fitted(self, prior: Prior) -> SpeedFit:
         """The speed model of this job, by its measurements so far."""
-        memo, exact = self.memo, self.observations()
-        if memo.rounded_of is not exact:
-            memo.rounded_of, memo.rounded = exact, tuple([one.rounded() for one in exact])
-        if memo.fit_of != (prior, memo.rounded):
-            memo.fit_of = (prior, memo.rounded)
-            memo.fit = fit(prior.form, memo.rounded, prior.coefficients, prior.spread, prior.across_spread)
-        assert memo.fit is not None
-        return memo.fit
+        return self.memo.fit_by(prior, self.observations())
 
     def shape(self, prior: Prior) -> SpeedFit:
         """The same up to a factor: how its speed depends on its setting. Before it was measured in two settings that is
