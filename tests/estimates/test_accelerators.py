@@ -15,7 +15,8 @@ from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.estimates.fit import history as history_file
 from headway.estimates.fit.accelerators import type_at, type_wanted
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.asked import asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds
 from headway.estimates.fit.lessons import MOST, Lessons
 from headway.estimates.fit.speed import Form

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.asked import asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Seconds, Shown
 from headway.estimates.fit.speed import Form
 from headway.estimates.models.scaling import plain_speed

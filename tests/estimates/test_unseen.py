@@ -7,7 +7,8 @@ import math
 import pytest
 
 from headway.core.board import Board
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.asked import asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.kinds import Kind, Shown
 from headway.estimates.fit.speed import PRIOR_SPREAD, Form, Setting, SpeedFit
 from headway.estimates.fit.unseen import errors, pooled

@@ -24,9 +24,10 @@ from headway.core.states import TRAINING, State
 from headway.estimates.alike import of_models, taught_by
 from headway.estimates.belief import CURVE_SPREAD, Belief, to_target
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
+from headway.estimates.fit.asked import asked_by, asked_setting
 from headway.estimates.fit.change_costs import ChangeWatch
 from headway.estimates.fit.doubt import patience
-from headway.estimates.fit.history import History, asked_by, asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.like import Like
 from headway.estimates.fit.pace import Guess
 from headway.estimates.fit.prior import Prior
@@ -67,7 +68,7 @@ class ProgressBook:
                 tracks[sample.job] = track
                 if track.seen and (row := row_of.get(sample.job)) is not None:
                     before, job = history, jobs.job(row)
-                    history = history.heard(job, track, asked_setting(job, snapshot.nodes))
+                    history = history.heard(job, track, asked_setting(job, snapshot.nodes), _service(snapshot, row))
                     if history is not before:
                         lessons.add(job.model)
         for row in over:
@@ -76,7 +77,8 @@ class ProgressBook:
             gone = None if lives_on else tracks.pop(job.id, None)
             if self.teaches(snapshot, row):
                 before = history
-                history = history.learn(job, gone, asked_setting(job, snapshot.nodes), jobs.value(row, "attained"))
+                trained, asked = jobs.value(row, "attained"), asked_setting(job, snapshot.nodes)
+                history = history.learn(job, gone, asked, trained, _service(snapshot, row))
                 if gone is not None:
                     taught = taught_by(job, snapshot, tracks, before, history)
                     touched, scaled = touched + taught.times, scaled + taught.scalings
@@ -281,6 +283,13 @@ class ProgressBook:
             found = scaling(prior.form, coefficients, job, span)
             self.cache.keep_table(snapshot, row, found)
         return found
+
+
+def _service(snapshot: Snapshot, row: int) -> float:
+    """Replica-seconds that it has trained so far; infinite before any were counted."""
+    state, since, service, size = snapshot.jobs.values(row, ("state", "since", "service", "size"))
+    now: float = service + size * (snapshot.now - since if state in TRAINING else 0.0)
+    return now if service > 0.0 else math.inf
 
 
 def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from headway.core.estimates import Basis
 from headway.core.job import Job, Target
-from headway.core.node import Nodes
-from headway.estimates.fit.accelerators import type_wanted
+from headway.estimates.fit.borne_out import borne_out, overstated
 from headway.estimates.fit.change_costs import ChangeCosts
 from headway.estimates.fit.duration import Durations, newest
 from headway.estimates.fit.kinds import FEW_USERS, JobCurve, Kind
@@ -29,15 +28,12 @@ from headway.estimates.fit.speed import (
     Setting,
     SpeedFit,
     exchange_of,
-    gang_setting,
     left_a_node,
     with_exchange,
-    workers_per_node,
 )
 from headway.estimates.fit.target import NOBODY, Reached
 from headway.estimates.fit.track import Track
 from headway.estimates.fit.unseen import Unseen
-from headway.estimates.models.scaling import computes
 
 LEARNED_SPREAD = 0.07
 KEPT = 2.0
@@ -162,9 +158,9 @@ class History:
                 return _carried(guess, size, asked, self.prior(job, asked))
         return None
 
-    def heard(self, job: Job, track: Track, asked: Setting) -> History:
+    def heard(self, job: Job, track: Track, asked: Setting, service: float = math.inf) -> History:
         """The history after a report of a running job: what it has shown in several settings is told at once. The
-        same object where that is nothing new.
+        same object where that is nothing new. `service`: replica-seconds so far.
         """
         if not job.model:
             return self
@@ -176,7 +172,7 @@ class History:
         if sizes == before or max(sizes, before) < 2:
             return self
         alone = self.without_lesson(job)
-        if sizes < 2:
+        if sizes < 2 or overstated(track, self.prior(job, asked), service):
             return alone
         on = type_shown(track)
         found, lessons = alone.shown_by(job, track, asked.on_type(on or asked.on)), alone.lessons
@@ -206,14 +202,18 @@ class History:
             found = replace(found, coefficients=with_exchange(found.coefficients, exchange))
         return found
 
-    def learn(self, job: Job, track: Track | None, asked: Setting, trained_seconds: float) -> History:
-        """The history after this job has finished."""
+    def learn(
+        self, job: Job, track: Track | None, asked: Setting, trained_seconds: float, service: float = math.inf
+    ) -> History:
+        """The history after this job has finished. `service`: replica-seconds, where they are known."""
         alone = self.without_lesson(job)
         if alone is not self:
-            return alone.learn(job, track, asked, trained_seconds)
+            return alone.learn(job, track, asked, trained_seconds, service)
         durations = self.durations.add(job, trained_seconds) if trained_seconds > 0 else self.durations
         users = self._trusted(job, track, trained_seconds)
-        if track is None or not job.model or self.trust(job).odd or not track.borne_out(trained_seconds):
+        if track is None or not job.model or self.trust(job).odd or not borne_out(track, trained_seconds):
+            return replace(self, durations=durations, users=users)
+        if overstated(track, self.prior(job, asked), service):
             return replace(self, durations=durations, users=users)
         targets = self.targets
         if job.target is not None:
@@ -276,23 +276,3 @@ def type_shown(track: Track) -> str:
     """The type of accelerators on which a job has shown its speed; empty where it was on several."""
     found = {one.setting.on for one in track.observations()} or {track.setting.on}
     return found.pop() if len(found) == 1 else ""
-
-
-def asked_setting(job: Job, nodes: Nodes) -> Setting:
-    """The requested size in the best place."""
-    on = type_wanted(job, nodes)
-    if len(job.roles) == 1 and job.roles[0].replicas and computes(job.roles[0].name):
-        role = job.roles[0]
-        known: Setting | None = nodes.memo.get((asked_setting, role.replicas, role.request, on))
-        if known is None:
-            setting = gang_setting(role.replicas, workers_per_node(job, nodes)).on_type(on)
-            known = nodes.keep((asked_setting, role.replicas, role.request, on), setting)
-        return known
-    sized = Setting.sized(job, tuple(role.replicas for role in job.roles), workers_per_node(job, nodes))
-    return sized.on_type(on)
-
-
-def asked_by(job: Job, track: Track | None, nodes: Nodes) -> Setting:
-    """The same, on the type of accelerators from which the job reports, where it does."""
-    asked = asked_setting(job, nodes)
-    return asked if track is None or not track.setting.on else asked.on_type(track.setting.on)

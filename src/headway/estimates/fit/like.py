@@ -14,7 +14,8 @@ import numpy as np
 from headway.core.job import Job
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.estimates.fit.accelerators import type_wanted
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.asked import asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.lengths import LEAST_LEFT, Lengths, edge_of, place_of, place_of_all
 from headway.estimates.fit.pace import Guess
 

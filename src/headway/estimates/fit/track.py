@@ -164,16 +164,6 @@ class Track:
         """Whether its speeds at different sizes cannot all be true."""
         return impossible(self.observations())
 
-    def borne_out(self, trained: float) -> bool:
-        """Whether its end agrees with its reports. It does not where the job took longer than it had promised, or was
-        done far sooner although it was at its last steps by its own count: it has crept there.
-        """
-        if self.doubt.strikes or self.impossible():
-            return False
-        return self.pledge is None or (
-            self.pledge.kept(trained) and not (self.at_last_steps() and self.pledge.hasty(trained))
-        )
-
     def at_last_steps(self) -> bool:
         """Not so of a job that was stopped early: it may be done far sooner than it had said."""
         return self.total is not None and self.step >= LAST_STEPS * self.total

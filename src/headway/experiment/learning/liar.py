@@ -17,7 +17,8 @@ from headway.compare.scenario import Scenario
 from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.scaling import SizeSpan
-from headway.estimates.fit.history import History, asked_setting
+from headway.estimates.fit.asked import asked_setting
+from headway.estimates.fit.history import History
 from headway.estimates.fit.speed import scaling, workers_per_node
 from headway.estimates.progress import ProgressBook
 from headway.experiment.learning.window_run import Pupils, run_with
