@@ -11,6 +11,15 @@ from headway import progress
 from headway.progress._mailbox import LONGEST_LINE_BYTES, MOST_KEPT, Mailbox
 
 
+def _save(headway, p, number):
+    """Asks for a save; the training polls until it was answered."""
+    headway.say({"save": number})
+    deadline = time.monotonic() + 60
+    while not headway.all_with("saved") and time.monotonic() < deadline:
+        p.poll()
+        time.sleep(0.005)
+
+
 def test_silent_when_nobody_listens(monkeypatch, capsys):
     monkeypatch.delenv("HEADWAY_PROGRESS", raising=False)
     threads = threading.active_count()
@@ -50,11 +59,7 @@ def test_headway_dies_and_comes_back(headway):
             time.sleep(0.05)
         headway.open()
         headway.wait(lambda heard: sum("hello" in m for m in heard) == 2 and heard[-1].get("step") == 2)
-        headway.say({"save": 5})
-        deadline = time.monotonic() + 60
-        while not headway.all_with("saved") and time.monotonic() < deadline:
-            p.poll()
-            time.sleep(0.005)
+        _save(headway, p, 5)
     headway.wait(lambda heard: heard and "done" in heard[-1])
     assert headway.all_with("saved") == [{"saved": 5, "step": 2}]
 
@@ -110,11 +115,7 @@ def test_an_answer_goes_out_again_if_the_connection_was_lost_while_it_was_sent(h
     with progress.track(total_steps=9, save=print) as p:
         p.report(3, loss=0.5)
         headway.wait(lambda heard: heard)
-        headway.say({"save": 1})
-        deadline = time.monotonic() + 60
-        while not headway.all_with("saved") and time.monotonic() < deadline:
-            p.poll()
-            time.sleep(0.005)
+        _save(headway, p, 1)
     headway.wait(lambda heard: heard and "done" in heard[-1])
     assert lost.is_set()
     assert headway.all_with("saved") == [{"saved": 1, "step": 3}]
