@@ -30,7 +30,8 @@ def overstated(track: Track, prior: Prior, service: float) -> bool:
     """Whether its steps, each as slow as it has shown, are more work than its workers had time for. No gang does more
     in a worker's second than one worker alone.
 
-    `service`: worker-seconds. A job that began in the middle, with a checkpoint from elsewhere, may count as such, too.
+    Gangs only: with parameter servers, how much a worker does depends on them. `service`: worker-seconds. A job that
+    began in the middle, with a checkpoint from elsewhere, may count as such, too.
     """
     seen = track.observations()
     if prior.form is not Form.GANG or not seen:

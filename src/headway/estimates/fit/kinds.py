@@ -2,8 +2,9 @@
 
 Example: four users train `bert`. Three of them see a step of 0.4 s on 8 workers; the fourth reports twenty times its
 steps. Others are told 0.4 s: from three users on, only paces count that agree with the one in the middle, and no user
-counts for more than the middle one does. Of how a model scales the middle of users is told, term by term. So one user
-can move what others are told by a few percent only. A user whose own jobs have shown a pace is told that.
+counts for more than the middle one does. Of how a model scales the middle of users is told, term by term. So where
+users agree, one of them can move what others are told by a few percent only. Where they do not, one user more may
+decide whose pace is told. A user whose own jobs have shown a pace is told that.
 """
 
 from __future__ import annotations
