@@ -24,11 +24,12 @@ $(VENV)/.run: pyproject.toml $(VENV)/.made
 
 $(VENV)/.test: pyproject.toml $(VENV)/.made
 	@echo "installing headway with every extra (about two minutes)"
-	$(BIN)/pip install --quiet -e '.[train,kube,lab,learn,dev]'
+	$(BIN)/pip install --quiet -e '.[train,kube,lab,learn,gpu,page,dev]'
 	@touch $@
 
 run: $(VENV)/.run
 	$(BIN)/headway run examples/quickstart.yaml
+	@echo "a queue that stays: $(BIN)/headway up, then $(BIN)/headway add -- python train.py"
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
@@ -36,14 +37,14 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The report is looked at in a real browser. Where it cannot be installed, that one test is skipped and says so.
+# The report and the live page are looked at in a real browser. Where it cannot be installed, those tests are skipped and say so.
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "installing chromium (about a minute)"; \
 	    { apt-get install -y -qq --no-install-recommends chromium || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }; } >/dev/null 2>&1 \
-	      || echo "chromium could not be installed: the report is not tested in a browser"; \
-	  else echo "no chromium here: the report is not tested in a browser"; fi
+	      || echo "chromium could not be installed: the report and the live page are not tested in a browser"; \
+	  else echo "no chromium here: the report and the live page are not tested in a browser"; fi
 
 # The screens are looked at in a real terminal of 80 columns and 24 lines. Without it, those tests are skipped and say so.
 terminal:
@@ -64,10 +65,10 @@ clock:
 	  else echo "no libfaketime here: no clock is set back"; fi
 
 # Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
-# Where they cannot be had, those tests say why they are skipped (and fail where CI is set). Kueue takes five minutes
-# more and is tested where it is built: `headway lab build`.
-LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet filter-check \
-	coredns kwok jobset training-operator
+# Where they cannot be had, those tests say why they are skipped (and fail where CI is set). What takes minutes more is
+# tested where it is built already: Kubernetes 1.37, the job operators, helm, metrics-server (`headway lab build`).
+LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy filter-check \
+	coredns kwok
 lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab deps
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)

@@ -102,7 +102,7 @@ def measure(lab: Lab, options: argparse.Namespace, folder: Path) -> None:
     while time.monotonic() < until and process.poll() is None:
         if len(watcher.sizes) < options.gangs and time.monotonic() - last > options.seconds / 2 / options.gangs:
             name, workers = f"gang-{len(watcher.sizes)}", rng.choice(SIZES)
-            grown = {"replicas": workers, "least": workers, "most": workers, "after": ["ps"]}
+            grown = {"replicas": workers, "min": workers, "max": workers, "after": ["ps"]}
             submit(lab, "gangs", name, {"ps": role, "worker": role | grown})
             watcher.sizes[name], last = workers + 1, time.monotonic()
         watcher.look()

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection as Pipe
 
-from headway.kube.progress_authority import ProgressAuthority, new_authority, server_context
+from headway.kube.identity.certificates import ProgressAuthority, new_authority, server_context
 from headway.progress_server import (
     Answer,
     Disconnected,

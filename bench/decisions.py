@@ -75,7 +75,7 @@ def queue(count: int, dice: random.Random) -> list[Job]:
         elif kind < 0.7:
             roles = [_role("worker", dice.choice([2, 4, 8, 16, 32, 64]), **demands)]
         elif kind < 0.9:
-            server = Role(name="ps", replicas=2, least=2, most=2, request=(("cpu", 2000), ("memory", 4096)))
+            server = Role(name="ps", replicas=2, min=2, max=2, request=(("cpu", 2000), ("memory", 4096)))
             roles = [server, _role("worker", dice.choice([2, 4, 8, 16]), near=("ps",), **demands)]
         else:
             roles = [_unfit(dice)]
@@ -87,12 +87,12 @@ def _unfit(dice: random.Random) -> Role:
     return dice.choice([
         _role("worker", 20000), _role("worker", 4, selector=(("disk", "tape"),)),
         _role("worker", 1, accelerator="h100"),
-        Role(name="worker", replicas=2, least=2, most=2, request=(("cpu", 4000), ("gpu", 16))),
+        Role(name="worker", replicas=2, min=2, max=2, request=(("cpu", 4000), ("gpu", 16))),
     ])  # fmt: skip
 
 
 def _role(name: str, replicas: int, **more: object) -> Role:
-    return Role(name=name, replicas=replicas, least=replicas, most=replicas, request=EACH, **more)  # type: ignore[arg-type]
+    return Role(name=name, replicas=replicas, min=replicas, max=replicas, request=EACH, **more)  # type: ignore[arg-type]
 
 
 def _job(name: str, roles: list[Role]) -> Job:

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
-from headway.cli.queues_file import read_rules
+from headway.cli.queue_config import read_rules
 from headway.cli.wiring import make_policy, read_queues
 from headway.compare.perform import Task, make_cluster
 from headway.compare.scenario import read_scenario
@@ -33,8 +33,8 @@ from headway.core.board import Board
 from headway.core.errors import UserError
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
-from headway.estimates.fit.duration import Durations
-from headway.estimates.fit.history import History
+from headway.estimates.history.durations import Durations
+from headway.estimates.history.history import History
 from headway.local.added import added_jobs, card_of
 from headway.local.claims import machine_left, running_folders
 from headway.local.machine import check_jobs
@@ -73,7 +73,7 @@ jobs:
   env: {A: b}
   roles:
     ps: {replicas: 1, cpu: 500m, near: [worker], limit: {cpu: 2}}
-    worker: {replicas: 2, least: 1, most: 4, gpu: 1, after: [ps], selector: {disk: ssd}, tolerates: [slow]}
+    worker: {replicas: 2, min: 1, max: 4, gpu: 1, after: [ps], selector: {disk: ssd}, tolerates: [slow]}
 - {name: small, seconds: 1h, cpu: 1, memory: 512Mi, resources: {fast: 1}}
 simulate:
   start: 10
@@ -89,7 +89,7 @@ LINES = (
     '{"name":"b","roles":{"ps":{"cpu":1},"worker":{"gpu":2,"command":["a",7]}},"success":{"when":"any"}}\n'
 )
 ROWS = (
-    "name,submit,seconds,replicas,least,most,gpu,cpu,memory,deadline,priority\n"
+    "name,submit,seconds,replicas,min,max,gpu,cpu,memory,deadline,priority\n"
     "a,0,5,2,1,4,1,500m,2Gi,9,1\nb,1,5,1,,,1,,,,\n"
 )
 LOG = gzip.decompress((ROOT / "tests/golden/sim-adapt.log.gz").read_bytes())

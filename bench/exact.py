@@ -73,7 +73,7 @@ def read(path: Path) -> list[Job]:
     with path.open() as file:
         for line in csv.DictReader(file):
             gpus = int(line["num_gpu"])
-            one = Role(name="worker", replicas=gpus, least=gpus, most=gpus, request=(("gpu", 1),))
+            one = Role(name="worker", replicas=gpus, min=gpus, max=gpus, request=(("gpu", 1),))
             role = roles.setdefault(gpus, (one,))
             submit, seconds = float(line["submit_time"]), float(line["duration"])
             jobs.append(Job(id=JobId(line["job_id"]), roles=role, submit=submit, seconds=seconds))

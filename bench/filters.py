@@ -24,13 +24,12 @@ import numpy as np
 from headway.core.job import Job, JobId, Role
 from headway.core.placement import Placement, shape_of
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.node_table import NodeTable
-from headway.kube.pod.constraints import Unplaceable, demands_of
-from headway.kube.pod.neighbours import Neighbours, guest_of
-from headway.kube.pod.resources import held_by
-from headway.kube.pod.seating import Seat, Seating, Unseated
-from headway.kube.pod.standin import role_for
-from headway.kube.pods_held import ForeignPods
+from headway.kube.pods.constraints import Unplaceable, demands_of
+from headway.kube.pods.placement_rules import Neighbours, facts_of
+from headway.kube.pods.placing import NoNodeLeft, Placing, PodRules
+from headway.kube.pods.resources import held_by, role_for
+from headway.kube.store.held import ForeignPods
+from headway.kube.store.nodes import NodeTable
 from headway.lab.filter_check import FilterCheck
 
 LEAST_PLACED = 0.98
@@ -47,23 +46,23 @@ class Ours:
             self.neighbours.see_node(node)
 
     def choose(self, given: dict[str, Any]) -> str:
-        """The node for a pod. Raises `Unplaceable` or `Unseated`."""
+        """The node for a pod. Raises `Unplaceable` or `NoNodeLeft`."""
         pod = msgspec.convert(given, Pod)
-        demands, guest = demands_of(pod.spec, self.claims), guest_of(pod)
+        demands, guest = demands_of(pod.spec, self.claims), facts_of(pod)
         nodes = self.table.nodes(self.found, self.pods.by_node)
         role = role_for(Role(name="worker"), held_by(pod), demands)
         shape = shape_of(Job(id=JobId("job"), roles=(role,)), nodes)
         if shape.missing:
-            raise Unseated(f"no node has {shape.missing}")
+            raise NoNodeLeft(f"no node has {shape.missing}")
         free = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
-        seating = Seating(nodes, free, self.neighbours)
-        placed = seating.place(Placement(((0,),)), shape, {"worker": Seat(guest, demands)})
+        seating = Placing(nodes, free, self.neighbours)
+        placed = seating.place(Placement(((0,),)), shape, {"worker": PodRules(guest, demands)})
         return nodes.nodes[placed.nodes[0][0]].name
 
     def put(self, given: dict[str, Any], node: str) -> None:
         pod = msgspec.convert({**given, "spec": {**given["spec"], "nodeName": node}}, Pod)
         self.pods.put(pod)
-        self.neighbours.put(pod.metadata.uid, node, guest_of(pod, placed=True))
+        self.neighbours.put(pod.metadata.uid, node, facts_of(pod, placed=True))
 
 
 def main() -> int:
@@ -79,7 +78,7 @@ def main() -> int:
         for pod in world.pods:
             try:
                 node, why = ours.choose(pod), ""
-            except (Unplaceable, Unseated) as error:
+            except (Unplaceable, NoNodeLeft) as error:
                 node, why = "", str(error)
             if node:
                 placed += 1

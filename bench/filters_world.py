@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from headway.kube.api.scheduling import NodeTerms
-from headway.kube.pod.constraints import BoundClaim
+from headway.kube.api.objects import NodeTerms
+from headway.kube.pods.constraints import BoundClaim
 
 Object = dict[str, Any]
 ZONES, DISKS, APPS = ("a", "b", "c"), ("ssd", "hdd"), ("red", "blue", "green", "grey")

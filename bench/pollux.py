@@ -127,7 +127,7 @@ def read(path: Path, models: Mapping[str, Model], policy: str, rules: Rules) -> 
                 most = 1 if model.name == "ncf" else max(1, batch // model.least_per_replica)
                 asked, least = min(asked, most), 1
             work = works[name] = Work(model, batch, asked, rules.whole)
-            role = Role(name="worker", replicas=asked, least=least, most=most, request=(("gpu", 1),))
+            role = Role(name="worker", replicas=asked, min=least, max=most, request=(("gpu", 1),))
             seconds = float(work.epochs(packed(asked)).sum())
             jobs.append(Job(id=name, roles=(role,), submit=float(row["time"]), seconds=seconds, model=model.name))
     return Setup(jobs, works, rules)

@@ -37,7 +37,7 @@ def pods(lab: Lab) -> list[dict[str, Any]]:
 
 def submit(lab: Lab, workers: int) -> None:
     words = ["python", str(HERE / "power_off_train.py"), "--steps", "1000000"]
-    role = {"replicas": workers, "least": workers, "most": workers, "cpu": "600m", "memory": "128Mi", "command": words}
+    role = {"replicas": workers, "min": workers, "max": workers, "cpu": "600m", "memory": "128Mi", "command": words}
     body = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": JOB}}
     lab.api.post(JOBS.format(NAMESPACE), {**body, "spec": {"roles": {"worker": role}}})
 

@@ -28,7 +28,7 @@ def main(jobs: int, seconds: int) -> None:
         book: ProgressBook | LinearBook = empty
         board = Board(nodes)
         for number in range(jobs):
-            worker = Role(name="worker", replicas=2, least=1, most=4, request=(("gpu", 1),))
+            worker = Role(name="worker", replicas=2, min=1, max=4, request=(("gpu", 1),))
             row = board.add(Job(id=JobId(f"j{number}"), roles=(worker,), steps=10**6, model="m"), 0.0)
             board.restore(row, State.RUNNING, Placement(((number // 4, number // 4),)), None)
         folding = answering = 0.0

@@ -56,7 +56,7 @@ class Where:
 
     def layout(self) -> Layout:
         job = Job(id=JobId("real"), roles=tuple(
-            Role(name=name, replicas=len(on), least=len(on), most=len(on))
+            Role(name=name, replicas=len(on), min=len(on), max=len(on))
             for name, on in (("ps", self.servers), ("worker", self.workers))))  # fmt: skip
         return Layout.of(job, Placement((self.servers, self.workers)))
 

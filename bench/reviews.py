@@ -16,8 +16,8 @@ import time
 from typing import Any
 
 from headway.kube.api.access import load_access
-from headway.kube.pod_identity import PodIdentity
-from headway.kube.worker import ApiWorker
+from headway.kube.identity.tokens import PodIdentity
+from headway.kube.writes.worker import ApiWorker
 from headway.lab import Lab
 from headway.progress_server import Greeting, KnownReplica
 

@@ -51,7 +51,7 @@ def jobs_at_once(count: int) -> tuple[list[Job], dict[JobId, float]]:
     dice, jobs = random.Random(1), []
     for number in range(count):
         asked = dice.choice([1, 1, 1, 2, 2, 4, 4, 8])
-        role = Role(name="worker", replicas=asked, least=1, most=min(64, 8 * asked), request=((GPU, 1),))
+        role = Role(name="worker", replicas=asked, min=1, max=min(64, 8 * asked), request=((GPU, 1),))
         jobs.append(Job(id=JobId(f"j{number}"), roles=(role,), steps=PARTS, model=dice.choice(MODELS)))
     return jobs, {job.id: dice.lognormvariate(7.0, 1.2) for job in jobs}
 

@@ -46,7 +46,7 @@ def jobs_of(path: Path, faster: float = 1.0) -> list[Job]:
     for line in _rows(path):
         gpus = int(line.get("num_gpus") or line["num_gpu"])
         if gpus not in roles:
-            one = Role(name="worker", replicas=gpus, least=gpus, most=gpus, request=((GPU, 1),))
+            one = Role(name="worker", replicas=gpus, min=gpus, max=gpus, request=((GPU, 1),))
             roles[gpus] = (one,)
         submit = float(line.get("submit_s") or line["submit_time"]) / faster
         jobs.append(

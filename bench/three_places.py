@@ -24,7 +24,7 @@ def main() -> None:
     for name in _names(tallies[0]):
         cells = [_cell(tally, name) for tally in tallies]
         print(f"| {name} | " + " | ".join(cells) + " |")
-    print("| makespan | " + " | ".join(f"{tally.result()['span']:.0f} s" for tally in tallies) + " |")
+    print("| makespan | " + " | ".join(f"{tally.result()['makespan']:.0f} s" for tally in tallies) + " |")
     print("| decisions | " + " | ".join(_decisions(tally) for tally in tallies) + " |")
 
 

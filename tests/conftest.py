@@ -20,9 +20,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from headway.lab.testing import control_plane, lab, namespace
-from scheduling import installed, schedule
+from scheduling import installed, measured, schedule
 
-__all__ = ["control_plane", "installed", "lab", "namespace", "schedule"]
+__all__ = ["control_plane", "installed", "lab", "measured", "namespace", "schedule"]
 
 ON_KUBERNETES = re.compile(r"tests/(lab|conformance)/|_lab\.py")
 ON_THIS_MACHINE = re.compile(r"tests/(examples|local|progress|progress_server)/")
@@ -52,3 +52,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Runs of one user on one machine know each other by this folder. Tests neither disturb others nor are disturbed.
 os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="headway-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_RUNTIME_DIR"], ignore_errors=True)
+# The queue of this user is not that of the tests, and a cluster is meant only where a test says so.
+os.environ["XDG_STATE_HOME"] = os.environ["XDG_RUNTIME_DIR"]
+os.environ.pop("KUBECONFIG", None)

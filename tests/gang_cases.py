@@ -45,7 +45,7 @@ class Case:
 
 def _role(name: str, replicas: int = 1, after: tuple[str, ...] = ()) -> Role:
     return Role(
-        name=name, replicas=replicas, least=replicas, most=replicas, request=(("cpu", 100),), after=after
+        name=name, replicas=replicas, min=replicas, max=replicas, request=(("cpu", 100),), after=after
     )  # fmt: skip
 
 

@@ -35,13 +35,13 @@ def a_role(
 ) -> Role:
     """Not elastic unless `least` or `most` say so; asks for one GPU where nothing is asked for."""
     request = amounts(gpu, cpu, memory) or amounts(gpu=1)
-    bounds = {"least": replicas, "most": replicas} | more
+    bounds = {"min": replicas, "max": replicas} | more
     return Role(name=name, replicas=replicas, request=request, **bounds)
 
 
 def a_job(name: str = "a", gpus: int = 1, *, roles: Sequence[Role] = (), **more: Any) -> Job:
     """`gpus` replicas of one GPU each, unless roles are given; `least` and `most` make those elastic."""
-    bounds = {key: more.pop(key) for key in ("least", "most") if key in more}
+    bounds = {key: more.pop(key) for key in ("min", "max") if key in more}
     chosen = tuple(roles) or (a_role(replicas=gpus, **bounds),)
     return Job(id=JobId(name), roles=chosen, **more)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,17 @@ def schedule(installed, namespace, tmp_path):
     if schedule.process is not None and schedule.process.poll() is None:
         schedule.kill()
     installed.api.delete(TRAINING.format(namespace))
+
+
+@pytest.fixture
+def measured(schedule):
+    """The account of the tests may ask kubelets, as `headway schedule --install --measure kubelet` grants it."""
+    manifests = resources.files("headway.kube") / "manifests/rbac-kubelet.yaml"
+    made = []
+    for one in yaml.safe_load_all(manifests.read_text().replace("NAMESPACE", "headway-system")):
+        path = f"/apis/rbac.authorization.k8s.io/v1/{one['kind'].lower()}s"
+        schedule.lab.api.post(path, one)
+        made.append(f"{path}/{one['metadata']['name']}")
+    yield schedule
+    for path in made:
+        schedule.lab.api.delete(path)

@@ -45,8 +45,8 @@ def roles(draw: Any) -> tuple[Role, ...]:
         made.append(
             Role(
                 name=name, replicas=replicas,
-                least=draw(st.integers(1, replicas)) if elastic else replicas,
-                most=replicas + draw(st.integers(0, 3)) if elastic else replicas,
+                min=draw(st.integers(1, replicas)) if elastic else replicas,
+                max=replicas + draw(st.integers(0, 3)) if elastic else replicas,
                 request=draw(st.sampled_from(_REQUESTS)),
                 selector=draw(st.sampled_from([(), (), (), (("disk", "ssd"),)])),
                 tolerates=draw(st.sampled_from([(), ("reserved",)])),
@@ -148,7 +148,7 @@ def _some_placement(draw: Any, board: Board, row: int, whole: bool) -> Placement
     chosen = []
     for role in shape.roles:
         where: list[int] = []
-        for _ in range(draw(st.integers(role.least if whole else 0, role.most if whole else role.replicas))):
+        for _ in range(draw(st.integers(role.min if whole else 0, role.max if whole else role.replicas))):
             fits = board.nodes.mask(role.constraint) & np.all(free >= role.vector[:, None], axis=0)
             candidates = [int(node) for node in np.flatnonzero(fits)]
             if not candidates:
@@ -167,7 +167,7 @@ def workloads(draw: Any) -> list[Job]:
     for number in range(draw(st.integers(1, 8))):
         size, spare = draw(st.integers(1, 4)), draw(st.integers(0, 3))
         jobs.append(a_job(
-            f"j{number}", size, least=draw(st.integers(1, size)), most=size + spare,
+            f"j{number}", size, min=draw(st.integers(1, size)), max=size + spare,
             seconds=float(draw(st.integers(0, 60))), submit=float(draw(st.integers(0, 30))),
             priority=draw(st.integers(0, 2)), user=draw(st.sampled_from(["", "u", "v"])),
             can=draw(st.sampled_from([Can.everything(), Can.NOTHING, Can.STOP | Can.SIZE])),

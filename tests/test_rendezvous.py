@@ -64,10 +64,10 @@ def test_what_the_job_sets_wins_and_its_own_port_counts_everywhere():
 
 
 def test_torchrun_is_told_a_process_per_gpu_and_the_bounds_of_a_job_that_scales():
-    worker = Role(name="worker", replicas=2, least=1, most=4)
+    worker = Role(name="worker", replicas=2, min=1, max=4)
     addresses = {"ps": {0: "s:1"}, "worker": {0: "a:1", 1: "b:1"}}
     jobs = {
-        "joins": Job(id=JobId("j"), roles=(Role(name="ps", most=9), worker)),
+        "joins": Job(id=JobId("j"), roles=(Role(name="ps", max=9), worker)),
         "starts anew": Job(id=JobId("j"), roles=(worker,), saves_itself=True),
         "keeps its size": Job(id=JobId("j"), roles=(worker,), can=Can.SIZE | Can.STOP),
     }
@@ -80,7 +80,7 @@ def test_torchrun_is_told_a_process_per_gpu_and_the_bounds_of_a_job_that_scales(
 
 
 def test_jax_finds_its_launcher_in_a_world_that_shrank_to_one():
-    job = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, least=1, most=2),), saves_itself=True)
+    job = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, min=1, max=2),), saves_itself=True)
     seen = of(Rendezvous.of(job, 0, {"worker": {0: "a:1"}}, 7), "worker", 0)
     assert (seen["OMPI_COMM_WORLD_SIZE"], seen["OMPI_COMM_WORLD_RANK"]) == ("1", "0")
 

@@ -36,6 +36,8 @@ class Client:
 
     def __init__(self, lab: Lab) -> None:
         self._url, self._context = lab.url, lab.ssl_context()
+        self.gang_version = lab.gang_version
+        """The newest version of PodGroup that is served; empty if none is."""
         self.bound_at: dict[str, float] = {}
         self.live: set[str] = set()
         self.last_bind = 0.0

@@ -1,19 +1,26 @@
-"""Who binds the pods: the native scheduler, the same with its own gangs, and Kueue before it."""
+"""Who binds the pods: the native scheduler, the same with its own gangs, Kueue before it, and Headway."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from client import NAMESPACE, PODS, TELL_SECONDS, Client, say
 
 from headway.lab import Lab
-from workload import Gang, in_kueue, in_pod_group, plain
+from workload import Gang, for_headway, in_kueue, in_pod_group, plain, training_job
 
-GANG_API = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
+HEADWAY = [sys.executable, "-c", "from headway.cli import main; main()"]
+JOBS = f"/apis/headway.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
+LISTED = "scheduling with policy"
+"""Headway says so when it has listed everything."""
 KUEUE_API = "/apis/kueue.x-k8s.io/v1beta1"
 WORKLOADS = f"{KUEUE_API}/namespaces/{NAMESPACE}/workloads"
 MERGE = "application/merge-patch+json"
@@ -31,11 +38,16 @@ class Contender:
     """Seconds without a binding that count as standstill: longer than its longest back-off or planning."""
     pod_groups: bool = False
     kueue: bool = False
+    headway: bool = False
+    jobs: bool = False
+    """TrainingJobs, whose pods Headway makes itself; else bare pods that name it as their scheduler."""
+    running: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
+    """Headway's process, and the file with what it says."""
 
     @property
     def gangs(self) -> bool:
         """Whether it knows of gangs, and starts them whole or not at all."""
-        return self.pod_groups or self.kueue
+        return self.pod_groups or self.kueue or self.jobs
 
     @property
     def operators(self) -> list[str]:
@@ -43,8 +55,12 @@ class Contender:
 
     async def submit(self, client: Client, work: Iterable[Gang]) -> None:
         gangs = list(work)
+        if self.jobs:
+            await client.each(lambda gang: client.request("POST", JOBS, training_job(gang)), gangs)
+            return
         if self.pod_groups:
-            await client.each(lambda gang: client.request("POST", GANG_API, pod_group(gang)), gangs)
+            path = f"/apis/{client.gang_version}/namespaces/{NAMESPACE}/podgroups"
+            await client.each(lambda gang: client.request("POST", path, pod_group(gang, client.gang_version)), gangs)
         await client.create_pods(pod for gang in gangs for pod in self.pods(gang))
 
     async def clear(self, client: Client, work: Iterable[Gang]) -> None:
@@ -55,14 +71,17 @@ class Contender:
             await client.each(lambda name: client.request("PATCH", f"{PODS}/{name}", free, MERGE), names)
         await client.delete_pods(names)
         if self.pod_groups:
-            await client.each(lambda gang: client.request("DELETE", f"{GANG_API}/{gang.name}"), gangs)
+            path = f"/apis/{client.gang_version}/namespaces/{NAMESPACE}/podgroups"
+            await client.each(lambda gang: client.request("DELETE", f"{path}/{gang.name}"), gangs)
 
     def hold(self, lab: Lab) -> None:
         """Let nothing be placed while the pods are made."""
         if self.kueue:
             _stop_policy(lab, "Hold")
-        else:
-            lab.kill("kube-scheduler")
+            return
+        lab.kill("kube-scheduler")
+        if self.headway:
+            subprocess.run([*HEADWAY, "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)], check=True)
 
     async def prepared(self, client: Client, gangs: int) -> None:
         """Until it knows all gangs: Kueue writes an object for each, which is not counted against it."""
@@ -80,15 +99,48 @@ class Contender:
     def release(self, lab: Lab) -> None:
         if self.kueue:
             _stop_policy(lab, "None")
+        elif self.headway:
+            self.running.append(_headway(lab))
         else:
             lab.restart("kube-scheduler")
+
+    def end(self, lab: Lab) -> None:
+        """A lab checks that its own parts are alive."""
+        while self.running:
+            process, _ = self.running.pop()
+            process.terminate()
+            process.wait(30)
+            lab.restart("kube-scheduler")
+
+    def has_listed(self) -> bool:
+        return bool(self.running) and LISTED in self.running[-1][1].read_text(errors="replace")
+
+    def pid(self, lab: Lab) -> int | None:
+        """Of the scheduler."""
+        if self.headway:
+            return self.running[-1][0].pid if self.running else None
+        return next((part.pid for part in lab.status().parts if part.name == "kube-scheduler"), None)
 
 
 CONTENDERS = {
     "native": Contender("native", plain, 15),
     "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
     "kueue": Contender("kueue + native", in_kueue, 90, kueue=True),
+    "headway": Contender("headway, TrainingJobs", plain, 60, headway=True, jobs=True),
+    "headway-pods": Contender("headway, bare pods", for_headway, 60, headway=True),
 }
+
+
+def _headway(lab: Lab) -> tuple[subprocess.Popen[bytes], Path]:
+    folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
+    (folder / "template.yaml").write_text("spec: {containers: [{name: main, image: any}]}\n")
+    command = [
+        *HEADWAY, "schedule", "--kubeconfig", str(lab.kubeconfig), "--namespace", "all", "--measure", "off",
+        "--template", str(folder / "template.yaml"), "--progress-listen", "127.0.0.1:0", "--progress-address",
+        "127.0.0.1:1",
+    ]  # fmt: skip
+    with (folder / "said").open("wb") as out:
+        return subprocess.Popen(command, stdout=out, stderr=out), folder / "said"
 
 
 async def count(client: Client, path: str) -> int:
@@ -96,9 +148,9 @@ async def count(client: Client, path: str) -> int:
     return len(listed["items"]) + int(listed["metadata"].get("remainingItemCount", 0))
 
 
-def pod_group(gang: Gang) -> dict[str, Any]:
+def pod_group(gang: Gang, version: str) -> dict[str, Any]:
     spec = {"schedulingPolicy": {"gang": {"minCount": gang.size}}}
-    kind = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    kind = {"apiVersion": version, "kind": "PodGroup"}
     return {**kind, "metadata": {"name": gang.name}, "spec": spec}
 
 

@@ -29,7 +29,11 @@ class Usage:
     @classmethod
     def of(cls, lab: Lab) -> Self:
         pids = [part.pid for part in lab.status().parts if part.pid is not None]
-        return cls(time.monotonic(), _machine(), sum(_process(pid) for pid in (*pids, os.getpid())))
+        return cls(time.monotonic(), _machine(), sum(process_seconds(pid) for pid in (*pids, os.getpid())))
+
+    def with_more(self, seconds: float) -> Self:
+        """With what a process used that is no part of the lab."""
+        return type(self)(self.at, self.machine, self.ours + seconds)
 
 
 def others(before: Usage, after: Usage) -> float:
@@ -62,7 +66,7 @@ def _machine() -> float:
     return (sum(fields[:3]) + sum(fields[5:7])) / TICK
 
 
-def _process(pid: int) -> float:
+def process_seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

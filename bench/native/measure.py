@@ -16,26 +16,37 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from client import Client, say
-from contenders import CONTENDERS, Contender
-from cores import Usage, idle, others, spent
+from client import PODS, Client, say
+from contenders import CONTENDERS, JOBS, Contender
+from cores import Usage, idle, others, process_seconds, spent
 from rows import Row
 
 from headway.lab import Lab, LabError
-from workload import Gang
+from workload import Gang, made_by_headway
 
 
-async def ceiling(lab: Lab, row: Row, nodes: int, work: list[Gang]) -> None:
-    """The same bindings posted by a bare client with a pod watch running; the scheduler is down meanwhile."""
+async def ceiling(lab: Lab, row: Row, nodes: int, work: list[Gang], *, creating: bool = False) -> None:
+    """The same bindings posted by a bare client with a pod watch running; the scheduler is down meanwhile.
+
+    With `creating` it also makes the pods: the same that Headway makes for TrainingJobs.
+    """
     plain = CONTENDERS["native"]
     names = [pod for gang in work for pod in gang.members]
+    bodies = {pod["metadata"]["name"]: pod for gang in work for pod in made_by_headway(gang)} if creating else {}
     async with Client(lab) as client:
         plain.hold(lab)
-        await plain.submit(client, work)
+        if not creating:
+            await plain.submit(client, work)
         await idle(lab)
         before = Usage.of(lab)
         pairs = [(name, f"sim-{1 + number % nodes:05}") for number, name in enumerate(names)]
-        await client.each(lambda pair: client.bind(*pair), pairs)
+
+        async def place(pair: tuple[str, str]) -> None:
+            if creating:
+                await client.request("POST", PODS, bodies[pair[0]])
+            await client.bind(*pair)
+
+        await client.each(place, pairs)
         await client.settle(10, lambda: len(client.bound_at) == len(names))
         after = Usage.of(lab)
         row.ceiling, row.ceiling_cpu_ms = rate(client.bound_at.values()), spent(before, after, len(client.bound_at))
@@ -52,13 +63,28 @@ async def throughput(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         await contender.submit(client, work)
         await contender.prepared(client, len(work))
         await idle(lab)
+        before = Usage.of(lab)
         contender.release(lab)
-        released, before = time.monotonic(), Usage.of(lab)
-        await client.settle(at_most, lambda: bool(client.bound_at), at_most)  # some plan long before they begin
+        released, listed = time.monotonic(), list[float]()
+
+        def begun() -> bool:
+            if contender.headway and not listed and contender.has_listed():
+                listed.append(time.monotonic() - released)
+            return bool(client.bound_at)
+
+        await client.settle(at_most, begun, at_most)  # some plan long before they begin
         left = released + at_most - time.monotonic()
         await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods, left)
+        after, pid = Usage.of(lab), contender.pid(lab)
+        used = 0.0 if pid is None else process_seconds(pid)
+        if contender.headway:
+            after = after.with_more(used)
+        row.scheduler_cpu_ms = 1000 * used / max(1, len(client.bound_at))
+        row.listed_seconds = listed[0] if listed else None
+        if contender.jobs:
+            row.running_seconds = await all_running(client, len(work), released)
+        contender.end(lab)
         check_alive(lab)
-        after = Usage.of(lab)
         times = sorted(client.bound_at.values())
         row.bound, row.pods_per_second = len(times), rate(times)
         row.cpu_ms, row.others = spent(before, after, row.bound), others(before, after)
@@ -110,6 +136,17 @@ async def contention(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         row.others = others(before, Usage.of(lab))
         row.deadlocked = len(partial)
         row.bound = sum(pod in client.bound_at for gang in left for pod in gang.members)
+
+
+async def all_running(client: Client, jobs: int, since: float, seconds: float = 120.0) -> float | None:
+    """Seconds until every TrainingJob's status says Running; None if that is not so in time."""
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        found = (await client.request("GET", JOBS))["items"]
+        if sum(one.get("status", {}).get("phase") == "Running" for one in found) == jobs:
+            return time.monotonic() - since
+        await asyncio.sleep(0.5)
+    return None
 
 
 def check_alive(lab: Lab) -> None:

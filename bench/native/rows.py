@@ -37,6 +37,12 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     first_seconds: float | None = None
     """From the moment the scheduler was let go to the first binding, and to the last."""
     last_seconds: float | None = None
+    listed_seconds: float | None = None
+    """Of Headway: from then until it had listed everything."""
+    running_seconds: float | None = None
+    """Of TrainingJobs: until the last status says Running."""
+    scheduler_cpu_ms: float | None = None
+    """Processor milliseconds of the scheduler alone, for each pod."""
     arrived_per_second: float | None = None
     p50_ms: float | None = None
     p99_ms: float | None = None
@@ -104,11 +110,12 @@ def tables(kept: Kept) -> list[Table]:
 
 
 def _speed(kept: Kept) -> Table:
-    columns = ("by", "workload", "bound", "pods/s", "ceiling", "ratio", "cpu ms/pod", "ceiling's", "first after s")
-    table = Table(*columns, "p50 ms", "p99 ms", "others", title="binding pods and gangs")
+    columns = ("by", "workload", "bound", "pods/s", "ceiling", "ratio", "cpu ms/pod", "ceiling's")
+    more = ("scheduler's", "first after s", "listed", "last", "running")
+    table = Table(*columns, *more, "p50 ms", "p99 ms", "others", title="binding pods and gangs")
     for by, workload in dict.fromkeys((row.by, row.workload) for row in kept.rows if row.measure in SPEED):
         fast, slow = (kept.find(by, workload, measure) for measure in SPEED)
-        speed, waits = _throughput(fast) if fast else ("",) * 7, ("", "")
+        speed, waits = _throughput(fast) if fast else ("",) * 11, ("", "")
         if slow:
             waits = _number(slow.p50_ms), _number(slow.p99_ms)
         disturbed = [row.others for row in (fast, slow) if row and row.others is not None]
@@ -118,8 +125,9 @@ def _speed(kept: Kept) -> Table:
 
 def _throughput(row: Row) -> tuple[str, ...]:
     speed = (_number(row.pods_per_second), _number(row.ceiling), _number(row.ratio, 2))
-    costs = (_number(row.cpu_ms, 1), _number(row.ceiling_cpu_ms, 1), _number(row.first_seconds))
-    return f"{row.bound}/{row.pods}", *speed, *costs
+    costs = (_number(row.cpu_ms, 1), _number(row.ceiling_cpu_ms, 1), _number(row.scheduler_cpu_ms, 1))
+    times = (row.first_seconds, row.listed_seconds, row.last_seconds, row.running_seconds)
+    return f"{row.bound}/{row.pods}", *speed, *costs, *(_number(one, 1) for one in times)
 
 
 def _whole(kept: Kept) -> Table:

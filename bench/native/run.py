@@ -71,7 +71,7 @@ async def fill(lab: Lab, key: Key, settings: Settings) -> Row:
         return row
     pods = settings.pods if what == "throughput" else max(1, settings.pods // 8)
     row = Row(by=contender.name, workload=workload, measure=what, pods=pods)
-    await measure.ceiling(lab, row, settings.nodes, WORKLOADS[workload](pods))
+    await measure.ceiling(lab, row, settings.nodes, WORKLOADS[workload](pods), creating=contender.jobs)
     work = WORKLOADS[workload](pods)
     if what == "throughput":
         await measure.throughput(lab, contender, row, work, settings.patience)

@@ -7,6 +7,12 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from headway.core.job import Job, Role
+from headway.kube.api.objects import Meta
+from headway.kube.gangs.model import Create
+from headway.kube.pods.body import pod_of
+from headway.kube.settings import PodDefaults
+
 GPU = "nvidia.com/gpu"
 LARGEST = 64
 
@@ -47,8 +53,43 @@ def pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+AMOUNTS = (("cpu", 1000), ("gpu", 1))
+DEFAULTS = PodDefaults(
+    template={"spec": {"containers": [{"name": "main", "image": "any"}], "terminationGracePeriodSeconds": 0}},
+    progress="tls:127.0.0.1:1", authority="-" * 700,
+)  # fmt: skip
+
+
+def made_by_headway(gang: Gang) -> list[dict[str, Any]]:
+    """The pods that Headway makes for a TrainingJob, without their owner and signature."""
+    role = Role(name="worker", replicas=gang.size, min=gang.size, max=gang.size, request=AMOUNTS)
+    meta, job = Meta(name=gang.name, namespace="bench"), Job(id=f"bench/{gang.name}", roles=(role,))
+    hosts = (("worker", tuple(f"worker-{number}.{gang.name}:2222" for number in range(gang.size))),)
+    counts, pods = (("worker", gang.size),), []
+    for index, name in enumerate(gang.members):
+        create = Create(name, "worker", index, 0, "", AMOUNTS, hosts, counts, subdomain=gang.name)
+        body = pod_of(create, job, meta, {}, DEFAULTS)
+        del body["metadata"]["ownerReferences"]
+        pods.append(body)
+    return pods
+
+
 def plain(gang: Gang) -> list[dict[str, Any]]:
     return [pod(name) for name in gang.members]
+
+
+def for_headway(gang: Gang) -> list[dict[str, Any]]:
+    """Bare pods that name Headway as their scheduler."""
+    made = plain(gang)
+    for one in made:
+        one["spec"]["schedulerName"] = "headway"
+    return made
+
+
+def training_job(gang: Gang) -> dict[str, Any]:
+    role = {"replicas": gang.size, "gpu": 1, "cpu": "1"}
+    kind = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob"}
+    return {**kind, "metadata": {"name": gang.name}, "spec": {"roles": {"worker": role}, "checkpoints": False}}
 
 
 def in_pod_group(gang: Gang) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 python examples/learn/ppo.py
 headway learn leaderboard --suite bursty-v1 --policies sjf,headway --agent examples/learn/ppo.py:agent
+headway simulate jobs.yaml --policy examples/learn/ppo.py:agent --env headway/Order-v0 --estimates progress
 
 The leaderboard's tasks have beliefs from progress, so it trains with those.
 """

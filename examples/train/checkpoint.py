@@ -3,14 +3,14 @@
 It knows nothing of models: a state is any tree of arrays.
 """
 
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+
+from headway import progress
 
 
 class Checkpoint:
@@ -25,21 +25,8 @@ class Checkpoint:
             return
         leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, step=np.int64(step), run=np.array(self._run), **leaves)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self._path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        with progress.whole_file(self._path) as file:
+            np.savez(file, step=np.int64(step), run=np.array(self._run), **leaves)
 
     def load(self, state: Any) -> tuple[int, Any]:
         """Returns the saved step and the state after it, or 0 and the given state if there is none."""

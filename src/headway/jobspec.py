@@ -10,18 +10,21 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
 
 from headway.core.job import Amounts, Can, Role, Success, Target, start_order
-from headway.core.quantity import CPU, GPU, LARGEST, MEMORY, parse, write
+from headway.core.quantity import CPU, DEFAULT_CPU, GPU, LARGEST, MEMORY, parse, write
 
 Number = int | float | str
 Word = str | int | float
 """A part of a command, or a value of an environment. A number is written out as text."""
 MOST_REPLICAS = 1_000_000
 MOST_STEPS = 10**15
+AUTO_MAX = 64
+"""`replicas: auto`: never more than this, unless `max` says so."""
 LONGEST = 1e12
 """No duration and no time is longer, in seconds. Sums of some of them stay exact enough."""
 KINDS = (CPU, MEMORY, GPU)
@@ -35,9 +38,9 @@ class Limit(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RoleFields(msgspec.Struct, forbid_unknown_fields=True):
-    replicas: int = 1
-    least: int | None = None
-    most: int | None = None
+    replicas: int | Literal["auto"] = 1
+    min: int | None = None
+    max: int | None = None
     cpu: Number | None = None
     memory: Number | None = None
     gpu: Number | None = None
@@ -80,14 +83,24 @@ def amounts_of(fields: Any) -> dict[str, Number]:
     return {**fields.resources, **named}
 
 
+_RENAMED = re.compile(r"(?<![a-z])(least|most)(?![a-z])")
+"""Words that files and settings once had in place of min and max."""
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: which known one was probably meant, else all of them."""
     names = list(known)
+    return mistyped(name, names) or (f"; there are {', '.join(names)}" if names else "")
+
+
+def mistyped(name: str, known: Iterable[str]) -> str:
+    """The same where a known name is close; else empty."""
+    names = list(known)
+    if (renamed := _RENAMED.sub(lambda word: "min" if word[0] == "least" else "max", name)) in names:
+        return f"; did you mean {renamed}?"
     close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.7)
     close = close or [known for known in names if len(name) > 2 and known.startswith(name.lower())]
-    if close:
-        return f"; did you mean {close[0]}?"
-    return f"; there are {', '.join(names)}" if names else ""
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
@@ -106,25 +119,33 @@ def role_of(name: str, fields: RoleFields, command: Sequence[Word] = (), env: Ma
     """Makes a role. It takes command and environment of the job where it has none of its own."""
     if not NAME.fullmatch(name):
         raise Wrong("name", "a role's name may have a-z, 0-9 and - only")
-    least = fields.replicas if fields.least is None else fields.least
-    most = fields.replicas if fields.most is None else fields.most
-    if not 0 <= least <= fields.replicas <= most:
-        raise Wrong("replicas", f"least ({least}) <= replicas ({fields.replicas}) <= most ({most}) must hold")
+    asked, most = fields.replicas, fields.max
+    if asked == "auto":
+        asked, most = fields.min or 1, AUTO_MAX if most is None else most
+    least = asked if fields.min is None else fields.min
+    most = asked if most is None else most
+    if not 0 <= least <= asked <= most:
+        raise Wrong("replicas", f"min ({least}) <= replicas ({asked}) <= max ({most}) must hold")
     if most > MOST_REPLICAS:
-        field = "most" if fields.replicas <= MOST_REPLICAS else "replicas"
+        field = "max" if asked <= MOST_REPLICAS else "replicas"
         raise Wrong(field, f"must be {MOST_REPLICAS} or less, not {getattr(fields, field)}")
     request = amounts(amounts_of(fields))
     own = fields.command if fields.command is not None else command
     return Role(
-        name=name, replicas=fields.replicas, least=least, most=most, request=request,
+        name=name, replicas=asked, min=least, max=most, request=request,
         limit=_limit(fields.limit, request), selector=tuple(sorted(fields.selector.items())),
         tolerates=tuple(fields.tolerates), accelerator=fields.accelerator, after=tuple(fields.after),
         near=tuple(fields.near), apart=tuple(fields.apart),
-        command=_words("command", own), env=_environment({**(env or {}), **fields.env}),
+        command=words("command", own), env=_environment({**(env or {}), **fields.env}),
     )  # fmt: skip
 
 
-def _words(field: str, given: Iterable[Word]) -> tuple[str, ...]:
+def stated(role: Role) -> Role:
+    """The role with what it counts for where its user names no resources at all: one core, until it was measured."""
+    return role if role.request else replace(role, request=((CPU, DEFAULT_CPU),), unstated=True)
+
+
+def words(field: str, given: Iterable[Word]) -> tuple[str, ...]:
     words = tuple(str(word) for word in given)
     if any("\0" in word for word in words):
         raise Wrong(field, "has a NUL character, which no program can be given")
@@ -135,7 +156,7 @@ def _environment(given: Mapping[str, Word]) -> tuple[tuple[str, str], ...]:
     for name in given:
         if not name or "=" in name or "\0" in name:
             raise Wrong("env", f"{name[:40]!r} is not a name of a variable")
-    return tuple(sorted(zip(given, _words("env", given.values()), strict=True)))
+    return tuple(sorted(zip(given, words("env", given.values()), strict=True)))
 
 
 def check_roles(roles: Sequence[Role]) -> None:
@@ -150,9 +171,9 @@ def check_roles(roles: Sequence[Role]) -> None:
         start_order(tuple(roles))
     except ValueError as error:
         raise Wrong("roles", str(error)) from error
-    if sum(role.least for role in roles) < 1:
-        raise Wrong("least", "a gang needs at least one replica")
-    if sum(role.most for role in roles) > MOST_REPLICAS:
+    if sum(role.min for role in roles) < 1:
+        raise Wrong("min", "a gang needs at least one replica")
+    if sum(role.max for role in roles) > MOST_REPLICAS:
         raise Wrong("roles", f"the roles have more than {MOST_REPLICAS} replicas together")
 
 
@@ -187,6 +208,14 @@ def saves_itself(saves: Saves, *, checkpoints: bool) -> bool:
     if saves == "itself" and not checkpoints:
         raise Wrong("saves", "a job without checkpoints cannot save by itself; remove one of the two")
     return saves == "itself"
+
+
+def save_every_of(value: Number) -> float:
+    """0, or `never`: it is asked only before it is stopped or moved."""
+    try:
+        return 0.0 if value == "never" else seconds(value)
+    except ValueError as error:
+        raise Wrong("save_every", f"{error}; never: only before it is stopped or moved") from error
 
 
 def success_of(fields: SuccessFields | None, roles: Sequence[Role]) -> Success:
@@ -237,10 +266,10 @@ def seconds(value: Number) -> float:
 
 def role_entry(role: Role) -> dict[str, Any]:
     entry: dict[str, Any] = {"replicas": role.replicas}
-    for name in ("least", "most"):
+    for name in ("min", "max"):
         if getattr(role, name) != role.replicas:
             entry[name] = getattr(role, name)
-    entry |= amounts_entry(role.request)
+    entry |= {} if role.unstated else amounts_entry(role.request)
     if role.limit:
         entry["limit"] = {kind: write(kind, amount) for kind, amount in role.limit}
     if role.selector:

@@ -39,8 +39,8 @@ class Rendezvous:
     """Role → index → `host:port`, where that replica may listen. Roles are in the order of the file."""
     master_port: int = MASTER_PORT
     """A second port of the replica of rank 0, for the framework's own store or coordinator."""
-    least: int = 1
-    most: int = 1
+    min: int = 1
+    max: int = 1
     """Min and max of the replicas with a rank."""
     joins: bool = False
     """Replicas may come and go while the others train on."""
@@ -48,9 +48,9 @@ class Rendezvous:
     @classmethod
     def of(cls, job: Job, attempt: int, addresses: Mapping[str, Mapping[int, str]], master_port: int) -> Rendezvous:
         roles = [role for role in job.roles if role.name not in UNRANKED] or job.roles
-        least, most = sum(role.least for role in roles), sum(role.most for role in roles)
+        least, most = sum(role.min for role in roles), sum(role.max for role in roles)
         return cls(
-            job=job.id, attempt=attempt, addresses=addresses, master_port=master_port, least=max(1, least), most=most,
+            job=job.id, attempt=attempt, addresses=addresses, master_port=master_port, min=max(1, least), max=most,
             joins=bool(job.can & Can.SCALE) and not job.saves_itself,
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ def variables(where: Rendezvous, role: str, index: int, *, gpus: int = 0, own: M
     if (role, index) in ranked:
         rank, size = ranked.index((role, index)), len(ranked)
         found |= _torch(where, rank, size, endpoint, gpus) | _jax(
-            rank, size, endpoint, gpus, alone=max(size, where.most) == 1
+            rank, size, endpoint, gpus, alone=max(size, where.max) == 1
         )
         if host in _LOOPBACK:
             found["JAX_COORDINATOR_BIND_ADDRESS"] = endpoint  # else it listens to the whole network
@@ -92,7 +92,7 @@ def _master(where: Rendezvous, ranked: tuple[tuple[str, int], ...], own: Mapping
 
 def _torch(where: Rendezvous, rank: int, size: int, endpoint: str, gpus: int) -> dict[str, str]:
     """For `init_process_group("env://")`, and, from `PET_` on, for torchrun, which starts a process per GPU."""
-    nodes = f"{where.least}:{where.most}" if where.joins and where.least < where.most else str(size)
+    nodes = f"{where.min}:{where.max}" if where.joins and where.min < where.max else str(size)
     return {
         "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
         "NODE_RANK": str(rank), "GROUP_RANK": str(rank),

@@ -12,15 +12,13 @@ from hypothesis import strategies as some
 from headway.beliefs.file import LearnedBeliefs, read_beliefs, write_beliefs
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.estimates.fit.change_costs import ChangeCosts, UsualSeconds
-from headway.estimates.fit.duration import Durations
-from headway.estimates.fit.history import History
-from headway.estimates.fit.kinds import Kind, Seconds, Shown
-from headway.estimates.fit.pledge import Trust
-from headway.estimates.fit.speed import Form
-from headway.estimates.fit.target import GRID, Reached
-from headway.estimates.fit.unseen import pooled
-from headway.estimates.models.coefficients import BUILT_IN
+from headway.estimates.history.by_user import ModelHistory, Seconds, Shown
+from headway.estimates.history.change_costs import ChangeCosts, UsualSeconds
+from headway.estimates.history.durations import Durations
+from headway.estimates.history.history import History
+from headway.estimates.job.promise import UserReliability
+from headway.estimates.job.target import GRID, Reached
+from headway.estimates.speed.model import Form
 from make import a_job
 
 positive = some.floats(0, 1e6, allow_subnormal=False)
@@ -28,7 +26,9 @@ numbers = (
     some.just((1.0, 2.0, 0.1, 0.0, 0.3, 0.02)), positive,
     some.dictionaries(some.integers(1, 512), some.builds(Seconds, positive, some.floats(-9, 9), positive), max_size=3),
 )  # fmt: skip
-kinds = some.builds(Kind, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2))
+kinds = some.builds(
+    ModelHistory, *numbers, some.dictionaries(some.text(max_size=3), some.builds(Shown, *numbers), max_size=2)
+)
 
 
 usual = some.dictionaries(
@@ -49,9 +49,7 @@ def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, on_types, cos
     shape = np.linspace(0.0, 1.0, GRID)
     target = Target(value=0.5)
     reached = {("bert", target): Reached((10.0, 12.5), (shape,))}
-    history = History(
-        found, durations, reached, {"ann": Trust(3.0, 0.7)}, pooled(BUILT_IN), types=on_types, costs=costs
-    )
+    history = History(found, durations, reached, {"ann": UserReliability(3.0, 0.7)}, types=on_types, costs=costs)
     path = tmp_path_factory.mktemp("beliefs") / "b.json"
     write_beliefs(path, LearnedBeliefs(history, until=3.5))
     again = read_beliefs(path)
@@ -60,7 +58,6 @@ def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, on_types, cos
     assert again.history.costs == history.costs
     assert again.history.durations == history.durations
     assert again.history.users == history.users
-    assert again.history.unseen == history.unseen
     assert again.history.targets["bert", target].lengths == (10.0, 12.5)
     assert (again.history.targets["bert", target].shapes[0] == shape).all()
     assert again.until == 3.5
@@ -87,7 +84,7 @@ def test_a_file_from_before_starts_were_learned_is_read(tmp_path):
 def test_a_file_without_types_names_none(tmp_path):
     """So an earlier headway reads it, and it is as it was before types were kept."""
     path = tmp_path / "b.json"
-    write_beliefs(path, LearnedBeliefs(History({("m", Form.GANG): Kind()})))
+    write_beliefs(path, LearnedBeliefs(History({("m", Form.GANG): ModelHistory()})))
     assert "accelerator" not in path.read_text()
 
 
@@ -103,8 +100,6 @@ def test_a_file_without_types_names_none(tmp_path):
         ({**GOOD, "kinds": [{**KIND, "coefficients": [0] * 5}]}, "not all 0"),
         ({**GOOD, "kinds": [{**KIND, "coefficients": [-1] * 5}]}, ">= 0"),
         ({**GOOD, "kinds": [{**KIND, "weight": 2}]}, "kinds[0].weight: must be 0"),
-        ({**GOOD, "unseen": [{"form": "sync", "coefficients": [1], "spread": 1, "models": 2}]}, "unseen[0].coeff"),
-        ({**GOOD, "unseen": [{"form": "gang", "coefficients": [1] * 5, "spread": 0, "models": 2}]}, "unseen[0].spread"),
         ({**GOOD, "kinds": [{**KIND, "users": {"a": {"weight": 2}}}]}, "kinds[0].users.a.weight: must be 0"),
         ({**GOOD, "durations": [{"kind": [], "count": 1, "weights": {}}]}, "durations[0]: is no kind of job"),
         ({**GOOD, "durations": [{"kind": ["all"], "count": 1, "weights": {"9999": 1}}]}, "durations[0].weights"),

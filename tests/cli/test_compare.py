@@ -19,7 +19,7 @@ nodes:
   - {name: n, count: 2, gpu: 4}
 jobs:
 """ + "".join(
-    f"  - {{name: j{i}, gpu: 1, replicas: {1 + i % 4}, least: 1, most: 4, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "
+    f"  - {{name: j{i}, gpu: 1, replicas: {1 + i % 4}, min: 1, max: 4, seconds: {20 + 7 * i % 90}, submit: {3 * i}, "
     f"user: u{i % 3}, deadline: 10m}}\n"
     for i in range(24)
 )
@@ -287,7 +287,7 @@ def test_what_is_taken_for_granted_is_said(headway: Command, tmp_path: Path, mon
     file.write_text(
         "nodes: [{name: n, gpu: 4}]\nsimulate: {start: 30s, save: 5s}\njobs:\n"
         "  - {name: a, gpu: 1, seconds: 90}\n"
-        "  - {name: b, gpu: 1, seconds: 90, replicas: 2, least: 1, most: 4}\n"
+        "  - {name: b, gpu: 1, seconds: 90, replicas: 2, min: 1, max: 4}\n"
     )
     _, out, _ = headway("compare", file, "--policies", "fifo,srtf", "-j", 1)
     told = " ".join(out.split())
@@ -310,6 +310,29 @@ def test_a_hint_where_nothing_contends(headway: Command, jobs: Path, tmp_path: P
     alone = headway("simulate", tmp_path / "one.csv", "--cluster", "1x1")[1]
     assert "hardly compete" not in alone, "one job alone says nothing about policies"
     assert "unfairly late" not in alone
+
+
+def test_a_part_of_a_trace(headway: Command, tmp_path: Path) -> None:
+    lines = [f"j{i},{100 * i},50,1" for i in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,submit,seconds,gpu", *lines]) + "\n")
+    words = ("simulate", tmp_path / "t.csv", "--cluster", "1x1", "--policy", "fifo")
+    part = json.loads(headway(*words, "--from", "1000", "--head", 3, "--json")[1])
+    assert (part["jobs"], part["makespan"]) == (3, 250.0), "it counts from the first job of the part"
+    assert "no job comes after that; the last is submitted at 32 min" in headway(*words, "--from", "9d")[2]
+    assert "--from soon: 'soon' is not a duration" in headway(*words, "--from", "soon")[2]
+    assert "--head -1: give a number" in headway(*words, "--head", -1)[2]
+    both = headway("compare", tmp_path / "t.csv", "--cluster", "1x1", "--policies", "fifo,las", "--head", 5, "-j", 1)[1]
+    assert "5 jobs, completion times" in both
+
+
+def test_intervals_stay_at_80_columns(headway: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"j{i},{1000 * i},{20_000 + 999 * i},1,{10**6}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,submit,seconds,gpu,deadline", *lines]) + "\n")
+    monkeypatch.setenv("COLUMNS", "80")
+    names = "fifo,first-fit,las,srtf,headway,tiresias"
+    shown = headway("compare", tmp_path / "t.csv", "--cluster", "2x1", "--policies", names, "-j", 1)[1]
+    assert shown.count("95 % interval") == 2
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_long_name_costs_no_figure(

@@ -33,7 +33,13 @@ def test_help_lists_every_command_all_the_same():
 
 @pytest.mark.parametrize(
     ("words", "extra"),
-    [(["lab", "status"], "lab"), (["schedule"], "kube"), (["submit", str(ROOT / "examples/adapt.yaml")], "kube")],
+    [
+        (["lab", "status"], "lab"),
+        (["schedule"], "kube"),
+        (["submit", str(ROOT / "examples/adapt.yaml")], "kube"),
+        (["up", "--page"], "page"),
+        (["run", str(ROOT / "examples/quickstart.yaml"), "--page"], "page"),
+    ],
 )
 def test_a_command_that_needs_an_extra_says_which(words, extra):
     done = _bare(*words)

@@ -16,7 +16,7 @@ simulate: {report: 10, speed: {profiles: built-in}}
 jobs:
 """ + "".join(
     f"- {{name: j{n}, submit: {200 * n}, seconds: 400, steps: 1000, model: bert, user: ann, "
-    "roles: {worker: {replicas: 2, least: 1, most: 4, gpu: 1}}}\n"
+    "roles: {worker: {replicas: 2, min: 1, max: 4, gpu: 1}}}\n"
     for n in range(8)
 )  # fmt: skip
 
@@ -66,17 +66,12 @@ def test_what_starts_and_stops_take_and_types_of_accelerators_are_told(tmp_path,
     assert [one.get("accelerator") for one in kept["kinds"]] == [None, "t4"]
 
 
-def test_the_file_has_a_prior_for_models_that_nobody_has_seen(tmp_path, jobs, capsys):
-    file, without = tmp_path / "beliefs.json", tmp_path / "without.json"
-    code, out, err = call(capsys, "learn", "beliefs", jobs, "--unseen", "--out", file)
-    assert code == 0, err
-    assert "unseen models   gang: by 11 published profiles" in out
-    assert max(map(len, out.splitlines()[1:])) <= 80
-    made = json.loads(file.read_text())
-    assert {one["form"]: one["models"] for one in made["unseen"]} == {"gang": 11, "sync": 8}
-    assert made["scores"]["error of unseen models"] > 0
-    assert call(capsys, "learn", "beliefs", jobs, "--no-unseen", "--from", file, "--out", without)[0] == 0
-    assert json.loads(without.read_text())["unseen"] == []
+def test_a_file_of_an_earlier_version_is_read_and_written_anew(tmp_path, jobs, capsys):
+    older, file = tmp_path / "older.json", tmp_path / "beliefs.json"
+    unseen = [{"form": "gang", "coefficients": [1, 2, 3, 4, 5, 6], "spread": 0.4, "models": 11}]
+    older.write_text(json.dumps({"format": "headway beliefs", "version": 1, "unseen": unseen}))
+    assert call(capsys, "learn", "beliefs", jobs, "--from", older, "--out", file)[0] == 0
+    assert "unseen" not in json.loads(file.read_text())
 
 
 def test_beliefs_add_up_and_a_trace_teaches_training_times(tmp_path, jobs, capsys):

@@ -32,7 +32,7 @@ CASES = {
     "bad duration": ("jobs: [{name: a, submit: soon, command: ['true']}]", ["job 'a'", "field submit", "soon"]),
     "negative": ("jobs: [{name: a, seconds: -3, command: ['true']}]", ["job 'a'", "field seconds"]),
     "bad can": ("jobs: [{name: a, can: [fly], command: ['true']}]", ["job 'a'", "field can", "fly"]),
-    "wrong bounds": ("jobs: [{name: a, replicas: 2, least: 3, command: ['true']}]", ["job 'a'", "least (3)"]),
+    "wrong bounds": ("jobs: [{name: a, replicas: 2, min: 3, command: ['true']}]", ["job 'a'", "min (3)"]),
     "circle": (
         "jobs: [{name: a, command: ['true'], roles: {x: {after: [y]}, y: {after: [x]}}}]", ["'a'", "waits for itself"]
     ),
@@ -84,3 +84,12 @@ def test_help_is_quick_to_find(tmp_path):
     assert done.returncode == 0
     for command in ("run", "simulate", "compare", "replay", "schedule", "submit", "lab"):
         assert command in done.stdout
+
+
+def test_migration_says_where_nothing_is_shared(tmp_path):
+    plain = "nodes: [{name: n, cpu: 2}]\njobs: [{name: a, cpu: 1, seconds: 5}]\n"
+    (tmp_path / "plain.yaml").write_text(plain)
+    (tmp_path / "shared.yaml").write_text(plain.replace("cpu: 1,", "cpu: 1, limit: {cpu: 2},"))
+    told = _headway(tmp_path, "simulate", "plain.yaml", "--policy", "migration").stderr
+    assert told.count("no job has a cpu limit above its request") == 1
+    assert "limit" not in _headway(tmp_path, "simulate", "shared.yaml", "--policy", "migration").stderr

@@ -30,20 +30,28 @@ def test_what_is_no_number_is_no_setting():
         ("headway", "trial=-0.001", "must be 0 or more"),
         ("headway", "patience=-inf", "must be 0 or more"),
         ("headway", "trial_share=7", "must be from 0 to 1"),
-        ("headway", "latest_stay=-0.1", "must be from 0 to 1"),
+        ("headway", "tail_stay=-0.1", "must be from 0 to 1"),
         ("headway", "round=-60", "must be 0 or more"),
         ("las", "threshold=-1", "must be 0 or more"),
-        ("migration", "most_moves=-1", "must be 0 or more"),
+        ("migration", "max_moves=-1", "must be 0 or more"),
         ("migration", "restart=-1", "must be 0 or more"),
         ("migration", "parallel=1.5", "must be from 0 to 1"),
         ("deadline", "hopeless=2", "must be from 0 to 1"),
-        ("combined-priority", "most_user_priority=0", "must be above 0"),
+        ("combined-priority", "max_user_priority=0", "must be above 0"),
         ("combined-priority", "user_priority=ann=nan", "give a number"),
     ],
 )
 def test_a_number_out_of_its_range_is_refused(policy, setting, why):
     with pytest.raises(UserError, match=rf"^--set {re.escape(setting)}: {why}$"):
         make_policy(policy, [setting])
+
+
+@pytest.mark.parametrize(
+    ("policy", "former", "now"), [("headway", "latest_share", "tail_share"), ("elastic", "calm", "cool_down_share")]
+)
+def test_a_setting_by_its_former_name_is_told_the_new_one(policy, former, now):
+    with pytest.raises(UserError, match=rf"; did you mean {now}\?$"):
+        make_policy(policy, [f"{former}=0.1"])
 
 
 @pytest.mark.parametrize(

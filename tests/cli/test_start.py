@@ -35,7 +35,7 @@ def test_help_and_mistakes_load_no_command():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_help_says_of_a_command_is_what_the_command_says_of_itself(name):
     module = importlib.import_module(f"headway.cli.{COMMANDS[name]}")
-    told = module.app.info.help if hasattr(module, "app") else inspect.getdoc(getattr(module, name))
+    told = module.app.info.help if hasattr(module, "app") else inspect.getdoc(getattr(module, name.replace("-", "_")))
     assert told.split("\n\n")[0] == SENTENCES[name]
 
 

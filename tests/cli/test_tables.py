@@ -85,17 +85,38 @@ def test_waiting_jobs_are_seen_however_many_run():
     assert "19 more running" in lines[-1]
 
 
+def test_a_job_with_a_deadline_is_never_hidden_and_a_long_name_takes_one_line():
+    name = "a-long-name-of-a-sweep-with-lr0-001-and-seed"
+    jobs = [waiting(a_job(f"{name}{number}")) for number in range(29)] + [waiting(a_job("due", deadline=500.0))]
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=1), now=10.0)
+    lines = printed(live_table(Decided(snapshot, Plan(()), ()), {}, {State.FINISHED: 3}, (80, 24))).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("due ") and "in 8 min" in line for line in lines)
+    assert any(line.startswith("a-long-name-…") for line in lines), "the ends stay: jobs of a sweep differ there"
+    assert lines[-1] == "18 more waiting, 3 finished"
+
+
 def test_training_jobs_fit_in_eighty_columns():
     row = SimpleNamespace(name="letters-of-a-long-name", user="ben", phase="Running", replicas=12, nodes=["w@n1,n2"],
-                          progress="1200/100000", loss=0.049754757462464654, eta="2026-11-16T19:20:00", attempt=1,
-                          message="Role 'worker' needs 4 gpu for 12 replicas; 3 gpu is free.")  # fmt: skip
+                          progress="1200/100000", loss=0.049754757462464654, eta="2026-11-16T19:20:00", deadline="",
+                          attempt=1, message="Role 'worker' needs 4 gpu for 12 replicas; 3 gpu is free.")  # fmt: skip
     shown = printed(table_of([row]))
     assert {"letters-of-a-long-name", "Running", "1200/100000", "0.0498"} <= set(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_of_why_a_job_waits_enough_is_left_in_eighty_columns():
-    fields = {"replicas": 0, "nodes": [], "loss": None, "eta": "", "attempt": 0, "progress": "", "message": ""}
+    fields = {
+        "replicas": 0,
+        "nodes": [],
+        "loss": None,
+        "eta": "",
+        "deadline": "",
+        "attempt": 0,
+        "progress": "",
+        "message": "",
+    }
     words = "One replica of role 'worker' asks for 64 cpu; the largest suitable node has 2 cpu."
     waits = {"name": "huge", "user": "headway-lab-admin", "phase": "Waiting", "message": words}
     runs = {"name": "long", "user": "ana", "phase": "Running", "replicas": 1, "nodes": ["worker: node-1"],

@@ -6,7 +6,7 @@ import pytest
 
 from headway.cli.template_file import pod_defaults
 from headway.core.errors import UserError
-from headway.kube.job.pod_security import PodSecurity
+from headway.kube.intake.pod_security import PodSecurity
 
 GOOD = """
 metadata: {labels: {cost: training}}

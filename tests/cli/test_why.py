@@ -7,8 +7,8 @@ import pytest
 
 from forked import headway
 from headway.cli import main
-from headway.cli.why import lines
 from headway.core.policy import explain_with
+from headway.cycle.explained import sentences
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.combined_priority import CombinedPriority
 from headway.policies.deadline import Deadline
@@ -61,23 +61,23 @@ def test_the_score_is_told_with_its_parts():
     rank = explain_with(policy, a_snapshot(a_job("a", user="ann", priority=5), now=0.0), 0)
     assert rank["score"]["user"] == 0.3
     assert rank["score"]["total"] == sum(part for name, part in rank["score"].items() if name != "total")
-    assert "user 0.300 + job 0.150 + wait 0.000" in lines(rank)[0]
+    assert "user 0.300 + job 0.150 + wait 0.000" in sentences(rank)[0][1]
 
 
 def test_whether_it_will_be_in_time_is_told_and_what_would_help():
     late = a_job("late", 4, seconds=100.0, deadline=50.0)
     rank = explain_with(Deadline(restart=0.0), a_snapshot(late, nodes=some_nodes(1, gpus=4)), 0)
     assert rank["in_time"]["verdict"] == "no"
-    assert any("50 seconds later" in line for line in lines(rank))
+    assert any("50 seconds later" in line for _, line in sentences(rank))
     unknown = explain_with(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
     assert unknown["in_time"]["verdict"] == "unknown"
     assert json.dumps(unknown, allow_nan=False)
 
 
 def test_why_a_job_keeps_its_size_is_told():
-    rank = explain_with(Elastic(), a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={}), 0)
-    assert lines(rank) == ["  size      It keeps its size: how long it has left is unknown."]
-    known = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={"a": 60.0})
+    rank = explain_with(Elastic(), a_snapshot(running(a_job("a", 2, min=1, max=4), [0, 0]), left={}), 0)
+    assert sentences(rank) == [("size", "It keeps its size: how long it has left is unknown.")]
+    known = a_snapshot(running(a_job("a", 2, min=1, max=4), [0, 0]), left={"a": 60.0})
     assert explain_with(Elastic(), known, 0) == {}
 
 
@@ -96,9 +96,9 @@ def test_wrappers_explain_what_the_policy_explains():
 
 
 def test_what_the_default_policy_explains_is_printed():
-    printed = lines(explain_with(Headway(), a_snapshot(a_job("a", seconds=60.0)), 0))
-    assert printed[0].startswith("  expected  60 s of training left")
-    assert printed[1] == "  order     No job comes before it."
+    printed = sentences(explain_with(Headway(), a_snapshot(a_job("a", seconds=60.0)), 0))
+    assert printed[0][1].startswith("60 s of training left")
+    assert printed[1] == ("order", "No job comes before it.")
 
 
 def test_a_job_that_is_over_has_its_note_and_a_dead_headway_is_told(tmp_path):

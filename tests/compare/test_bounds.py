@@ -31,6 +31,14 @@ def test_alone_every_job_takes_its_own_time() -> None:
     assert (found.completion, found.makespan) == (15.0, 120.0)
 
 
+def test_the_makespan_of_a_slice_counts_from_its_first_job() -> None:
+    needs = [Need(1000.0, 10.0, (10.0,)), Need(1100.0, 20.0, (20.0,))]
+    assert floor(needs, some_nodes(1, gpus=4)).makespan == 120.0
+    jobs = [a_job("a", submit=1000.0, seconds=10.0), a_job("b", submit=1100.0, seconds=20.0)]
+    found = perform(scenario(jobs, some_nodes(1, gpus=1)), Task(policy="fifo", make=POLICIES["fifo"]))
+    assert found.result["makespan"] == 120.0
+
+
 def test_one_machine_shortest_first_is_reached_exactly() -> None:
     """Four jobs of 10 s on one GPU, all at once: 10, 20, 30, 40."""
     found = floor([Need(0.0, 10.0, (10.0,))] * 4, some_nodes(1, gpus=1))
@@ -59,16 +67,16 @@ def test_no_jobs_no_floor() -> None:
 
 
 def test_an_elastic_job_needs_the_area_of_its_smallest_and_the_time_of_its_largest_size() -> None:
-    job = a_job("a", 2, least=1, most=4, seconds=100.0)
+    job = a_job("a", 2, min=1, max=4, seconds=100.0)
     (need,) = needs_of(scenario([job], some_nodes(1, gpus=4)))
     assert need.fastest == pytest.approx(100.0 * (0.1 + 0.9 * 2 / 4))
     assert need.areas == (pytest.approx(100.0 * (0.1 + 0.9 * 2)),)
 
 
 def test_a_job_with_more_sizes_than_can_be_tried_keeps_a_floor_below_all() -> None:
-    roles = [a_role("ps", 1, least=1, most=100), a_role("worker", 1, least=1, most=100)]
+    roles = [a_role("ps", 1, min=1, max=100), a_role("worker", 1, min=1, max=100)]
     one = needs_of(scenario([a_job("a", roles=roles, seconds=100.0)], some_nodes(1)))[0]
-    few = [a_role("ps", 1, least=1, most=10), a_role("worker", 1, least=1, most=100)]
+    few = [a_role("ps", 1, min=1, max=10), a_role("worker", 1, min=1, max=100)]
     other = needs_of(scenario([a_job("a", roles=few, seconds=100.0)], some_nodes(1)))[0]
     assert one.fastest <= other.fastest
     assert 0 < one.areas[0] <= other.areas[0]

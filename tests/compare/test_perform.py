@@ -55,7 +55,7 @@ def test_a_seed_shuffles_only_jobs_of_one_moment() -> None:
 
 
 def test_what_the_estimates_need_is_reported_and_rigid_jobs_keep_their_size() -> None:
-    trace = Trace(name="t", jobs=(a_job("a", 2, least=1, most=4, seconds=10.0),), simulate=SimulateFields(start=5))
+    trace = Trace(name="t", jobs=(a_job("a", 2, min=1, max=4, seconds=10.0),), simulate=SimulateFields(start=5))
     scenario = Scenario(trace, tuple(open_cluster("1x4")), partial(described_world, "t.yaml"), "declared")
     task = Task(policy="fifo", make=lambda: fifo)
     assert not make_cluster(scenario, task).world.samples
@@ -63,7 +63,7 @@ def test_what_the_estimates_need_is_reported_and_rigid_jobs_keep_their_size() ->
     assert perform(scenario, task).completion.tolist() == [15.0]
     rigid = make_cluster(scenario, Task(policy="fifo", make=lambda: fifo, rigid=True)).next_snapshot()
     assert rigid is not None
-    assert (rigid.jobs.job(0).roles[0].least, rigid.jobs.job(0).roles[0].most) == (2, 2)
+    assert (rigid.jobs.job(0).roles[0].min, rigid.jobs.job(0).roles[0].max) == (2, 2)
 
 
 SLOW = """

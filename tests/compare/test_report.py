@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from chromium import BROWSER, needs_browser
 from headway.cli import main
 from headway.compare.report import _fill, quantiles
 from headway.compare.report_text import percent, takeaways, times
@@ -24,12 +24,6 @@ JOBS = "nodes: [{name: n, count: 2, gpu: 4}]\nsimulate: {start: 5, save: 3}\njob
     f"user: '<b>u{i % 3}'}}\n"
     for i in range(24)
 )
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
-
-
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: `make browser` installs it")
 
 
 def look(page: Path, width: int, *, dark: bool) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,7 @@ def test_both_ends_of_a_move_are_held():
 
 def test_a_change_of_size_holds_the_larger_end():
     board = Board(some_nodes(2, gpus=4))
-    row = _started(board, "a", Placement(((0, 0),)), roles=[a_role(replicas=2, least=1, most=4)])
+    row = _started(board, "a", Placement(((0, 0),)), roles=[a_role(replicas=2, min=1, max=4)])
     state, towards = board.aim(row, Scale(board.job(row).id, "worker", (0, 1, 1)))
     board.begin(row, state, towards, 1.0, 60.0)
     assert board.snapshot(1.0).free.tolist() == [[2, 2]]

@@ -20,7 +20,7 @@ NODES = Nodes.of(
         a_node("n4", gpus=4, cpu=8, memory=1000, accelerator="A100"),
     ]
 )
-ELASTIC = a_role(replicas=2, least=2, most=4, gpu=1, cpu=1, memory=100)
+ELASTIC = a_role(replicas=2, min=2, max=4, gpu=1, cpu=1, memory=100)
 
 
 def _why(decision, *jobs, gangless=False):
@@ -49,6 +49,7 @@ def _start(*nodes):
         (_start(1), a_job(roles=[a_role(selector=(("zone", "east"),))]), ""),
         (_start(0), a_job(roles=[a_role(accelerator="A100")]), "not A100"),
         (_start(4), a_job(roles=[a_role(accelerator="A100")]), ""),
+        (_start(4), a_job(roles=[a_role(accelerator="a100")]), ""),
         (_start(9), a_job(), "no node number 9"),
         (_start(0), a_job("b"), "no such job"),
         (Start(A, Placement(((0,), (0,)))), a_job(), "number of roles"),

@@ -117,7 +117,7 @@ def test_a_view_knows_whether_somebody_forbids_stopping_or_changes_size():
     assert not Jobs(table).any_elastic
     before = Jobs(table)
     table.append(a_job("fixed", can=Can.NOTHING), 0.0)
-    table.append(a_job("elastic", roles=[a_role(replicas=2, least=1, most=4)]), 0.0)
+    table.append(a_job("elastic", roles=[a_role(replicas=2, min=1, max=4)]), 0.0)
     assert not Jobs(table).all_can_stop
     assert Jobs(table).any_elastic
     assert before.all_can_stop

@@ -46,7 +46,7 @@ def test_what_earlier_plans_have_stopped_is_coming_too():
 
 
 def test_scale_takes_for_the_new_and_gives_back_later():
-    role = a_role(replicas=2, least=1, most=4)
+    role = a_role(replicas=2, min=1, max=4)
     draft = Draft(a_snapshot(running(a_job("a", roles=[role]), (0, 0)), nodes=some_nodes(2)))
     draft.scale(0, 0, (0, 1, 1))
     assert draft.free.tolist() == [[2, 2]]

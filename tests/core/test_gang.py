@@ -88,7 +88,7 @@ def test_an_exit_is_told_in_words():
     assert exit_sentence("worker-1", 255) == "worker-1 ended with exit code 255"
 
 
-JOB = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, least=2, most=4),))
+JOB = Job(id=JobId("j"), roles=(Role(name="worker", replicas=2, min=2, max=4),))
 TWO = {"worker": 2}
 
 

@@ -19,7 +19,8 @@ def test_the_pause_doubles_up_to_a_limit(refused, pause):
 
 
 def test_who_cancels_does_not_wait():
-    assert ask_again_at(Stop(JobId("j"), Because.CANCELLED), 5, NOW, NOW) == NOW
+    for because in (Because.CANCELLED, Because.RECLAIMED):
+        assert ask_again_at(Stop(JobId("j"), because), 5, NOW, NOW) == NOW
 
 
 def test_a_clock_that_was_set_back_makes_nobody_wait():

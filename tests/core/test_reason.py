@@ -43,6 +43,16 @@ def test_who_holds_what_is_missing_is_named():
     assert _explain(FULL, a_job(gpus=2)).blocked_by == ("holder",)
 
 
+def test_a_gang_needs_what_all_its_roles_need_together():
+    nodes = Nodes.of([a_node("n0", cpu=1)])
+    roles = [a_role("ps", cpu=0.3), a_role("worker", 2, cpu=0.35)]
+    holder = running(a_job("holder", roles=[a_role(cpu=0.5)]), (0,))
+    reason = _explain(holder, a_job(roles=roles), nodes=nodes)
+    assert (reason.code, reason.need, reason.have, reason.blocked_by) == (Code.NOT_ENOUGH_FREE, 1000, 500, ("holder",))
+    assert reason.brief == "needs 1 cpu; 0.5 cpu is free"
+    assert reason.sentence == "The gang needs 1 cpu for 3 replicas; 0.5 cpu is free (0.5 cpu too little)."
+
+
 def test_pieces_are_told_from_lack():
     nodes = Nodes.of([a_node("n0", gpus=4), a_node("n1", gpus=4)])
     two = [running(a_job("x", gpus=3), (0, 0, 0)), running(a_job("y", gpus=3), (1, 1, 1))]

@@ -6,7 +6,7 @@ import pytest
 
 from headway.core.restarts import RestartLimits, Restarts
 
-CLUSTER = RestartLimits(losses=3, window_seconds=3600, refusals=10, most=20, least_window=60)
+CLUSTER = RestartLimits(losses=3, window_seconds=3600, refusals=10, max=20, min_window=60)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,6 @@ def test_a_job_has_the_limits_that_it_asks_for_as_far_as_the_cluster_allows(aske
 
 
 def test_what_the_cluster_itself_has_may_always_be_asked_for():
-    lenient = RestartLimits(losses=500, window_seconds=10, refusals=900, most=20)
+    lenient = RestartLimits(losses=500, window_seconds=10, refusals=900, max=20)
     assert lenient.refusal(Restarts(losses=500, window=10, refusals=900)) == ""
     assert lenient.of(Restarts(losses=500)).losses == 500

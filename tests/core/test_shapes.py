@@ -14,7 +14,7 @@ WIDE, NARROW = a_job("wide", 4), a_job("narrow", 1)
 CASES = [
     ("none", [], None, []),
     ("one request", [WIDE, NARROW], 1, [0.5, 0.125]),
-    ("elastic", [NARROW, a_job("e", 2, least=1, most=2)], None, [0.125, 0.25]),
+    ("elastic", [NARROW, a_job("e", 2, min=1, max=2)], None, [0.125, 0.25]),
     ("another request", [NARROW, a_job("c", roles=[a_role(cpu=4)])], None, [0.125, 0.25]),
     ("two roles", [a_job("ps", roles=[a_role("ps"), a_role("worker", 2)])], None, [0.375]),
     ("a kind that no node has", [NARROW, a_job("m", roles=[a_role(memory=5)])], None, [0.125, 1e-9]),

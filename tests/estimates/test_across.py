@@ -8,13 +8,13 @@ import pytest
 
 from headway.core.job import JobId
 from headway.core.snapshot import Sample
-from headway.estimates.fit.kinds import Kind
-from headway.estimates.fit.pledge import Trust
-from headway.estimates.fit.prior import EXCHANGE, plain_prior
-from headway.estimates.fit.speed import Form, Observation, Setting, SpeedFit, exchange_of, gang_setting, impossible
-from headway.estimates.fit.track import LONG_LEFT
+from headway.estimates.history.by_user import ModelHistory, Shown
+from headway.estimates.job.promise import UserReliability
+from headway.estimates.job.track import LONG_LEFT
 from headway.estimates.models.profiles import Layout
 from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.model import Form, Setting, SpeedFit, exchange_of, gang_setting
+from headway.estimates.speed.prior import EXCHANGE, plain_prior
 from make import a_job, a_snapshot, over, running, some_nodes, waiting
 
 NODES = some_nodes(4, gpus=4)
@@ -30,7 +30,7 @@ def _exchange(kind):
 
 
 def _job(name="a", **more):
-    return a_job(name, gpus=2, least=1, most=16, model="bert", **more)
+    return a_job(name, gpus=2, min=1, max=16, model="bert", **more)
 
 
 def _seen_at(book, job, nodes, pace, begins, total, first=0):
@@ -58,22 +58,21 @@ def test_a_model_that_nobody_has_seen_is_believed_to_lose_by_leaving_a_node():
 
 
 def test_jobs_that_never_left_a_node_teach_nothing_of_it():
-    kind = Kind().scaled_like("ann", INSIDE, Form.GANG, ASKED, 3, across=False)
-    assert kind.across == 0.0
-    kind = kind.scaled_like("ann", NOTHING_LOST, Form.GANG, ASKED, 2, across=True)
-    assert _exchange(kind) == pytest.approx(0.0), "the first that left one decides"
+    shown = Shown().scaled_like(INSIDE, Form.GANG, ASKED, 3, across=False)
+    assert shown.across == 0.0
+    shown = shown.scaled_like(NOTHING_LOST, Form.GANG, ASKED, 2, across=True)
+    assert _exchange(shown) == pytest.approx(0.0), "the first that left one decides"
     for _ in range(5):
-        kind = kind.scaled_like("ann", INSIDE, Form.GANG, ASKED, 3, across=False)
-    assert _exchange(kind) == pytest.approx(0.0), "and others do not take it back"
-    assert kind.across == 1.0 < kind.weight
+        shown = shown.scaled_like(INSIDE, Form.GANG, ASKED, 3, across=False)
+    assert _exchange(shown) == pytest.approx(0.0), "and others do not take it back"
+    assert shown.across == 1.0 < shown.weight
 
 
-def test_of_two_who_left_a_node_one_does_not_decide_where_three_train_the_model():
-    kind = Kind()
+def test_of_three_who_left_a_node_one_does_not_decide():
+    kind = ModelHistory()
     for user in ("ann", "bob", "cyd"):
-        kind = kind.scaled_like(user, INSIDE, Form.GANG, ASKED, 3, across=False)
-    kind = kind.scaled_like("ann", INSIDE, Form.GANG, ASKED, 2, across=True)
-    lied = kind.scaled_like("mal", MUCH_LOST, Form.GANG, ASKED, 6, across=True)
+        kind = kind.scaled_like(user, INSIDE, Form.GANG, ASKED, 3, across=True)
+    lied = kind.scaled_like("cyd", MUCH_LOST, Form.GANG, ASKED, 6, across=True)
     assert _exchange(lied) == pytest.approx(_exchange(kind), rel=0.05)
 
 
@@ -93,40 +92,13 @@ def _speeds(book, job, nodes=(0,)):
     return {count: estimates.speed(0, (count,)) for count in (1, 2, 4, 8)}
 
 
-def test_speeds_that_cannot_all_be_true():
-    one, two = Observation(gang_setting(1, 4), 1.0, 0.01), Observation(gang_setting(2, 4), 0.2, 0.01)
-    assert impossible([one, two])
-    assert not impossible([one, replace(two, seconds=0.45)])
-    assert not impossible([replace(one, setting=replace(one.setting, accelerator=0.2)), two]), "on a faster type"
-
-
-def test_a_job_that_creeps_to_its_last_steps_teaches_nobody():
-    """Both are done after 600 s. One has made its steps; one is at 98 % all the time, and says that hours are left."""
-    total = 84_000
-    honest = _seen_at(ProgressBook(), _job(), (0,), 100.0, 0.0, total)
-    honest = _seen_at(honest, _job(), (0, 0), 180.0, 300.0, total, 30_000)
-    assert BERT in _ended(honest, _job(), 600.0).history.kinds
-    creeps = _seen_at(ProgressBook(), _job(), (0,), 0.1, 0.0, total, 82_320)
-    creeps = _seen_at(creeps, _job(), (0, 0), 0.18, 300.0, total, 82_350)
-    assert BERT not in _ended(creeps, _job(), 600.0).history.kinds
-
-
 def test_a_job_that_is_stopped_early_still_teaches():
     """It has made a tenth of its steps and said so."""
     book = _seen_at(ProgressBook(), _job(), (0,), 10.0, 0.0, 60_000)
     book = _seen_at(book, _job(), (0, 0), 18.0, 300.0, 60_000, 3_000)
     ended = _ended(book, _job(user="ann"), 600.0)
     assert BERT in ended.history.kinds
-    assert not ended.history.users.get("ann", Trust()).odd
-
-
-def test_users_whose_jobs_are_done_far_sooner_than_they_say_are_not_told_to_others():
-    hasty, steady = Trust(), Trust()
-    for _ in range(3):
-        hasty, steady = hasty.add(0.2), steady.add(1.0)
-    assert hasty.odd
-    assert not hasty.broken
-    assert not steady.odd
+    assert not ended.history.users.get("ann", UserReliability()).broken
 
 
 def test_waiting_jobs_are_told_the_exchange_that_was_seen():

@@ -12,9 +12,9 @@ from headway.core.placement import Placement
 from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.cycle.loop import decide
-from headway.estimates.fit import duration, history
-from headway.estimates.fit.duration import newest
-from headway.estimates.fit.history import History
+from headway.estimates.history import durations, history
+from headway.estimates.history.durations import newest
+from headway.estimates.history.history import History
 from headway.estimates.plain_books import LinearBook
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
@@ -47,7 +47,7 @@ def test_groups_of_which_no_job_is_left_are_forgotten():
         cluster.apply(decide(policy, book.annotate(snapshot)).plan)
         if book.cache.asked:
             answers = book.cache.asked[0]
-            most = max(most, len(answers.groups.examples), len(answers.likes.answers))
+            most = max(most, len(answers.groups.examples), len(answers.similar.answers))
     assert len(renumbered) > 1
     assert most < 200
 
@@ -62,7 +62,7 @@ def test_what_changed_longest_ago_is_forgotten():
 
 def test_a_history_of_many_models_is_bounded(monkeypatch):
     monkeypatch.setattr(history, "MOST_KINDS", 20)
-    monkeypatch.setattr(duration, "MOST_KINDS", 50)
+    monkeypatch.setattr(durations, "MOST_KINDS", 50)
     nodes, book = some_nodes(1), ProgressBook()
     jobs = [replace(_job(n, model=f"m{n}", user=f"u{n}", steps=1000), id=JobId(f"j{n}")) for n in range(120)]
     cluster = SimCluster(nodes, jobs, World(reports=Reports(seconds=20.0, growth=0.1), work=lambda _: 300.0))

@@ -26,7 +26,7 @@ def _jobs(seed, count=150):
     chance = random.Random(seed)
     return [
         a_job(
-            f"j{i}", roles=[a_role(replicas=chance.choice([1, 1, 2, 3]), least=1, most=chance.choice([3, 4]))],
+            f"j{i}", roles=[a_role(replicas=chance.choice([1, 1, 2, 3]), min=1, max=chance.choice([3, 4]))],
             submit=40.0 * i, user=chance.choice("abcd"), model=chance.choice(["", "m", "n"]),
             seconds=None if chance.random() < 0.9 else 300.0, steps=chance.choice([None, 1000, 5000]),
         )

@@ -10,8 +10,8 @@ from headway.core.board import Board
 from headway.core.placement import Placement
 from headway.core.states import State
 from headway.cycle.loop import decide
-from headway.estimates.fit import change_costs
-from headway.estimates.fit.change_costs import ALL, ChangeCosts, UsualSeconds
+from headway.estimates.history import change_costs
+from headway.estimates.history.change_costs import ALL, ChangeCosts, UsualSeconds
 from headway.estimates.progress import ProgressBook
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, Reports, SimCluster, World
@@ -114,17 +114,6 @@ def test_nothing_is_told_before_five_were_seen_and_newer_ones_weigh_more():
     for _ in range(100):
         usual = usual.add(5.0)
     assert usual.seconds == pytest.approx(5.0, rel=0.02)
-
-
-def test_a_restart_is_a_stop_and_a_start():
-    costs = ChangeCosts()
-    assert costs.restart() is None
-    for _ in range(5):
-        costs = costs.started("bert", 30.0)
-    assert costs.restart() == pytest.approx(30.0), "no stop was seen"
-    for _ in range(5):
-        costs = costs.stopped("", 10.0)
-    assert costs.restart() == pytest.approx(40.0)
 
 
 def test_models_are_bounded_and_all_together_stays(monkeypatch):

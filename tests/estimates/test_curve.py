@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.estimates.fit import curve
+from headway.estimates.job import curve
 
 TRUE = {
     "inverse": lambda k: 1 / (0.01 * k + 1) + 0.2,

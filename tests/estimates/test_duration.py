@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.estimates.fit.duration import ENOUGH, Durations, Histogram, kinds
+from headway.estimates.history.durations import ENOUGH, Durations, Histogram, kinds
 from make import a_job
 
 

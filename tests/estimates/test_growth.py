@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.estimates import Growth
-from headway.estimates.fit.growth import ALPHA, BACK, Grower, next_class
+from headway.estimates.job.growth import ALPHA, BACK, Grower, next_class
 
 
 def _classes(losses, every=5.0, replicas=1):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.estimates.fit.least_squares import NormalEquations
+from headway.estimates.speed.least_squares import NormalEquations
 
 NUMBERS = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])
 ROWS = st.lists(st.tuples(*[NUMBERS] * 4), min_size=1, max_size=7)

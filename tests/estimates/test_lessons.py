@@ -10,12 +10,11 @@ import pytest
 from headway.core.job import JobId
 from headway.core.snapshot import Sample
 from headway.core.states import State
-from headway.estimates.fit.history import History
-from headway.estimates.fit.kinds import JobCurve, Kind
-from headway.estimates.fit.lessons import MOST, Lesson, Lessons
-from headway.estimates.fit.pledge import Trust
-from headway.estimates.fit.speed import Form, Setting, gang_setting
+from headway.estimates.history.by_user import JobCurve, ModelHistory
+from headway.estimates.history.history import History
+from headway.estimates.history.lessons import MOST, Lessons
 from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.model import Form, Setting, gang_setting
 from make import a_job, a_snapshot, over, running, some_nodes, waiting
 
 NODES = some_nodes(4, gpus=8)
@@ -24,7 +23,7 @@ SIZES = (1, 2, 4, 8)
 
 
 def _job(name, model="bert", **more):
-    return a_job(name, gpus=2, least=1, most=32, model=model, **more)
+    return a_job(name, gpus=2, min=1, max=32, model=model, **more)
 
 
 def _seen_at(book, job, workers, pace, begins, *others):
@@ -59,16 +58,15 @@ def test_what_a_running_job_has_shown_is_told_to_the_next_one_of_its_model():
     assert book.history.kinds == {}, "it has not finished"
 
 
-def test_jobs_of_others_are_told_when_its_end_has_borne_it_out_or_its_user_has_kept_promises():
-    """It may be a lie."""
-    nothing = _speeds(ProgressBook(), _job("b"))
-    job, book = _two_sizes(user="ann")
-    assert _speeds(book, _job("b", user="ann")) != nothing
-    assert _speeds(book, _job("b", user="bob")) == nothing
-    assert _speeds(_ended(book, job, State.FINISHED), _job("b", user="bob")) != nothing
-    kept = Trust().add(1.0).add(1.0).add(1.0)
-    known = ProgressBook(history=History(users={"ann": kept}))
-    assert _speeds(_two_sizes(user="ann", book=known)[1], _job("b", user="bob")) != nothing
+def test_jobs_of_others_are_told_the_median_of_three_users_and_those_of_its_user_first():
+    nothing, book = _speeds(ProgressBook(), _job("b")), ProgressBook()
+    for user, slower in (("ann", 1.25), ("bob", 1.5), ("cyd", 1.9)):
+        assert _speeds(book, _job("b", user="eve")) == nothing
+        _, book = _two_sizes(user, user=user, slower=slower, book=book)
+        assert _speeds(book, _job("b", user=user)) != nothing
+    gains = [told[2] / told[1] for told in (_speeds(book, _job("b", user=user)) for user in ("ann", "eve", "cyd"))]
+    assert gains == sorted(gains)
+    assert gains[1] == pytest.approx(1.5, abs=0.15)
 
 
 def test_what_lasts_rests_on_finished_jobs_alone():
@@ -104,7 +102,7 @@ def test_a_job_that_is_done_has_taught_once():
     done, late = (_ended(one, job, State.FINISHED) for one in (book, silent))
     assert done.history.lessons == Lessons()
     assert done.history.kinds == late.history.kinds
-    assert done.history.kinds[BERT].weight == 1.0
+    assert done.history.kinds[BERT].users[""].weight == 1.0
 
 
 def test_a_job_in_doubt_teaches_nobody():
@@ -122,15 +120,15 @@ def test_a_job_in_doubt_teaches_nobody():
 def test_the_newest_lessons_count_and_those_of_one_user_crowd_out_nobody():
     lessons, lesson = (
         Lessons(),
-        Lesson(JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True)),
+        JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True),
     )
     for number in range(3 * MOST):
         lessons = lessons.with_lesson(BERT, JobId(f"j{number}"), lesson)
-    assert lessons.kind(BERT, "ann", None).weight == MOST
-    more = lessons.with_lesson(BERT, JobId("other"), replace(lesson, curve=lesson.curve._replace(user="bob")))
+    assert lessons.kind(BERT, "ann", None).users["ann"].weight == MOST
+    more = lessons.with_lesson(BERT, JobId("other"), lesson._replace(user="bob"))
     assert more.kind(BERT, "ann", None) == lessons.kind(BERT, "ann", None)
-    assert more.kind(BERT, "bob", None).weight == 1.0
-    assert more.kind(BERT, "eve", None) is None
+    assert more.kind(BERT, "bob", None).users["bob"].weight == 1.0
+    assert set(more.kind(BERT, "eve", None).users) == {"ann", "bob"}
 
 
 def test_a_job_gives_its_lesson_once_however_many_others_give_theirs():
@@ -141,12 +139,12 @@ def test_a_job_gives_its_lesson_once_however_many_others_give_theirs():
         history = replace(history, lessons=history.lessons.with_lesson(BERT, JobId(f"j{number}"), lesson))
     track = book.tracks[job.id]
     assert track.sizes_shown() == 2
-    assert history.heard(job, track, lesson.curve.asked) is history
+    assert history.heard(job, track, lesson.asked) is history
 
 
 def test_an_answer_is_made_anew_when_finished_jobs_have_shown_more():
-    lesson = Lesson(JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True))
-    lessons, finished = Lessons().with_lesson(BERT, JobId("a"), lesson), Kind()
+    lesson = JobCurve("ann", (1.0, 0.0, 0.01, 0.0, 0.0, 0.0), gang_setting(2, 8), 2, across=True)
+    lessons, finished = Lessons().with_lesson(BERT, JobId("a"), lesson), ModelHistory()
     first = lessons.kind(BERT, "ann", finished)
     assert lessons.kind(BERT, "ann", finished) is first
     more = finished.scaled_like("bob", (0.5, 0.0, 0.5, 0.0, 0.0, 0.0), Form.GANG, gang_setting(2, 8), 9)
@@ -157,7 +155,9 @@ def test_an_answer_is_made_anew_when_finished_jobs_have_shown_more():
 def declining():
     """A model of which 8 workers are slower than 4, by what others showed."""
     asked: Setting = gang_setting(2, 8)
-    kind = Kind().scaled_like("ann", (1.0, 0.0, 0.02, 0.0, 0.0, 0.05), Form.GANG, asked, 4)
+    kind = ModelHistory()
+    for user in ("ann", "bob", "cyd"):
+        kind = kind.scaled_like(user, (1.0, 0.0, 0.02, 0.0, 0.0, 0.05), Form.GANG, asked, 4)
     return ProgressBook(history=History({BERT: kind}))
 
 

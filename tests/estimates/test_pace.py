@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.estimates.fit.pace import Guess, Pace
+from headway.estimates.job.pace import Guess, Pace
 
 
 def _run(speeds, seed=0, noise=2.0):

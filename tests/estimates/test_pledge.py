@@ -15,7 +15,7 @@ from headway.core.estimates import Basis
 from headway.core.job import JobId
 from headway.core.snapshot import Sample
 from headway.cycle.loop import Decided, run
-from headway.estimates.fit.pledge import Pledge, Trust
+from headway.estimates.job.promise import PromisedEnd, UserReliability
 from headway.estimates.progress import ProgressBook
 from headway.policies.baselines.fifo import fifo
 from headway.record.lines import Head
@@ -27,13 +27,13 @@ from make import a_job, a_role, some_nodes
 
 def told(shares: list[float], seconds: float = 60.0) -> list[bool]:
     """Whether a job was late at each report, if its speed so far is all that it promises by. Shares of its steps."""
-    pledge: Pledge | None = None
+    promised: PromisedEnd | None = None
     found = []
     for number, share in enumerate(shares, start=1):
         trained = number * seconds
         left = (1.0 - share) * trained / share
-        found.append(pledge is not None and pledge.late(trained))
-        pledge = Pledge.beginning(trained, left) if pledge is None else pledge.renewed(trained, left)
+        found.append(promised is not None and promised.late(trained))
+        promised = PromisedEnd.beginning(trained, left) if promised is None else promised.renewed(trained, left)
     return found
 
 
@@ -56,14 +56,14 @@ def test_an_honest_job_with_a_warm_up_is_never_late(reports, warm):
 
 
 def test_trust_is_lost_by_one_great_lie_and_regained_by_promises_kept():
-    trust = Trust().add(20.0)
+    trust = UserReliability().add(20.0)
     assert trust.broken
     kept = 0
     while trust.broken:
         trust, kept = trust.add(1.0), kept + 1
     assert 2 <= kept <= 20
-    assert not Trust().add(1.3).broken
-    assert not Trust().broken
+    assert not UserReliability().add(1.3).broken
+    assert not UserReliability().broken
 
 
 def bases(lie: str, jobs: int = 3, user: str = "eve") -> list[set[Basis]]:
@@ -113,7 +113,7 @@ def test_who_reports_nothing_has_no_samples():
 def beliefs_by_time(lie: str) -> dict[tuple[str, float], tuple[float, float]]:
     """By job and moment: time left where something is known, and speed at twice its size."""
     seen: dict[tuple[str, float], tuple[float, float]] = {}
-    roles = [a_role("worker", 1, least=1, most=4)]
+    roles = [a_role("worker", 1, min=1, max=4)]
     submitted = [
         a_job(f"job-{n}", roles=roles, submit=float(n), seconds=None, steps=4000, user="eve") for n in range(8)
     ]

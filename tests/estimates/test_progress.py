@@ -67,7 +67,7 @@ def test_before_there_are_reports_the_user_is_believed():
 
 
 def test_a_resize_is_foreseen_by_the_model_and_then_measured():
-    job = a_job("a", gpus=2, least=1, most=4)
+    job = a_job("a", gpus=2, min=1, max=4)
     nodes = some_nodes(1, gpus=4)
     small = a_snapshot(running(job, (0, 0)), nodes=nodes, now=20.0)
     large = a_snapshot(running(job, (0, 0, 0, 0), since=20.0), nodes=nodes, now=21.0)
@@ -87,7 +87,7 @@ def test_a_resize_is_foreseen_by_the_model_and_then_measured():
 
 def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
     """It trained at its old speed until the new size was up, ten seconds after its last report."""
-    job, nodes = a_job("a", gpus=2, least=1, most=4), some_nodes(1, gpus=4)
+    job, nodes = a_job("a", gpus=2, min=1, max=4), some_nodes(1, gpus=4)
     book = _fed(_steady(20, speed=10, total=10_000), a_snapshot(running(job, (0, 0)), nodes=nodes, now=20.0))
     large = a_snapshot(running(job, (0, 0, 0, 0), since=30.0, attained=30.0), nodes=nodes, now=35.0)
     expected = (10_000 - 300) / (10 * plain_speed(job, (4,)))
@@ -96,7 +96,7 @@ def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
 
 def test_speeds_are_for_the_best_place_even_at_the_present_size():
     """What a worse place costs is taken off by the policy: it would be taken off twice."""
-    roles = [a_role("ps", 1, cpu=1), a_role("worker", 2, least=1, most=4, cpu=1)]
+    roles = [a_role("ps", 1, cpu=1), a_role("worker", 2, min=1, max=4, cpu=1)]
     job, nodes = a_job("a", roles=roles), some_nodes(3, gpus=0, cpu=8)
     found = []
     for where in (((0,), (0, 0)), ((0,), (1, 2))):
@@ -115,7 +115,7 @@ def test_a_job_that_was_down_has_not_trained_meanwhile():
 
 
 def test_a_job_that_reports_rarely_is_not_silent_after_a_change_of_size():
-    job, nodes = a_job("a", gpus=2, least=1, most=4, seconds=9e5), some_nodes(1, gpus=4)
+    job, nodes = a_job("a", gpus=2, min=1, max=4, seconds=9e5), some_nodes(1, gpus=4)
     hourly = [Sample(A, 3600.0 * i, 10 * i, None, 10_000) for i in range(1, 20)]
     book = _fed(hourly, a_snapshot(running(job, (0, 0)), nodes=nodes, now=19 * 3600.0))
     at = 20 * 3600.0
@@ -126,7 +126,7 @@ def test_a_job_that_reports_rarely_is_not_silent_after_a_change_of_size():
 
 
 def test_a_stopped_job_is_known_at_the_asked_for_size_and_does_not_burn():
-    job = a_job("a", gpus=2, least=1, most=4)
+    job = a_job("a", gpus=2, min=1, max=4)
     book = _fed(_steady(), a_snapshot(running(job, (0,)), now=20.0))
     stopped = a_snapshot(waiting(job, attained=20.0), now=50.0)
     left, basis, _ = _estimate(book, stopped)
@@ -227,7 +227,7 @@ def test_a_silent_job_is_no_longer_believed_and_a_stopped_one_is_not_silent():
     st.sampled_from([None, 100.0]),
 )
 def test_nothing_that_is_reported_breaks_the_book(reports, declared):
-    job = a_job("a", gpus=2, least=1, most=4, seconds=declared, model="m")
+    job = a_job("a", gpus=2, min=1, max=4, seconds=declared, model="m")
     book = ProgressBook()
     for at, step, loss, total, place in reports:
         snapshot = a_snapshot(running(job, place), now=50.0)
@@ -246,7 +246,7 @@ def test_nothing_that_is_reported_breaks_the_book(reports, declared):
 def test_like_jobs_tell_how_long_a_step_takes_and_how_it_grows():
     nodes, book = some_nodes(1, gpus=4), ProgressBook()
     for number in range(3):
-        job = a_job(f"j{number}", gpus=2, least=1, most=4, model="m")
+        job = a_job(f"j{number}", gpus=2, min=1, max=4, model="m")
         for place, start, speed in (((0, 0), 0, 10), ((0, 0, 0, 0), 30, 11)):
             for i in range(1, 30):
                 at = float(start + i)
@@ -256,7 +256,7 @@ def test_like_jobs_tell_how_long_a_step_takes_and_how_it_grows():
         board.table.set("attained", 0, 60.0)
         book = book.fold(board.snapshot(100.0))
     assert not book.tracks
-    fresh = a_snapshot(a_job("new", gpus=2, least=1, most=4, model="m", steps=1000), nodes=nodes, now=0.0)
+    fresh = a_snapshot(a_job("new", gpus=2, min=1, max=4, model="m", steps=1000), nodes=nodes, now=0.0)
     left, basis, spread = _estimate(book, fresh)
     assert basis is Basis.HISTORY
     assert left == pytest.approx(100.0, rel=0.05)
@@ -295,7 +295,7 @@ def test_folding_leaves_the_old_book_alone_and_asking_changes_nothing():
 @pytest.mark.parametrize("policy", ["srtf", "backfill", "adaptive", "optimus", "elasticflow"])
 def test_a_replay_decides_the_same_and_sees_the_same_beliefs(tmp_path, policy):
     jobs = [
-        a_job(f"j{i}", roles=[a_role(replicas=1 + i % 3, least=1, most=4)], submit=10.0 * (i // 2), model=f"m{i % 2}",
+        a_job(f"j{i}", roles=[a_role(replicas=1 + i % 3, min=1, max=4)], submit=10.0 * (i // 2), model=f"m{i % 2}",
               seconds=None if i % 3 == 0 else 50.0 + 7 * i, steps=500, deadline=10.0 * i + 300.0)
         for i in range(14)
     ]  # fmt: skip

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 
 from headway.core.node import Nodes
 from headway.core.placement import Placement
-from headway.estimates.fit.measurements import Measurements
-from headway.estimates.fit.prior import plain_prior
-from headway.estimates.fit.speed import (
+from headway.estimates.models.profiles import Layout
+from headway.estimates.models.scaling import plain_speed, workers_per_node
+from headway.estimates.speed.measurements import Measurements
+from headway.estimates.speed.model import (
     Form,
     Observation,
     Setting,
     SpeedFit,
     terms,
-    workers_per_node,
 )
-from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import plain_speed
+from headway.estimates.speed.prior import plain_prior
 from make import a_job, a_role, some_nodes
 
 
@@ -68,7 +67,7 @@ def test_exact_measurements_give_the_exact_coefficients():
 
 
 def test_one_size_tells_the_scale_and_the_prior_the_shape():
-    job = a_job("a", gpus=4, least=1, most=8)
+    job = a_job("a", gpus=4, min=1, max=8)
     asked = Setting.sized(job, (4,))
     found = Measurements(Form.GANG, [Observation(asked, 3.0, 0.01)]).fit(plain_prior(Form.GANG, asked))
     assert found.seconds(asked) == pytest.approx(3.0)

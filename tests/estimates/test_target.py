@@ -11,7 +11,7 @@ import pytest
 from headway.core.estimates import Basis
 from headway.core.job import JobId, Target
 from headway.core.snapshot import Sample
-from headway.estimates.fit.target import known_length, length_by_shape, plain_shapes, shape_of
+from headway.estimates.job.target import known_length, length_by_shape, plain_shapes, shape_of
 from headway.estimates.progress import ProgressBook
 from make import a_board, a_job, a_snapshot, over, running, some_nodes, waiting
 

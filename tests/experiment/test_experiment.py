@@ -104,7 +104,7 @@ def test_ample_demand_never_exceeds_what_is_booked():
 
     def fewest(job):
         return next(
-            n for n in range(1, job.roles[0].most + 1)
+            n for n in range(1, job.roles[0].max + 1)
             if job.seconds / plain_speed(job, (n,)) + 10.0 <= job.deadline - job.submit + 1e-6
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def test_a_target_counts_no_policy_that_leaves_jobs_undone():
 
 
 def test_the_floor_lets_all_roles_and_cpu_be_chosen():
-    job = a_job("a", roles=[a_role("ps", 1, most=2, cpu=1), a_role("worker", 2, least=1, most=2, cpu=1)], seconds=100.0)
+    job = a_job("a", roles=[a_role("ps", 1, max=2, cpu=1), a_role("worker", 2, min=1, max=2, cpu=1)], seconds=100.0)
     assert sizes(job) == [(1, 1), (1, 2), (2, 1), (2, 2)]
     nodes, trace = Nodes.of(some_nodes(1, gpus=0, cpu=2).nodes), Trace(name="t", jobs=tuple([job] * 1))
     whole = elastic_floor(trace, nodes, Speed())

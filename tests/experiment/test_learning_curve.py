@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from headway.estimates.fit import kinds
-from headway.estimates.fit.history import History
-from headway.estimates.fit.pledge import Pledge, Trust
-from headway.estimates.fit.track import Track
+from headway.estimates.history.history import History
+from headway.estimates.job.doubt import Doubt
+from headway.estimates.job.promise import UserReliability
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.experiment.learning.curve import course, drawn, swapped
-from headway.experiment.learning.curve_windows import own_windows
+from headway.experiment.learning.curve import course, drawn, own_windows, swapped
 from headway.experiment.learning.liar import largest_user, moved_by
 from headway.experiment.learning.window_run import learning_run
 from headway.policies.headway import Headway
@@ -39,17 +35,12 @@ def test_frozen_beliefs_learn_nothing(windows):
 
 
 def test_one_lying_tenant_moves_what_others_are_told_by_at_most_five_percent(monkeypatch):
-    """In the fourth window no two users of a model agree on the seconds of a step."""
     windows = own_windows(4, 25)
     assert largest_user(windows) == "u0"
-    assert max(one.most for one in moved_by(windows)) <= 0.05
-    monkeypatch.setattr(Pledge, "kept", lambda *_: True)
-    monkeypatch.setattr(Pledge, "hasty", lambda *_: False)
-    monkeypatch.setattr(Trust, "odd", False)
-    monkeypatch.setattr(Track, "impossible", lambda *_: False)
-    monkeypatch.setattr(kinds, "FAR", math.inf)
-    monkeypatch.setattr(kinds, "NOBODY", math.inf)
-    assert max(one.most for one in moved_by(windows)) > 0.05, "the lies are told, and would be believed"
+    assert max(one.max for one in moved_by(windows)) <= 0.05
+    monkeypatch.setattr(Doubt, "strike", lambda self, _: self)
+    monkeypatch.setattr(UserReliability, "broken", False)
+    assert max(one.max for one in moved_by(windows)) > 0.05, "the lies are told, and would be believed"
 
 
 def test_profiles_are_swapped_between_those_that_scale_and_those_that_do_not():

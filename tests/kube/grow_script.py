@@ -16,7 +16,7 @@ def grown(snapshot):
     for row in jobs.running():
         job, nodes = jobs.job(int(row)), snapshot.placements[int(row)].nodes
         role, here = job.roles[-1], nodes[-1]
-        if len(here) < role.most and (told / job.id.rpartition("/")[2]).exists():
+        if len(here) < role.max and (told / job.id.rpartition("/")[2]).exists():
             elsewhere = (here[0] + 1) % len(snapshot.nodes)
             decisions.append(Scale(job.id, role.name, (*here, elsewhere)))
     return Plan(tuple(decisions), snapshot.now + 0.5)

@@ -45,7 +45,7 @@ templates = optional(
     ),
 )  # fmt: skip
 roles = optional(
-    replicas=st.integers(0, 3), least=st.integers(0, 3), most=st.integers(0, 3), cpu=st.sampled_from(["10m", 1, "0"]),
+    replicas=st.integers(0, 3), min=st.integers(0, 3), max=st.integers(0, 3), cpu=st.sampled_from(["10m", 1, "0"]),
     memory=st.sampled_from(["1Mi", "1", 0]), gpu=st.integers(0, 1),
     resources=st.dictionaries(TEXTS, NUMBERS, max_size=2), limit=optional(cpu=NUMBERS),
     selector=st.dictionaries(TEXTS, TEXTS, max_size=1), tolerates=st.lists(TEXTS, max_size=2), accelerator=TEXTS,
@@ -55,7 +55,7 @@ roles = optional(
 ROLE_NAMES = st.sampled_from(["worker", "worker", "ps", "a-b", "X", ""])
 sound_specs = st.fixed_dictionaries({
     "roles": st.sampled_from([
-        {"worker": {"replicas": 2, "least": 1, "most": 3, "cpu": "10m"}},
+        {"worker": {"replicas": 2, "min": 1, "max": 3, "cpu": "10m"}},
         {"worker": {"cpu": "10m"}, "ps": {"cpu": "10m", "after": ["worker"]}},
     ]),
 })  # fmt: skip
@@ -112,7 +112,7 @@ statuses = mostly(
 
 _ROLES = st.sampled_from([
     {"worker": {"replicas": 2, "cpu": "10m"}},
-    {"ps": {"cpu": "10m"}, "worker": {"cpu": "10m", "after": ["ps"], "replicas": 2, "least": 1}},
+    {"ps": {"cpu": "10m"}, "worker": {"cpu": "10m", "after": ["ps"], "replicas": 2, "min": 1}},
     {"worker": {"cpu": "lots"}},
     {"worker": {"memory": "-1", "resources": {"a b": 1}}},
     {"worker": {"env": {"A=B": "x", "\u202e": ""}, "command": ["", "\x1b[2J"], "selector": {"": "x"}}},

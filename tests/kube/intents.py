@@ -5,9 +5,9 @@ from __future__ import annotations
 from headway.core.gang import Phase, SaveRound
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
-from headway.kube.job.intent import Intent, RoleAllocation
-from headway.kube.job.replica import PodReplica
-from headway.kube.reconcile.model import Create, Delete, View
+from headway.kube.gangs.intent import Intent, RoleAllocation
+from headway.kube.gangs.model import Create, Delete, View
+from headway.kube.pods.replica import Replica
 
 NOW = 1000.0
 SMALL = (("cpu", 500), ("memory", 64))
@@ -15,26 +15,26 @@ LARGE = (("cpu", 900), ("memory", 64))
 
 
 def a_role(name: str = "worker", **fields: object) -> Role:
-    return Role(**{"name": name, "request": SMALL, "most": 9, **fields})
+    return Role(**{"name": name, "request": SMALL, "max": 9, **fields})
 
 
-JOB = Job(id=JobId("j"), roles=(a_role(replicas=2, least=2),))
-PS_JOB = Job(id=JobId("j"), roles=(a_role("ps"), a_role("worker", replicas=2, least=2, after=("ps",))))
+JOB = Job(id=JobId("j"), roles=(a_role(replicas=2, min=2),))
+PS_JOB = Job(id=JobId("j"), roles=(a_role("ps"), a_role("worker", replicas=2, min=2, after=("ps",))))
 
 
 def on(*nodes: str, role: str = "worker", amounts=SMALL) -> RoleAllocation:
     return RoleAllocation(role, nodes, amounts)
 
 
-def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: object) -> PodReplica:
+def a_pod(index: int = 0, node: str = "n1", phase: Phase = Phase.UP, **fields: object) -> Replica:
     role, attempt = fields.pop("role", "worker"), fields.pop("attempt", 0)
     name = f"j-{attempt}-{role}-{index}"
     made = {"name": name, "uid": f"uid-{name}", "role": role, "index": index, "attempt": attempt, "node": node}
     made |= {"phase": phase, "spec": SMALL, "given": SMALL}
-    return PodReplica(**{**made, **fields})
+    return Replica(**{**made, **fields})
 
 
-def a_view(intent: Intent, *pods: PodReplica, **fields: object) -> View:
+def a_view(intent: Intent, *pods: Replica, **fields: object) -> View:
     return View(**{"name": "j", "job": JOB, "intent": intent, "replicas": pods, "now": NOW, **fields})
 
 
@@ -62,5 +62,5 @@ def create(index: int, node: str, role: str = "worker", attempt: int = 0, **fiel
     return Create(**{**made, "amounts": SMALL, "hosts": hosts, "counts": counts, **fields})
 
 
-def delete(pod: PodReplica, grace: int | None = None) -> Delete:
+def delete(pod: Replica, grace: int | None = None) -> Delete:
     return Delete(pod.name, pod.uid, grace)

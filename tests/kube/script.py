@@ -35,7 +35,7 @@ def _for(snapshot, row):  # noqa: PLR0911  one for each name
     what = job.id.rpartition("/")[2].partition("-")[0]
     here = placement.nodes[0][0]
     other = (here + 1) % len(snapshot.nodes)
-    fresh = jobs.saved[row] == 0  # it has never been asked to save
+    fresh = jobs.stops[row] == 0  # it was never stopped or moved
     helpers = next((placement.nodes[n] for n, role in enumerate(job.roles) if role.name == "helper"), ())
     match what:
         case "move" if fresh:

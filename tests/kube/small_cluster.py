@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from headway.core.plan import Plan
-from headway.cycle.loop import Guard
+from headway.core.states import State
+from headway.cycle.loop import Fallback
 from headway.estimates.progress import ProgressBook
+from headway.kube import cluster as cluster_module
 from headway.kube.api.client import _encoded
 from headway.kube.api.errors import ApiError, Conflict
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Listed
 from headway.kube.cluster import KubeCluster
-from headway.kube.inbox import Inbox
-from headway.kube.job.pod_marks import PodMarks
-from headway.kube.pod.constraints import BoundClaim
-from headway.kube.reconcile.model import Bind, Create, Delete, Publish, Release, SetCondition
-from headway.kube.rehearsal import Rehearsed
+from headway.kube.gangs.gang import Gang
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition
+from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead
+from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.pods.constraints import BoundClaim
+from headway.kube.pods.marks import PodMarks
 from headway.kube.settings import KubeSettings
-from headway.kube.work import ActionResult, ApiWork, ClaimsRead, LeaseRead, Performed
+from headway.kube.values import replace
+from headway.kube.writes.fence import Fence
+from headway.kube.writes.write import Notice, Removal, Stage, StatusPatch, Write, WriteDone
 from headway.policies.baselines.fifo import first_fit
 from headway.progress_server import Event
 
+cluster_module.MESSAGE_SECONDS = 30.0  # a turn here reads all that is there, however busy the machine is
 BEGAN = 1_700_000_000.0
 STAMP = "2023-11-14T22:13:20Z"
 
@@ -43,9 +51,11 @@ class MemoryApi:
         self.services: list[dict[str, Any]] = []
         self.released: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
+        self.sent: list[Write] = []
+        self.fence = Fence()
         self.removed: list[str] = []
         self.claims: dict[str, BoundClaim] = {}
-        self.rehearsed: list[str] = []
+        self.tried: list[str] = []
         """The namespace of each dry run."""
         self.unread: list[Pod] = []
         self.asked_nodes: list[list[str]] = []
@@ -68,6 +78,11 @@ class MemoryApi:
         self.jobs[uid] = found
         self.inbox.put(Changed(TrainingJob, self._job(uid)))
         return uid
+
+    def change(self, uid: str) -> None:
+        """The object was changed."""
+        self.jobs[uid]["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.inbox.put(Changed(TrainingJob, self._job(uid)))
 
     def put_pod(self, pod: dict[str, Any]) -> dict[str, Any]:
         meta = pod["metadata"]
@@ -97,28 +112,35 @@ class MemoryApi:
         self.inbox.put(Listed(TrainingJob, tuple(self._job(uid) for uid in self.jobs)))
         self.inbox.put(Listed(Pod, tuple(msgspec.convert(pod, Pod) for pod in self.pods.values())))
 
-    def perform(self, work: ApiWork) -> None:
-        try:
-            if work.status is not None:
-                written = msgspec.json.decode(_encoded("PATCH", "status", work.status))
-                self.jobs[work.uid]["status"] = merged(self.jobs[work.uid]["status"], written)
-            results = tuple(self._take(work, request) for request in work.requests)
-        except ApiError as error:
-            self.inbox.put(Performed(work, error))
-        else:
-            self.inbox.put(Performed(work, None, results))
+    def put(self, writes: Sequence[Write], dropped: Sequence[Write] = ()) -> None:
+        """Every write is sent and answered at once, first those of the highest rank."""
+        for write in dropped:
+            write.stage = Stage.OVER
+        for write in sorted(writes, key=lambda write: write.rank):
+            if write.stage is Stage.NEW:
+                write.stage = Stage.OVER
+                self.sent.append(write)
+                done = self.write(write)
+                if not isinstance(write.what, Notice | Removal):
+                    self.inbox.put(done)
 
-    def rehearse(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
+    def write(self, write: Write) -> WriteDone:
+        try:
+            return self.take(write)
+        except ApiError as error:
+            return WriteDone(write, error=error)
+
+    def dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
         """Answers at once with the pod as it would be made; after a pause only when time passes."""
         if after:
             self.paused.append((key, namespace, body))
             return
-        self.rehearsed.append(namespace)
+        self.tried.append(namespace)
         try:
             pod = self.webhook(msgspec.json.decode(_encoded("POST", "pods", body)))
-            self.inbox.put(Rehearsed(key, msgspec.convert(pod, Pod), self.claims))
+            self.inbox.put(DryRunDone(key, msgspec.convert(pod, Pod), self.claims))
         except (ApiError, msgspec.ValidationError) as error:
-            self.inbox.put(Rehearsed(key, None, why=str(error)))
+            self.inbox.put(DryRunDone(key, None, why=str(error)))
 
     def pass_time(self) -> None:
         """The pauses before dry runs and before claims are read are over."""
@@ -127,7 +149,7 @@ class MemoryApi:
             self.read_claims(pod)
         paused, self.paused = self.paused, []
         for key, namespace, body in paused:
-            self.rehearse(key, namespace, body)
+            self.dry_run(key, namespace, body)
 
     def webhook(self, pod: dict[str, Any]) -> dict[str, Any]:
         """What a webhook of the cluster makes of a new pod."""
@@ -147,47 +169,48 @@ class MemoryApi:
         self.asked_nodes.append(list(nodes))
         self.inbox.put(self.measured)
 
-    def announce(self, namespace: str, event: dict[str, Any]) -> None:
-        self.events.append(msgspec.json.decode(_encoded("POST", "events", event)))
-
-    def remove(self, job) -> None:
-        self.removed.append(job.name)
-
     def wake(self) -> None: ...
 
     def wake_taken(self) -> None: ...
 
     def close(self) -> None: ...
 
-    def _take(self, work: ApiWork, request) -> ActionResult:
-        action = request.action
-        match action:
+    def take(self, write: Write) -> WriteDone:  # noqa: C901  one line a request
+        what, key = write.what, f"{write.namespace}/{getattr(write.what, 'name', '')}"
+        match what:
+            case StatusPatch():
+                written = msgspec.json.decode(_encoded("PATCH", "status", write.body))
+                self.jobs[write.uid]["status"] = merged(self.jobs[write.uid]["status"], written)
+            case Notice():
+                self.events.append(msgspec.json.decode(_encoded("POST", "events", write.body)))
+            case Removal():
+                self.removed.append(write.name)
             case Publish():
-                self.services.append(request.body)
+                self.services.append(write.body)
             case Release():
-                self.released.append(request.body)
+                self.released.append(write.body)
             case Create():
-                if f"{work.namespace}/{action.name}" in self.pods:
-                    return ActionResult(action, error=Conflict(409, "it exists"))
-                body = self.webhook(msgspec.json.decode(_encoded("POST", "pods", request.body)))
+                if key in self.pods:
+                    raise Conflict(409, "it exists")
+                body = self.webhook(msgspec.json.decode(_encoded("POST", "pods", write.body)))
                 pod = self.put_pod({**body, "status": {"phase": "Pending"}})
-                return ActionResult(action, msgspec.convert(pod, Pod))
+                return WriteDone(write, msgspec.convert(pod, Pod))
             case Bind():
-                pod = self.pods[f"{work.namespace}/{action.name}"]
+                pod = self.pods[key]
                 if pod["metadata"].get("labels", {}).get("fault") == "bind":
-                    return ActionResult(action, error=Conflict(409, "not now"))
-                pod["spec"]["nodeName"], pod["status"] = action.node, {"phase": "Running", "podIP": "10.0.0.1"}
+                    raise Conflict(409, "not now")
+                pod["spec"]["nodeName"], pod["status"] = what.node, {"phase": "Running", "podIP": "10.0.0.1"}
                 self.tell(pod)
             case SetCondition():
-                pod = self.pods[f"{work.namespace}/{action.name}"]
-                pod["status"] = {**pod["status"], **request.body["status"]}
+                pod = self.pods[key]
+                pod["status"] = {**pod["status"], **write.body["status"]}
                 self.tell(pod)
             case Delete():
-                pod = self.pods.get(f"{work.namespace}/{action.name}")
-                if pod is not None and pod["metadata"]["uid"] == action.uid:
-                    del self.pods[f"{work.namespace}/{action.name}"]
-                return ActionResult(action, gone=True)
-        return ActionResult(action)
+                pod = self.pods.get(key)
+                if pod is not None and pod["metadata"]["uid"] == what.uid:
+                    del self.pods[key]
+                return WriteDone(write, gone=True)
+        return WriteDone(write)
 
     def _job(self, uid: str) -> TrainingJob:
         return msgspec.json.decode(json.dumps(self.jobs[uid]), type=TrainingJob)
@@ -234,6 +257,16 @@ def merged(old: Any, patch: Any) -> Any:
     return kept
 
 
+def hurry(cluster: KubeCluster) -> None:
+    """Pauses after faults and refusals are over, and each gang goes on."""
+    for uid, gang in list(cluster.gangs.items()):
+        frozen = replace(gang.frozen, again=-math.inf) if math.isfinite(gang.frozen.again) else gang.frozen
+        written = replace(gang.written, rest_until=-math.inf)
+        wanted = replace(gang.wanted, since=gang.wanted.since - 2.0) if gang.state is State.STARTING else gang.wanted
+        cluster.gangs[uid] = replace(gang, frozen=frozen, written=written, wanted=wanted)
+        cluster.following.due[uid] = None
+
+
 class SmallCluster:
     """A scheduler over a `MemoryApi`. Each start is a new process: only what the API server has is left."""
 
@@ -254,12 +287,10 @@ class SmallCluster:
         plan = Plan(())
         for _ in range(count):
             cluster = self.cluster
-            cluster._read_messages()
-            cluster._check_nodes()
-            cluster._reconcile()
-            snapshot = cluster._snapshot(cluster.now())
+            cluster.turn()
+            snapshot = cluster.snapshot(cluster.now())
             self.book = self.book.fold(snapshot)
-            decided = Guard(first_fit).decide(self.policy, self.book.annotate(snapshot))
+            decided = Fallback(first_fit).decide(self.policy, self.book.annotate(snapshot))
             cluster.show(decided.snapshot)
             cluster.apply(decided.plan)
             plan = decided.plan
@@ -267,8 +298,11 @@ class SmallCluster:
 
     def hurry(self) -> None:
         """Pauses after faults and refusals are over."""
-        for job in self.cluster._jobs():
-            job.attention.not_before = job.attention.wake = self.cluster.now()
+        hurry(self.cluster)
+
+    def gang(self, job: str) -> Gang:
+        (found,) = [gang for gang in self.cluster.gangs.values() if gang.job.id == job]
+        return found
 
     def phase(self, uid: str) -> str:
         return self.api.status(uid).get("phase", "")

@@ -12,18 +12,18 @@ from fake_api_server import a_list, a_node, change, serving, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_watch import summary
-from test_worker import CREATE, a_pod, performed, work
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import Faulty, KubeError, Unreachable
-from headway.kube.api.nesting import cut, depth, is_deeper
-from headway.kube.api.objects import NodeObject, TrainingJob
+from headway.kube.api.objects import NodeObject, TrainingJob, cut, depth, is_deeper
 from headway.kube.api.watch import Follower, WatchFailed
-from headway.kube.inbox import Inbox
-from headway.kube.initial_state import read_initial_state
-from headway.kube.work import WorkerEnded
-from headway.kube.worker import ApiWorker
+from headway.kube.gangs.model import Create
+from headway.kube.inbox import Inbox, WorkerEnded
+from headway.kube.start import read_initial_state
+from headway.kube.writes.requests import Requests
+from headway.kube.writes.worker import ApiWorker
+from headway.kube.writes.write import StatusPatch, Write, WriteDone
 
 NESTED = '{"a": [' * 3000 + "1" + "]}" * 3000
 DEEP = f'{{"metadata": {{"name": "deep", "uid": "d", "resourceVersion": "7"}}, "spec": {{"template": {NESTED}}}}}'
@@ -173,26 +173,42 @@ def test_a_watch_that_fails_in_a_way_that_nobody_foresaw_starts_again(caplog):
 # ── requests about one job ──
 
 
+def sent(handler, write: Write) -> tuple[WriteDone, list]:
+    """What becomes of a write if the server answers so; and what was asked."""
+    asked = []
+
+    async def handle(request):
+        asked.append((request.method, request.path, await request.json() if request.can_read_body else None))
+        return handler(request)
+
+    async def main():
+        async with serving(handle) as client:
+            return await Requests(client).send(write)
+
+    return asyncio.run(main()), asked
+
+
+def a_status(body: dict) -> Write:
+    return Write("u1", "team", "j", StatusPatch(), body, uid="u1")
+
+
 def test_a_text_with_half_a_character_is_sent_without_it():
-    _, asked = performed(lambda *_: web.json_response({}), work(status_body={"message": "disk \ud800 full"}))
+    _, asked = sent(lambda _: web.json_response({}), a_status({"message": "disk \ud800 full"}))
     assert asked[0][2]["status"] == {"message": "disk ? full"}
 
 
 def test_a_status_that_cannot_be_written_comes_back_as_a_fault():
     whole: dict = {}
     whole["itself"] = whole
-    result, asked = performed(lambda *_: web.json_response({}), work(CREATE, status_body=whole))
-    assert isinstance(result.error, Faulty)
+    done, asked = sent(lambda _: web.json_response({}), a_status(whole))
+    assert isinstance(done.error, Faulty)
     assert asked == []
 
 
-def test_an_answer_that_nobody_foresaw_is_a_fault_of_that_action_alone():
-    def answers(_method, name):
-        return web.Response(body=b'"' + b"\xff" * 9) if name == "pods" else web.json_response(a_pod())
-
-    result, _ = performed(answers, work(CREATE))
-    assert result.results[0].error is not None
-    assert result.error is None
+def test_an_answer_that_nobody_foresaw_is_tried_again():
+    create = Create("j-0-worker-0", "worker", 0, 0, "n0", ())
+    done, _ = sent(lambda _: web.Response(body=b'"' + b"\xff" * 9), Write("u1", "team", "j", create))
+    assert isinstance(done.error, Unreachable)
 
 
 # ── the thread ──
@@ -205,8 +221,8 @@ def test_a_thread_that_ends_tells_so(monkeypatch):
     message = worker.inbox.next()
     assert isinstance(message, WorkerEnded)
     assert "unforeseen" in message.why
-    worker.perform(work(CREATE))
-    worker.announce("team", {})
+    worker.put([a_status({})])
+    worker.dry_run("key", "team", {})
     worker.close()
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from headway.core.job import Job, JobId, Role
 from headway.kube.api.objects import Meta
-from headway.kube.job.checkpoints import CheckpointVolume, find_volume
-from headway.kube.job.pods import pod_of
-from headway.kube.reconcile.model import Create
+from headway.kube.gangs.model import Create
+from headway.kube.pods.body import pod_of
+from headway.kube.pods.checkpoints import CheckpointVolume, find_volume
 from headway.kube.settings import PodDefaults
 
 DISK = {"name": "disk", "nfs": {"server": "s", "path": "/"}}

@@ -7,14 +7,13 @@ from collections import Counter
 from small_cluster import MemoryApi, SmallCluster, a_node
 from test_lone_pods import a_lone, condition
 
-from headway.core.job import JobId
 from headway.core.quantity import CPU
 from headway.kube.api.errors import Denied
 from headway.kube.api.objects import NodeObject
 from headway.kube.api.watch import Changed, Deleted
-from headway.kube.demand import STANDS_IN
-from headway.kube.reconcile.model import Create
-from headway.kube.work import ActionResult
+from headway.kube.gangs.model import Create
+from headway.kube.views.demand import STANDS_IN
+from headway.kube.writes.write import Write, WriteDone
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.wrappers.queues import Queued
 from headway.policies.wrappers.quota import Queue
@@ -105,15 +104,15 @@ def test_a_gang_that_only_its_quota_stops_is_not_shown_and_its_status_says_so():
 
 def test_what_the_cluster_refuses_is_tried_again_later():
     class Full(MemoryApi):
-        def _take(self, work, request) -> ActionResult:
-            if isinstance(request.action, Create):
-                asked.append(request.action.name)
-                return ActionResult(request.action, error=Denied(403, "exceeded quota"))
-            return super()._take(work, request)
+        def take(self, write: Write) -> WriteDone:
+            if isinstance(write.what, Create):
+                asked.append(write.what.name)
+                raise Denied(403, "exceeded quota")
+            return super().take(write)
 
     asked: list[str] = []
     small = SmallCluster(Full(), demand_gangs=1)
-    small.api.submit("gang", LARGE)
+    uid = small.api.submit("gang", LARGE)
     small.turn(6)
     assert len(asked) == 3, "once each, not in every cycle"
-    assert small.cluster._by_id[JobId("team/gang")].waits
+    assert small.cluster.gangs[uid].waits

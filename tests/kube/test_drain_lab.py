@@ -13,7 +13,7 @@ def test_an_evicted_gang_saves_first_and_loses_nothing(schedule):
     lab, namespace = schedule.lab, schedule.namespace
     schedule.start()
     time_to_save = {"spec": {"terminationGracePeriodSeconds": 30}}
-    pair = {"worker": {"replicas": 2, "least": 2, "most": 2}}
+    pair = {"worker": {"replicas": 2, "min": 2, "max": 2}}
     schedule.submit("drained", pair, ["--steps", "100000"], template=time_to_save)
     schedule.wait("drained", "Running", seconds=60)
     deadline = time.monotonic() + 30

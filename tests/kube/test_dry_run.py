@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, serving, status, stream
 
+from headway.kube.api.dry_run import following_rules, tried
 from headway.kube.api.objects import LimitRange, MutatingPolicy, PodRule, PolicyBinding, RuntimeClass
-from headway.kube.dry_run import following_rules, rehearsed
-from headway.kube.rehearsal import Rehearsed
+from headway.kube.intake.dry_runs import DryRunDone
 
 TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
 OBJECTS = {
@@ -28,7 +28,7 @@ OBJECTS = {
 }  # fmt: skip
 
 
-def tried(*claims: str, refusal: web.Response | None = None) -> tuple[Rehearsed, list[str]]:
+def asked_of_server(*claims: str, refusal: web.Response | None = None) -> tuple[DryRunDone, list[str]]:
     asked: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -42,24 +42,24 @@ def tried(*claims: str, refusal: web.Response | None = None) -> tuple[Rehearsed,
         found = OBJECTS.get(request.path)
         return status(404) if found is None else web.json_response(found)
 
-    async def main() -> Rehearsed:
+    async def main() -> DryRunDone:
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
         async with serving(handler) as client:
             body = {"metadata": {"name": "p"}, "spec": {"containers": [], "volumes": [{"name": "tmp"}, *volumes]}}
-            return await rehearsed(client, "key", "team", body)
+            return await tried(client, "key", "team", body)
 
     return asyncio.run(main()), asked
 
 
 def test_the_server_shows_the_pod_without_making_it():
-    answer, asked = tried()
+    answer, asked = asked_of_server()
     assert asked == ["POST /api/v1/namespaces/team/pods?dryRun=All"]
     assert answer.pod is not None
     assert (answer.key, answer.pod.spec.overhead, answer.why) == ("key", {"cpu": "250m"}, "")
 
 
 def test_claims_say_where_their_volumes_are():
-    answer, _ = tried("bound", "later", "soon", "missing", "secret")
+    answer, _ = asked_of_server("bound", "later", "soon", "missing", "secret")
     found = {name: (claim.bound, claim.waits) for name, claim in answer.claims.items()}
     assert found == {"bound": (True, False), "later": (False, True), "soon": (False, False), "secret": (True, False)}
     bound = answer.claims["bound"]
@@ -70,7 +70,7 @@ def test_claims_say_where_their_volumes_are():
 
 @pytest.mark.parametrize("code", [400, 403, 422, 500])
 def test_a_refused_dry_run_is_an_answer_too(code):
-    answer, _ = tried(refusal=status(code, "the webhook does not support dry run"))
+    answer, _ = asked_of_server(refusal=status(code, "the webhook does not support dry run"))
     assert answer.pod is None
     assert "does not support dry run" in answer.why
 

@@ -8,10 +8,10 @@ from small_cluster import MemoryApi, SmallCluster, a_node
 
 from headway.kube.api.objects import NodeObject
 from headway.kube.api.watch import Changed
-from headway.kube.reconcile.model import Bind
-from headway.kube.work import ActionResult
+from headway.kube.gangs.model import Bind
+from headway.kube.writes.write import WriteDone
 
-PAIR = {"roles": {"worker": {"replicas": 2, "least": 2, "most": 2, "cpu": "3"}}}
+PAIR = {"roles": {"worker": {"replicas": 2, "min": 2, "max": 2, "cpu": "3"}}}
 
 
 class ChoosyNodes(MemoryApi):
@@ -19,10 +19,10 @@ class ChoosyNodes(MemoryApi):
 
     full: frozenset[str] = frozenset({"n0"})
 
-    def _take(self, work, request) -> ActionResult:
-        action = request.action
+    def take(self, write) -> WriteDone:
+        action = write.what
         if isinstance(action, Bind) and action.node in self.full:
-            pod = self.pods[f"{work.namespace}/{action.name}"]
+            pod = self.pods[f"{write.namespace}/{action.name}"]
             pod["spec"]["nodeName"] = action.node
             pod["status"] = {
                 "phase": "Failed",
@@ -30,8 +30,8 @@ class ChoosyNodes(MemoryApi):
                 "message": "Node didn't have enough resource: cpu",
             }
             self.tell(pod)
-            return ActionResult(action)
-        return super()._take(work, request)
+            return WriteDone(write)
+        return super().take(write)
 
 
 def nodes_of(small: SmallCluster, name: str) -> dict[str, str]:
@@ -47,9 +47,9 @@ def test_a_pod_that_is_turned_away_is_made_elsewhere_and_the_others_stay():
     assert small.phase(uid) == "Running"
     assert small.api.status(uid)["attempt"] == 0, "the gang was not released"
     assert nodes_of(small, "gang") == {"gang-0-worker-0": "n2", "gang-0-worker-1": "n1"}, "it keeps its number"
-    (job,) = small.cluster._jobs()
+    (job,) = small.cluster.gangs.values()
     assert small.cluster.board.free().min() >= 0
-    assert job.avoided == {"n0"}
+    assert job.start.avoided == {"n0"}
 
 
 def test_a_gang_for_which_there_is_no_other_node_is_released():
@@ -73,8 +73,8 @@ def test_no_more_than_a_few_pods_of_a_start_are_tried_elsewhere():
         if small.api.status(uid).get("reason") == "Refused":
             break
     assert small.api.status(uid)["reason"] == "Refused"
-    (job,) = small.cluster._jobs()
-    assert len(job.avoided) == 4
+    (job,) = small.cluster.gangs.values()
+    assert len(job.start.avoided) == 4
 
 
 class LateSidecar(MemoryApi):
@@ -94,15 +94,13 @@ def test_pods_that_hold_more_than_booked_are_not_bound_where_that_does_not_fit()
     small.api.nodes = [a_node("n0", "7")]
     small.start()
     uid = small.api.submit("gang", PAIR)
-    small.cluster._read_messages()
-    small.cluster._read_messages()
+    small.cluster.turn()
+    small.cluster.turn()
     small.api.late = True
     small.turn(6)
     assert "its pods hold more cpu than was booked" in small.api.status(uid).get("message", "")
     assert not any(pod["spec"].get("nodeName") for pod in small.api.pods_of("gang"))
-    (job,) = small.cluster._jobs()
-    job.board.prolong(job.row, 0.0, 0.0)  # the pause is over
-    small.hurry()
+    small.cluster._offset += 30.0  # the pause is over
     small.turn(6)
     assert small.phase(uid) == "Waiting", "with what it really holds it does not fit there"
     small.api.inbox.put(Changed(NodeObject, a_node("n1", "16")))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
 from headway.core.estimates import Basis, Estimate
 from headway.core.states import State
-from headway.kube import actor as actor_module
-from headway.kube import outgoing as outgoing_module
-from headway.kube.api.errors import KubeError
-from headway.kube.job.status import TrainingProgress, progress_status
-from headway.kube.reconcile.reconcile import reconcile
-from headway.kube.work import WorkerEnded
+from headway.kube import following as cluster_module
+from headway.kube.api.errors import Invalid, KubeError
+from headway.kube.gangs import step as step_module
+from headway.kube.gangs.gang import TrainingProgress
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.inbox import WorkerEnded
+from headway.kube.views.status import progress_status
+from headway.kube.writes.write import StatusPatch
 
 ROLES = {"worker": {"cpu": "100m"}}
 
@@ -143,62 +144,94 @@ def broken_for(name: str, function):
     return fails
 
 
-def test_a_job_that_cannot_be_reconciled_says_so_and_is_given_up_in_the_end(monkeypatch, caplog):
-    monkeypatch.setattr(actor_module, "reconcile", broken_for("bad", reconcile))
+def test_a_job_that_cannot_be_reconciled_says_so_and_its_pods_stay(monkeypatch):
     small = SmallCluster()
     bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
     small.turn(6)
-    status = small.api.status(bad)
-    assert status["reason"] == "Fault"
-    assert "Headway could not go on with this job: KeyError: 'unforeseen' (test_fences.py" in status["message"]
-    assert small.phase(good) == "Running"
-    for _ in range(20):
+    assert (small.phase(bad), small.phase(good)) == ("Running", "Running")
+    monkeypatch.setattr(step_module, "reconcile", broken_for("bad", reconcile))
+    for _ in range(30):
         small.hurry()
-        small.turn()
-    assert (small.phase(bad), small.phase(good)) == ("Failed", "Running")
-    assert [job.job.id for job in small.cluster._jobs()] == ["team/good"], "it is followed no more"
-    row = small.cluster.board.row("team/bad")
-    assert row is None or small.cluster.board.state(row) is State.FAILED
-    assert len(small.api.pods_of("good")) == 2
+        small.turn(2)
+    status = small.api.status(bad)
+    assert (status["phase"], status["reason"]) == ("Running", "Fault")
+    assert "Headway could not go on with this job: KeyError: 'unforeseen' (test_fences.py" in status["message"]
+    assert len(small.api.pods_of("bad")) == len(small.api.pods_of("good")) == 2
+    assert small.phase(good) == "Running"
     small.start()
     for _ in range(20):
         small.hurry()
-        small.turn()
-    assert (small.phase(bad), small.phase(good)) == ("Failed", "Running"), "the same after a restart"
+        small.turn(2)
+    assert small.api.status(bad)["reason"] == "Fault", "the same after a restart"
+    assert len(small.api.pods_of("bad")) == 2
+    monkeypatch.setattr(step_module, "reconcile", reconcile)
+    small.hurry()
+    small.turn(2)
+    assert (small.phase(bad), small.api.status(bad)["reason"]) == ("Running", "Running"), "a repaired one goes on"
 
 
-def test_a_status_that_cannot_be_made_fails_its_job_alone(monkeypatch):
-    real = outgoing_module.status_of
-
-    def fails(intent, columns, savers, began):
-        if intent.message == "bad":
-            raise OverflowError("year 33715 is out of range")
-        return real(intent, columns, savers, began)
-
-    monkeypatch.setattr(outgoing_module, "status_of", fails)
+def test_a_job_that_waits_and_cannot_be_reconciled_is_left_alone(monkeypatch):
+    monkeypatch.setattr(step_module, "reconcile", broken_for("bad", reconcile))
     small = SmallCluster()
     bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
-    small.turn(2)
-    job = small.cluster._by_id["team/bad"]
-    job.memory = replace(job.memory, message="bad")
-    job.written, job.attention.dirty = None, True
-    small.turn()
+    for _ in range(8):
+        small.hurry()
+        small.turn(2)
+    assert (small.phase(bad), small.api.status(bad)["reason"], small.phase(good)) == ("Waiting", "Fault", "Running")
+    assert not small.api.pods_of("bad")
+
+
+def test_a_status_that_cannot_be_made_freezes_its_job_alone(monkeypatch):
+    real = cluster_module.status_for
+
+    def fails(gang, *rest):
+        if gang.meta.name == "bad" and gang.state is State.RUNNING:
+            raise OverflowError("year 33715 is out of range")
+        return real(gang, *rest)
+
+    monkeypatch.setattr(cluster_module, "status_for", fails)
+    small = SmallCluster()
+    bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
+    small.turn(6)
     assert "year 33715" in small.api.status(bad)["message"]
     for _ in range(30):
         small.hurry()
-        small.turn()
-    assert (small.phase(bad), small.phase(good)) == ("Failed", "Running")
+        small.turn(2)
+    assert small.phase(good) == "Running"
+    assert len(small.api.pods_of("bad")) == 2
+
+
+def test_a_status_that_the_server_refuses_for_ever_deletes_nothing():
+    class OldCrd(MemoryApi):
+        refuses = True
+
+        def take(self, write):
+            if isinstance(write.what, StatusPatch) and self.refuses and write.name == "bad":
+                raise Invalid(422, "status.phase: Unsupported value")
+            return super().take(write)
+
+    small = SmallCluster(OldCrd())
+    bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
+    for _ in range(20):
+        small.hurry()
+        small.turn(2)
+    assert (small.api.status(bad), small.phase(good)) == ({}, "Running")
+    assert len(small.api.pods_of("bad")) == 2
+    small.api.refuses = False
+    small.hurry()
+    small.turn(2)
+    assert small.phase(bad) == "Running", "with a repaired CRD it goes on"
 
 
 def test_a_job_whose_pods_cannot_be_made_is_failed_with_the_reason(monkeypatch):
-    real = outgoing_module.body_of
+    real = cluster_module.body_of
 
     def fails(action, job, *rest):
         if job.id == "team/bad":
             raise TypeError("unforeseen")
         return real(action, job, *rest)
 
-    monkeypatch.setattr(outgoing_module, "body_of", fails)
+    monkeypatch.setattr(cluster_module, "body_of", fails)
     small = SmallCluster()
     bad, good = small.api.submit("bad", HEALTHY), small.api.submit("good", HEALTHY)
     small.turn(8)

@@ -6,18 +6,16 @@ import asyncio
 import base64
 import copy
 
-import msgspec
 import pytest
 from aiohttp import web
 from fake_api_server import serving, status
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
-from test_worker import CREATE, OURS, a_pod, performed
 
 from headway.kube.api.errors import KubeError
-from headway.kube.api.objects import Meta, Pod
-from headway.kube.job.pod_marks import MARK, PodMarks, is_marked, pod_name, read_pod_name
-from headway.kube.pod_key import POD_KEY
-from headway.kube.work import ApiWork, PodRequest
+from headway.kube.api.objects import Meta
+from headway.kube.gangs.model import Bind
+from headway.kube.identity.secrets import POD_KEY
+from headway.kube.pods.marks import GANG, PodMarks, pod_name, read_pod_name
 
 JOB = Meta(name="good", namespace="team", uid="uid-team-good")
 OWNER = {
@@ -70,12 +68,12 @@ def test_a_forged_pod_changes_nothing_also_after_a_restart(what):
         real = small.api.pods["team/good-0-worker-0"]
         pod["metadata"]["annotations"] = dict(real["metadata"]["annotations"])
     small.api.put_pod(pod)
-    small.cluster._read_messages()
-    assert len(small.cluster._by_id["team/good"].replicas) == 2, "it is not taken for a replica, not even for a turn"
+    small.cluster.turn()
+    assert len(small.gang("team/good").pods) == 2, "it is not taken for a replica, not even for a turn"
     small.turn(3)
     for _ in range(2):
-        job = small.cluster._by_id["team/good"]
-        assert sorted(replica.name for replica in job.replicas.values()) == ["good-0-worker-0", "good-0-worker-1"]
+        job = small.gang("team/good")
+        assert sorted(replica.name for replica in job.pods.values()) == ["good-0-worker-0", "good-0-worker-1"]
         assert {key: small.api.status(good)[key] for key in ("phase", "attempt", "allocation")} == {
             key: before[key] for key in ("phase", "attempt", "allocation")
         }
@@ -84,7 +82,7 @@ def test_a_forged_pod_changes_nothing_also_after_a_restart(what):
     small.api.pods[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]["status"] = {"phase": "Running"}
     small.api.tell(pod)
     small.turn()
-    assert small.cluster._inventory.foreign.by_node["n0"]["cpu"] == 1000, "it takes room, as any pod of others"
+    assert small.cluster.store.foreign.by_node["n0"]["cpu"] == 1000, "it takes room, as any pod of others"
 
 
 def test_labels_and_annotations_that_a_tenant_changes_make_no_other_replica_of_a_pod():
@@ -95,7 +93,7 @@ def test_labels_and_annotations_that_a_tenant_changes_make_no_other_replica_of_a
     small.api.tell(pod)
     small.turn(3)
     assert small.phase(good) == "Running"
-    replicas = small.cluster._by_id["team/good"].replicas.values()
+    replicas = small.gang("team/good").pods.values()
     assert sorted((r.role, r.index, r.attempt) for r in replicas) == [("worker", 0, 0), ("worker", 1, 0)]
 
 
@@ -104,14 +102,14 @@ def test_a_pod_is_bound_to_a_node_of_the_plan_or_not_at_all():
     small.api.submit("good", HEALTHY)
     small.turn(2)
     bound = []
-    real = small.api._take
+    real = small.api.take
 
-    def take(work, request):
-        if type(request.action).__name__ == "Bind":
-            bound.append(request.action.node)
-        return real(work, request)
+    def take(write):
+        if isinstance(write.what, Bind):
+            bound.append(write.what.node)
+        return real(write)
 
-    small.api._take = take
+    small.api.take = take
     for pod in small.api.pods_of("good"):
         pod["metadata"]["annotations"]["headway.dev/node"] = "the neighbour's node"
         small.api.tell(pod)
@@ -124,12 +122,12 @@ def test_pods_of_an_earlier_version_are_taken_over_once():
     """It made no marks, and its statuses do not say that it did."""
     small, good = a_running_job()
     for pod in small.api.pods_of("good"):
-        del pod["metadata"]["annotations"][MARK]
+        pod["metadata"]["annotations"] = {}
     del small.api.status(good)["marked"]
     small.start()
     small.turn(3)
     assert (small.phase(good), small.api.status(good)["attempt"]) == ("Running", 0)
-    assert len(small.cluster._by_id["team/good"].replicas) == 2
+    assert len(small.gang("team/good").pods) == 2
 
 
 @pytest.mark.parametrize(
@@ -151,45 +149,42 @@ def test_a_name_says_which_replica_a_pod_is(name, job, read):
         assert pod_name(job, *read) == name
 
 
-def test_marks_depend_on_key_job_and_name():
-    marks = PodMarks(b"secret")
-    pod = forged("good-0-worker-0", annotations={MARK: marks.of(JOB, "good-0-worker-0")})
-    found = msgspec.convert(pod, Pod)
-    assert is_marked(found, JOB, marks)
-    assert not is_marked(found, JOB, PodMarks(b"another"))
-    pod["metadata"]["name"] = "good-0-worker-1"
-    assert not is_marked(msgspec.convert(pod, Pod), JOB, marks)
-    assert not is_marked(found, Meta(name="good", namespace="team", uid="of a later job of that name"), marks)
+@pytest.mark.parametrize("attack", ["secret lost", "mark edited", "mark removed"])
+def test_pods_that_cannot_be_proven_freeze_their_job_after_a_restart(attack):
+    """Else the next attempt would write the checkpoint that they write."""
+    small, good = a_running_job()
+    if attack == "secret lost":
+        small._settings["marks"] = PodMarks(b"another key")
+    for pod in small.api.pods_of("good")[:1] if attack != "secret lost" else ():
+        marks = pod["metadata"]["annotations"]
+        pod["metadata"]["annotations"] = {} if attack == "mark removed" else {**marks, GANG: marks[GANG] + " "}
+    small.start()
+    small.turn(6)
+    names = {pod["metadata"]["name"] for pod in small.api.pods.values()}
+    assert names == {"good-0-worker-0", "good-0-worker-1"}, "nothing is deleted, nothing is started"
+    assert small.api.status(good)["reason"] == "Fault"
+    assert "their marks are not Headway's" in small.api.status(good)["message"]
+    if attack == "secret lost":
+        small._settings["marks"] = PodMarks(b"kept in a secret")
+        small.start()
+        small.turn(4)
+        assert (small.phase(good), small.api.status(good)["reason"]) == ("Running", "Running"), "the key is back"
+        assert small.api.status(good)["attempt"] == 0
+    else:
+        small.api.jobs[good]["spec"] = {**HEALTHY, "cancel": True}
+        small.api.change(good)
+        small.turn(6)
+        assert small.phase(good) == "Cancelled", "its user's order ends it"
 
 
-@pytest.mark.parametrize(
-    ("there", "deleted", "made"),
-    [
-        ({"annotations": {MARK: "right"}}, False, True),
-        ({"annotations": {MARK: "wrong"}}, True, True),
-        ({}, True, True),
-        ({"ownerReferences": []}, False, False),
-    ],
-    ids=["our own, its answer was lost", "forged", "without a mark", "of somebody else"],
-)
-def test_who_has_the_name_of_a_replica(there, deleted, made):
-    """A pod that says it is this job's makes room; a pod of others is a refusal."""
-    gone = []
-
-    def answers(method, _name):
-        if method == "POST":
-            return web.json_response(a_pod()) if gone else status(409)
-        if method == "DELETE":
-            gone.append(True)
-            return web.json_response({"kind": "Status"})
-        return web.json_response(a_pod(owner=OURS, meta=there))
-
-    body = {"metadata": {"annotations": {MARK: "right"}}}
-    result, asked = performed(answers, ApiWork("u1", "team", "j", None, (PodRequest(CREATE, body),)))
-    assert (bool(gone), result.results[0].pod is not None) == (deleted, made)
-    if deleted:
-        (body,) = [body for method, _, body in asked if method == "DELETE"]
-        assert body == {"preconditions": {"uid": "pod-1"}, "gracePeriodSeconds": 0}
+def test_a_tenant_who_edits_the_planned_node_changes_nothing():
+    small, good = a_running_job()
+    for pod in small.api.pods_of("good"):
+        pod["metadata"]["annotations"]["headway.dev/node"] = "elsewhere"
+    small.start()
+    small.turn(4)
+    assert (small.phase(good), small.api.status(good)["attempt"]) == ("Running", 0)
+    assert len(small.api.pods) == 2
 
 
 # ── the key ──

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from importlib import resources
 from pathlib import Path
 
 import pytest
-import yaml
 
 from headway.record.lines import CycleLine
 from headway.record.log import read
@@ -50,22 +48,7 @@ def grow_when_saved(schedule, told: Path, jobs: dict[str, str]) -> None:
 BURN = "import os, sys\nwhile not os.path.exists(sys.argv[1] + '/enough'): pass"
 
 
-@pytest.fixture
-def may_ask_kubelets(schedule):
-    """The account of the tests may, for this test, as `headway schedule --install --measure kubelet` grants it."""
-    paths = {"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}
-    manifests = resources.files("headway.kube") / "manifests/rbac-kubelet.yaml"
-    made = []
-    for one in yaml.safe_load_all(manifests.read_text().replace("NAMESPACE", "headway-system")):
-        path = f"/apis/rbac.authorization.k8s.io/v1/{paths[one['kind']]}"
-        schedule.lab.api.post(path, one)
-        made.append(f"{path}/{one['metadata']['name']}")
-    yield
-    for path in made:
-        schedule.lab.api.delete(path)
-
-
-def measured(schedule, job: str) -> dict[str, str]:
+def usage_of(schedule, job: str) -> dict[str, str]:
     deadline = time.monotonic() + 90
     while not (usage := schedule.job(job)["status"].get("usage")):
         assert time.monotonic() < deadline, schedule.words()
@@ -73,7 +56,7 @@ def measured(schedule, job: str) -> dict[str, str]:
     return usage
 
 
-@pytest.mark.usefixtures("may_ask_kubelets")
+@pytest.mark.usefixtures("measured")
 def test_a_parameter_server_and_jax_distributed_train_before_and_after_a_change_of_size(
     schedule, tmp_path, monkeypatch
 ):
@@ -83,10 +66,10 @@ def test_a_parameter_server_and_jax_distributed_train_before_and_after_a_change_
     burn = ["python", "-c", BURN, "$(HEADWAY_CHECKPOINT)"]
     schedule.submit("burn", {"worker": {"cpu": "200m", "command": burn}}, [])
     servers = command("parameter_server.py", "--steps 120", "--pause 0.05")
-    worker = {"replicas": 1, "least": 1, "most": 2, "command": servers}
+    worker = {"replicas": 1, "min": 1, "max": 2, "command": servers}
     schedule.submit("servers", {"ps": {"command": servers}, "worker": worker}, [], saves="itself",
                     success={"roles": ["worker"]})  # fmt: skip
-    jax = {"replicas": 1, "least": 1, "most": 2, "cpu": "900m", "memory": "500Mi",
+    jax = {"replicas": 1, "min": 1, "max": 2, "cpu": "900m", "memory": "500Mi",
            "command": command("jax_distributed.py", "--steps 80", "--pause 0.05")}  # fmt: skip
     schedule.submit("jax", {"worker": jax}, [], saves="itself")
     grow_when_saved(schedule, tmp_path, {"servers": "slice*.npz", "jax": "model.npz"})
@@ -101,7 +84,7 @@ def test_a_parameter_server_and_jax_distributed_train_before_and_after_a_change_
         assert joined == second[2] if name == "jax" else joined > 0, "servers do not wait for all workers"
     text = (folder(schedule, "jax") / "worker-0.log").read_text()
     assert f"saved at step {starts(schedule, 'jax', 'worker-0')[1][2]}, and ends" in text
-    usage = measured(schedule, "burn")
+    usage = usage_of(schedule, "burn")
     assert 0 < int(usage["cpu"].removesuffix("m")) <= 260, "it would use a whole core"
     assert 0 < int(usage["memory"].removesuffix("Mi")) <= 64
     (folder(schedule, "burn") / "enough").touch()

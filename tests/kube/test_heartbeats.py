@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from intents import BOTH, RUNNING, a_view
 from small_cluster import BEGAN, MemoryApi, SmallCluster, a_node
 
 from headway.core.gang import Phase
 from headway.kube.api.objects import timestamp
-from headway.kube.heartbeats import Heartbeats
-from headway.kube.reconcile.observe import suspects
-from headway.kube.work import LeaseRead
+from headway.kube.gangs.observe import suspects
+from headway.kube.inbox import LeaseRead
+from headway.kube.store.health import NodeHealth
+from headway.kube.values import replace
 
-PAIR = {"roles": {"worker": {"replicas": 2, "least": 2, "most": 2, "cpu": "3"}}}
+PAIR = {"roles": {"worker": {"replicas": 2, "min": 2, "max": 2, "cpu": "3"}}}
 
 
 class Asked:
@@ -27,9 +26,9 @@ class Asked:
 
 def test_a_node_was_alive_after_a_read_whose_answer_differs_from_the_next():
     asked = Asked()
-    beats = Heartbeats(asked)
-    assert beats.ask(["n1"], 10.0) == 12.0
-    assert beats.ask(["n1"], 11.0) == 13.0
+    beats = NodeHealth()
+    assert beats.ask(["n1"], 10.0, asked.read_lease) == 12.0
+    assert beats.ask(["n1"], 11.0, asked.read_lease) == 13.0
     assert asked.nodes == ["n1"], "not more often than every two seconds"
     beats.take(LeaseRead("n1", "first", 10.0))
     beats.take(LeaseRead("n1", "first", 12.0))
@@ -70,7 +69,7 @@ def test_a_gang_whose_peers_hang_has_failed_once_their_nodes_are_known_to_be_ali
     fail(small, first, now - 3)
     for beat in range(4):
         api.leases = {second["spec"]["nodeName"]: f"beat {beat if alive else 0}"}
-        small.cluster._actor.heartbeats._asked.clear()
+        small.cluster.store.health._asked.clear()
         small.hurry()
         small.turn(2)
     assert (small.phase(uid) == "Failed") is alive

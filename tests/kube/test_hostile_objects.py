@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 from test_forged_pods import OWNER
 
-from headway.kube.job.pods import merge
+from headway.kube.pods.body import merge
 from headway.policies.registry import POLICIES
 from headway.progress_server import Done, Reported, Saved
 
@@ -20,7 +20,8 @@ few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 
 def _healthy_still_starts(small: SmallCluster) -> None:
     good = small.api.submit("good", HEALTHY)
-    small.turn(4)
+    for _ in range(12):  # those with thousands of replicas take more than one turn
+        small.turn()
     assert small.phase(good) == "Running"
 
 
@@ -111,7 +112,7 @@ ends = st.builds(Done, st.just("team/j"), st.just("worker"), st.just(0), st.just
 def test_whatever_is_reported_a_healthy_job_starts(events, total):
     small = SmallCluster(MemoryApi(nodes=20), policy=POLICIES["headway"](), progress_seconds=0.0)
     target = {"metric": "loss", "atMost": 1e-300}
-    spec = {"roles": {"worker": {"cpu": "10m", "most": 3}}, "target": target}
+    spec = {"roles": {"worker": {"cpu": "10m", "max": 3}}, "target": target}
     job = small.api.submit("j", spec if total is None else {**spec, "steps": total})
     small.turn(4)
     for number, event in enumerate(events):

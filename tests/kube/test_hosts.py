@@ -6,18 +6,21 @@ import json
 import re
 
 import pytest
-from intents import JOB, RUNNING, STARTING, a_pod, a_view, on
+from intents import JOB, NOW, RUNNING, STARTING, a_pod, a_view, on
 from small_cluster import MemoryApi, SmallCluster
 
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
-from headway.kube.answers import learn
 from headway.kube.api.errors import Denied, Forbidden
 from headway.kube.api.objects import Meta
-from headway.kube.job.hosts import addresses, service_of, subdomain_of
-from headway.kube.reconcile.model import Create, Publish
-from headway.kube.reconcile.reconcile import reconcile
-from headway.kube.work import ActionResult
+from headway.kube.gangs.gang import Around, StartFacts
+from headway.kube.gangs.messages import Answered
+from headway.kube.gangs.model import Create, Publish
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import step
+from headway.kube.gangs.take import take
+from headway.kube.pods.hosts import addresses, service_of, subdomain_of
+from headway.kube.values import replace
 
 LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 PAIR = {"roles": {"ps": {"cpu": "100m"}, "worker": {"replicas": 2, "cpu": "100m", "after": ["ps"]}}}
@@ -75,7 +78,7 @@ def test_every_pod_is_told_where_all_replicas_of_all_roles_are():
         }  # fmt: skip
         name = f"{env['HEADWAY_ROLE']}-{env['HEADWAY_INDEX']}"
         assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (name, inside)
-    assert len(set(small.api.rehearsed)) == 1
+    assert len(set(small.api.tried)) == 1
 
 
 def test_jobs_of_one_template_are_rehearsed_once_whatever_their_hosts():
@@ -83,16 +86,19 @@ def test_jobs_of_one_template_are_rehearsed_once_whatever_their_hosts():
     for name in ("one", "two"):
         small.api.submit(name, {"roles": {"worker": {"replicas": 2, "cpu": "100m"}}})
     small.turn(4)
-    assert len(small.api.rehearsed) == 1
+    assert len(small.api.tried) == 1
 
 
 def test_a_service_that_is_refused_refuses_the_start_and_a_missing_right_is_asked_for_again():
     small = SmallCluster()
     small.api.submit("gang", PAIR)
     small.turn(2)
-    (job,) = small.cluster._jobs()
-    learn(job, ActionResult(Publish("x"), error=Denied(403, "exceeded quota")), 0.0)
-    assert "service x was refused: exceeded quota" in job.refusal.why
-    job.refusal, job.published = None, -1
-    learn(job, ActionResult(Publish("x"), error=Forbidden(403, "no right")), 0.0)
-    assert (job.refusal, job.published, job.attention.dirty) == (None, -1, True)
+    (gang,) = small.cluster.gangs.values()
+    gang = replace(gang, start=StartFacts(), refusal=None)
+    refused = take(gang, Answered(Publish("x"), error=Denied(403, "exceeded quota")))
+    assert refused.refusal is not None
+    assert "service x was refused: exceeded quota" in refused.refusal.why
+    again = take(gang, Answered(Publish("x"), error=Forbidden(403, "no right")))
+    assert (again.refusal, again.start.published) == (None, -1)
+    wanted = replace(again, wanted=STARTING, pods={})
+    assert Publish(subdomain_of(gang.meta, gang.job)) in step(wanted, Around(), NOW)[1], "it is asked for again"

@@ -27,7 +27,7 @@ def test_all_replicas_of_all_roles_reach_each_other_by_name(schedule):
     lab, namespace = schedule.lab, schedule.namespace
     schedule.start()
     meet = {"command": ["python", "-c", MEET]}
-    schedule.submit("meet", {"chief": {**meet}, "worker": {"replicas": 2, "least": 2, "most": 2, **meet}}, [])
+    schedule.submit("meet", {"chief": {**meet}, "worker": {"replicas": 2, "min": 2, "max": 2, **meet}}, [])
     uid = schedule.wait("meet", "Succeeded", "Failed", seconds=90)["metadata"]["uid"]
     status = schedule.job("meet")["status"]
     assert status["phase"] == "Succeeded", status

@@ -14,7 +14,7 @@ import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-from headway.kube.pod_identity import PodIdentity
+from headway.kube.identity.tokens import PodIdentity
 from headway.progress_server import Greeting, KnownReplica
 from scheduling import run_headway
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_admission import RUNNING, an_admission, an_object, changed
+from test_intake import RUNNING, AnIntake, an_object, changed
 
 from headway.core.queue_rules import QueueRule
 from headway.kube.settings import ClaimSettings
@@ -18,9 +18,9 @@ def a_spec(**fields) -> dict:
 
 
 def admitted(claims: ClaimSettings, intent=None, created=1100, **fields):
-    admission = an_admission(claims=claims)
-    entries = admission.news(changed(an_object(spec=a_spec(**fields), intent=intent, created=created)))
-    return admission, entries[0].tracked.job if entries else None
+    intake = AnIntake(claims=claims)
+    intake.hear(changed(an_object(spec=a_spec(**fields), intent=intent, created=created)))
+    return intake, intake.gangs["u"].job if intake.gangs else None
 
 
 def test_a_job_that_names_no_queue_is_in_the_first_that_its_namespace_may_use():
@@ -47,17 +47,17 @@ def test_a_job_that_names_no_queue_is_in_the_first_that_its_namespace_may_use():
     ],
 )
 def test_a_claim_beyond_the_queues_rules_fails_the_job_in_a_sentence(claim, said):
-    admission, job = admitted(QUEUES, **claim)
+    intake, job = admitted(QUEUES, **claim)
     assert job is None
-    (work,) = admission.worker.done
-    assert (work.status["phase"], work.status["reason"]) == ("Failed", "InvalidSpec")
-    assert work.status["message"].startswith(said)
+    ((_, status),) = intake.told.statuses
+    assert (status["phase"], status["reason"]) == ("Failed", "InvalidSpec")
+    assert status["message"].startswith(said)
 
 
 @pytest.mark.parametrize("queue", ["", "research"])
 def test_a_running_job_is_held_to_rules_that_came_later_and_goes_on(queue):
-    admission, job = admitted(QUEUES, intent=RUNNING, queue=queue, priority=50, deadline=60)
-    assert admission.worker.done == []
+    intake, job = admitted(QUEUES, intent=RUNNING, queue=queue, priority=50, deadline=60)
+    assert intake.told.statuses == []
     assert (job.queue, job.priority, job.deadline) == ("research", 10, None)
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
-from fake_api_server import a_kubeconfig, serving, status
+from fake_api_server import a_kubeconfig, a_list, serving, status
 from small_cluster import HEALTHY, SmallCluster
 from typer.testing import CliRunner
 
 from headway.core.errors import UserError
 from headway.estimates.plain_books import NoEstimates
+from headway.kube.api.discovery import ClusterFacts
 from headway.kube.api.install import manifests
-from headway.kube.api.preflight import ClusterFacts
 from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
@@ -163,7 +163,7 @@ def test_submit_waits_for_a_server_that_is_not_ready_and_says_which_user_was_rec
 def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, monkeypatch):
     """Reading a log and listing thousands of objects take seconds each."""
     from headway.cli import schedule
-    from headway.kube import worker
+    from headway.kube.writes import worker
 
     happened = []
 
@@ -179,8 +179,42 @@ def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, m
         raise UserError("it is no log")
 
     monkeypatch.setattr(schedule, "_look", lambda *_: ClusterFacts())
+    monkeypatch.setattr(schedule, "_lease", lambda *_: None)
     monkeypatch.setattr(schedule, "earlier", read)
     monkeypatch.setattr(worker, "ApiWorker", Lists)
     result = headway("schedule", "--kubeconfig", files / "kubeconfig", "--log", files / "run.log")
     assert str(result.exception) == "it is no log"
     assert happened == ["lists", "log", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("status_", "told"),
+    [
+        ({"explained": ["held by: x", "in time: yes: In time with 2 replicas."]}, "due: yes: In time with 2 replicas."),
+        ({"deadline": {"text": "due in 20 min"}}, "due: due in 20 min"),
+        ({}, None),
+    ],
+)
+def test_submit_tells_the_verdict_on_a_deadline_as_soon_as_there_is_one(files, capsys, monkeypatch, status_, told):
+    from headway.cli import submit
+    from headway.workload.jobsfile import load
+
+    monkeypatch.setattr(submit, "VERDICT_SECONDS", 1.2)
+    (files / "due.yaml").write_text("jobs:\n  - {name: due, user: ana, cpu: 1, deadline: 20m, command: [x]}\n")
+    jobs = [(files / "due.yaml", job) for job in load(files / "due.yaml").jobs]
+
+    async def answer(request):
+        made = {"metadata": {"name": "due", "namespace": "team", "uid": "u"}, "spec": {"user": "ana"}}
+        listed = {**made, "metadata": {**made["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}}
+        if request.method == "POST":
+            return web.json_response(made, status=201)
+        return a_list([{**listed, "status": status_}])
+
+    async def main():
+        async with serving(answer) as client:
+            await submit._submit(client._access, "team", jobs, directory="", at_once=True, wait=False)
+
+    asyncio.run(main())
+    printed = capsys.readouterr().out
+    assert (told or "submitted due") in printed
+    assert printed.count("\n") == (1 if told is None else 2)

@@ -10,14 +10,11 @@ from headway.core.job import Can
 from headway.core.plan import Because, Plan, Start, Stop
 from headway.core.queue_rules import QueueRule
 from headway.core.states import State
-from headway.kube.api.errors import Unreachable
 from headway.kube.api.objects import Pod
 from headway.kube.api.watch import Deleted
-from headway.kube.lone.lone_pod import lone_job
-from headway.kube.pod.constraints import BoundClaim
-from headway.kube.reconcile.model import Bind
+from headway.kube.intake.foreign import foreign_gang
+from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import ClaimSettings, KubeSettings
-from headway.kube.work import ActionResult, Performed
 from headway.policies.registry import POLICIES
 
 
@@ -83,7 +80,7 @@ def test_a_restart_counts_those_that_have_a_node(phase):
     small.turn(3)
     assert rows(small) == {"team/pod:pod": State.RUNNING, "team/pod:other": State.WAITING}
     assert node_of(other) == ""
-    assert not small.cluster._inventory.foreign.pods, "it is not counted twice"
+    assert not small.cluster.store.foreign.pods, "it is not counted twice"
 
 
 def test_what_it_asks_of_nodes_and_neighbours_is_honoured():
@@ -143,7 +140,7 @@ def test_claims_for_volumes_are_read_first():
 def test_it_is_left_alone_by_every_policy():
     """No save, no change of size, no stop: whatever a policy says."""
     pod = msgspec.convert({"metadata": {"name": "p", "namespace": "team"}}, Pod)
-    job, _ = lone_job(pod, {}, KubeSettings(began=BEGAN))
+    job = foreign_gang(pod, {}, KubeSettings(began=BEGAN), 0.0).job
     assert (job.can, job.checkpoints, job.user) == (Can.NOTHING, False, "team")
 
     def stops_all(snapshot):
@@ -165,7 +162,7 @@ def test_the_rules_of_queues_hold_for_it():
     foreign = a_lone(small.api, "foreign", meta={"labels": {"headway.dev/queue": "web"}})
     small.turn(4)
     assert node_of(mine)
-    assert small.cluster._lone.by_id["team/pod:mine"].job.queue == "research"
+    assert small.gang("team/pod:mine").job.queue == "research"
     assert node_of(foreign) == ""
     assert "may not use 'web'" in condition(foreign)[2]
 
@@ -193,29 +190,7 @@ def test_a_refused_binding_is_tried_again_after_a_pause():
     pod["metadata"]["labels"] = {}
     small.turn(2)
     assert node_of(pod) == "", "not at once"
-    small.cluster._lone.by_id["team/pod:pod"].pause.again = 0.0
-    small.turn(3)
-    assert node_of(pod)
-
-
-def test_a_binding_without_an_answer_is_sent_again():
-    small = SmallCluster()
-    pod = a_lone(small.api, "pod")
-    perform, lost = small.api.perform, []
-
-    def lose(work) -> None:
-        if any(isinstance(request.action, Bind) for request in work.requests) and not lost:
-            lost.append(work)
-            action = work.requests[0].action
-            small.api.inbox.put(Performed(work, None, (ActionResult(action, error=Unreachable(0, "timed out")),)))
-        else:
-            perform(work)
-
-    small.api.perform = lose
-    small.turn(3)
-    assert lost
-    assert node_of(pod) == ""
-    small.cluster._lone.by_id["team/pod:pod"].attention.not_before = 0.0
+    small.cluster._offset += 6.0
     small.turn(3)
     assert node_of(pod)
 
@@ -223,7 +198,7 @@ def test_a_binding_without_an_answer_is_sent_again():
 def test_another_scheduler_was_faster():
     small = SmallCluster()
     pod = a_lone(small.api, "pod")
-    small.cluster._read_messages()
+    small.cluster.turn()
     pod["spec"]["nodeName"], pod["status"] = "n1", {"phase": "Running"}
     small.api.tell(pod)
     small.turn(2)

@@ -8,10 +8,10 @@ import json
 import pytest
 from small_cluster import HEALTHY, SmallCluster
 
-from headway.kube import metering
 from headway.kube.api.errors import Forbidden, NotFound
 from headway.kube.api.usage import Measured, PodUsage, by_kubelets, by_metrics, read_metrics, read_summary
 from headway.kube.settings import Measure
+from headway.kube.store import usage
 
 SUMMARY = {
     "node": {"nodeName": "n0", "cpu": {"usageNanoCores": 9}},
@@ -82,16 +82,19 @@ def names(small) -> list[tuple[str, str]]:
 
 
 def test_policies_see_what_a_whole_gang_uses_and_its_status_says_it(small):
-    for _ in range(6):
-        small.turn()
+    small.turn(6)
     assert len(names(small)) == 2
+    assert small.api.asked_nodes == [], "while nothing runs, it is looked at now and then"
+    assert 0 < small.cluster.meter.again - small.cluster.now() <= usage.EVERY_SECONDS
+    small.cluster.meter.again = 0.0
+    small.turn(2)
     assert small.api.asked_nodes == [sorted({pod["spec"]["nodeName"] for pod in small.api.pods.values()})]
     small.api.measured = Measured({names(small)[0]: PodUsage(0.5, 100)})
-    small.cluster._meter.again = 0.0
+    small.cluster.meter.again = 0.0
     small.turn(2)
     assert small.cluster.board.snapshot(0.0).used_cpu == {}, "half a gang is not measured"
     small.api.measured = Measured({names(small)[1]: PodUsage(0.25, 60)})
-    small.cluster._meter.again = 0.0
+    small.cluster.meter.again = 0.0
     small.turn(3)
     assert list(small.cluster.board.snapshot(0.0).used_cpu.values()) == [0.75]
     (uid,) = small.api.jobs
@@ -99,11 +102,13 @@ def test_policies_see_what_a_whole_gang_uses_and_its_status_says_it(small):
 
 
 def test_it_asks_rarely_in_turns_and_less_after_trouble(small, monkeypatch, caplog):
-    monkeypatch.setattr(metering, "MOST_NODES", 1)
+    monkeypatch.setattr(usage, "MOST_NODES", 1)
     small.api.measured = Measured({}, "forbidden")
     small.turn(6)
+    meter = small.cluster.meter
+    meter.again = 0.0
+    small.turn(4)
     assert len(small.api.asked_nodes) == 1
-    meter = small.cluster._meter
     assert meter.again > small.cluster.now() + 100, "nothing could be measured"
     meter.again = 0.0
     small.turn(3)
@@ -113,7 +118,7 @@ def test_it_asks_rarely_in_turns_and_less_after_trouble(small, monkeypatch, capl
     meter.again = 0.0
     small.turn(3)
     assert meter.known == {}, "nothing is kept of pods that are not ours"
-    assert 0 < meter.again - small.cluster.now() <= metering.EVERY_SECONDS
+    assert 0 < meter.again - small.cluster.now() <= usage.EVERY_SECONDS
 
 
 def test_nothing_is_asked_unless_wanted():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from intents import MOVING, NOW, RUNNING, STARTING, TWO, a_pod, a_view, meant, saves
@@ -13,9 +12,10 @@ from headway.core.job import JobId
 from headway.core.states import State
 from headway.kube.api.objects import TrainingJob
 from headway.kube.api.watch import Changed
-from headway.kube.job.orders import Orders, read_orders
-from headway.kube.reconcile.model import RequestCheckpoint
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.gangs.model import RequestCheckpoint
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.intake.orders import Orders, read_orders
+from headway.kube.values import replace
 from headway.progress_server import Connected, Saved, SaveFailed
 
 SUSPEND, CANCEL = Orders(suspend=True), Orders(cancel=True)
@@ -218,5 +218,5 @@ def test_a_job_that_is_over_is_removed_after_its_time_and_others_stay():
     assert small.api.removed == ["brief", "brief"], "another process goes on with it"
     patch(small, uid, ttlSecondsAfterFinished=None)
     small.turn()
-    assert math.isfinite(small.cluster._admission.expiry.next()), "that of the long one"
-    assert small.cluster._admission.expiry.next() > small.cluster.now() + 3000
+    assert math.isfinite(small.cluster.intake.expiry.next()), "that of the long one"
+    assert small.cluster.intake.expiry.next() > small.cluster.now() + 3000

@@ -7,10 +7,9 @@ import pytest
 
 from headway.core.job import Role
 from headway.core.node import Constraint, Node
-from headway.kube.api.objects import PodSpec
-from headway.kube.api.scheduling import NodeTerms
-from headway.kube.pod.constraints import BoundClaim, Demands, Unplaceable, demands_of
-from headway.kube.pod.standin import role_for
+from headway.kube.api.objects import NodeTerms, PodSpec
+from headway.kube.pods.constraints import BoundClaim, Demands, Unplaceable, demands_of
+from headway.kube.pods.resources import role_for
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 DATA = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]

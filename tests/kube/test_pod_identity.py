@@ -8,7 +8,7 @@ import json
 import pytest
 
 from headway.kube.api.errors import Unreachable
-from headway.kube.pod_identity import REVIEWS_AT_ONCE, PodIdentity, claims_of, pod_of_review
+from headway.kube.identity.tokens import REVIEWS_AT_ONCE, PodIdentity, claims_of, pod_of_review
 from headway.progress_server import Greeting, KnownReplica
 
 MINE, ANOTHERS = ("team/j", "worker", 0, 0), ("other/k", "ps", 1, 2)
@@ -158,7 +158,7 @@ def test_many_forged_tokens_of_one_address_do_not_reach_the_api_server_and_keep_
 
 
 def test_what_is_kept_is_bounded(identity, api, monkeypatch):
-    from headway.kube import pod_identity as module
+    from headway.kube.identity import tokens as module
 
     monkeypatch.setattr(module, "MOST_KEPT", 10)
     for number in range(40):

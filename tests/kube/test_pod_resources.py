@@ -7,9 +7,8 @@ import pytest
 
 from headway.core.job import Role
 from headway.kube.api.objects import Pod
-from headway.kube.pod.constraints import Demands
-from headway.kube.pod.resources import allocatable, held_by
-from headway.kube.pod.standin import role_for
+from headway.kube.pods.constraints import Demands
+from headway.kube.pods.resources import allocatable, held_by, role_for
 
 
 def of(cpu: Any, name: str = "c", **more: Any) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from headway.core.job import Job, JobId, Role
 from headway.core.node import Constraint, Node, Nodes
 from headway.core.placement import Placement, shape_of
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.node_table import NodeTable
-from headway.kube.pod.constraints import Demands, Unplaceable, demands_of
-from headway.kube.pod.neighbours import Neighbours, guest_of
-from headway.kube.pod.resources import held_by
-from headway.kube.pod.seating import Seat, Seating, Unseated
-from headway.kube.pod.standin import role_for
-from headway.kube.pods_held import ForeignPods
+from headway.kube.pods.constraints import Demands, Unplaceable, demands_of
+from headway.kube.pods.placement_rules import Neighbours, facts_of
+from headway.kube.pods.placing import NoNodeLeft, Placing, PodRules
+from headway.kube.pods.resources import held_by, role_for
+from headway.kube.store.held import ForeignPods
+from headway.kube.store.nodes import NodeTable
 from make import a_job
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -51,17 +50,17 @@ def hall(there: dict[str, tuple[Pod, ...]] | None = None) -> Neighbours:
         found.see_node(msgspec.convert({"metadata": {"name": f"n{number}", "labels": labels}}, NodeObject))
     for node, pods in (there or {}).items():
         for number, pod in enumerate(pods):
-            found.put(f"{node}-{number}", node, guest_of(pod, placed=True))
+            found.put(f"{node}-{number}", node, facts_of(pod, placed=True))
     return found
 
 
 def seated(neighbours: Neighbours, pod: Pod, planned: tuple[int, ...], room: int = 4) -> tuple[int, ...]:
     nodes = Nodes.of([Node(name=f"n{i}", capacity=(("cpu", room),)) for i in range(4)])
     shape = shape_of(a_job("j", roles=(Role(name="w", replicas=len(planned), request=(("cpu", 1),)),)), nodes)
-    seating = Seating(nodes, nodes.capacity.astype(np.int32), neighbours)
+    placing = Placing(nodes, nodes.capacity.astype(np.int32), neighbours)
     before = dict(neighbours.pods)
     try:
-        return seating.place(Placement((planned,)), shape, {"w": Seat(guest_of(pod), Demands())}).nodes[0]
+        return placing.place(Placement((planned,)), shape, {"w": PodRules(facts_of(pod), Demands())}).nodes[0]
     finally:
         assert neighbours.pods == before
 
@@ -72,7 +71,9 @@ def test_a_gang_without_such_demands_is_where_it_was_planned():
 
 def test_replicas_that_avoid_each_other_get_a_node_each():
     assert sorted(seated(hall(), a_pod(**rule("podAntiAffinity", "red", "host")), (0, 0, 0, 0))) == [0, 1, 2, 3]
-    with pytest.raises(Unseated, match="None of 4 nodes with room takes a replica of role 'w'; the last one has pods"):
+    with pytest.raises(
+        NoNodeLeft, match="None of 4 nodes with room takes a replica of role 'w'; the last one has pods"
+    ):
         seated(hall(), a_pod(**rule("podAntiAffinity", "red", "zone")), (0, 0, 0))
 
 
@@ -87,7 +88,7 @@ def test_pods_that_are_there_keep_others_away_in_their_whole_zone():
 def test_affinity_follows_a_pod_and_the_first_of_a_kind_may_be_anywhere():
     near = a_pod(**rule("podAffinity", "blue", "zone"))
     assert seated(hall({"n3": (a_pod("blue"),)}), near, (0, 3)) == (2, 3)
-    with pytest.raises(Unseated, match="no pod near"):
+    with pytest.raises(NoNodeLeft, match="no pod near"):
         seated(hall(), near, (0,))
     assert seated(hall(), a_pod(**rule("podAffinity", "red", "zone")), (0, 2, 1)) == (0, 0, 1)
 
@@ -95,7 +96,7 @@ def test_affinity_follows_a_pod_and_the_first_of_a_kind_may_be_anywhere():
 def test_spread_counts_pods_in_each_zone():
     assert sorted(seated(hall(), a_pod(**spread(1)), (0, 0, 0, 0))) == [0, 0, 2, 2]
     assert seated(hall({"n0": (a_pod(), a_pod())}), a_pod(**spread(1)), (1, 1)) == (2, 2)
-    with pytest.raises(Unseated, match="maxSkew 1"):
+    with pytest.raises(NoNodeLeft, match="maxSkew 1"):
         seated(hall(), a_pod(**spread(1, minDomains=3)), (0, 0, 0))
 
 
@@ -115,8 +116,8 @@ def test_room_counts_when_a_replica_is_seated_elsewhere():
 
 def test_labels_of_namespaces_are_not_read():
     with pytest.raises(Unplaceable, match="labels of namespaces"):
-        guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}})))
-    guest_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={})))
+        facts_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}})))
+    facts_of(a_pod(**rule("podAffinity", "red", "zone", namespaceSelector={})))
 
 
 def test_two_vendors_of_gpus_on_one_node_are_not_mixed_up():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from headway.core.job import Job, JobId, Role
+import pytest
+
+from headway.core.job import Can, Job, JobId, Role
+from headway.core.quantity import parse
 from headway.kube.api.objects import Meta
-from headway.kube.job.pods import merge, pod_of
-from headway.kube.reconcile.model import Create
+from headway.kube.gangs.model import Create
+from headway.kube.pods.body import merge, pod_of, resources
 from headway.kube.settings import PodDefaults
 
 
@@ -22,7 +25,7 @@ def test_a_pod_is_made_from_templates_and_what_was_decided():
     main = pod["spec"]["containers"][0]
     env = {entry["name"]: entry["value"] for entry in main["env"]}
     assert (main["image"], main["workingDir"], main["command"]) == ("mine", "/code", ["python", "t.py"])
-    assert main["resources"]["requests"] == main["resources"]["limits"]
+    assert main["resources"]["limits"] == {"cpu": "500m", "nvidia.com/gpu": "2", "memory": "64Mi"}
     assert main["resources"]["limits"] == {"cpu": "500m", "memory": "64Mi", "nvidia.com/gpu": "2"}
     assert env == {
         "A": "1", "HEADWAY_JOB": "team/j", "HEADWAY_ROLE": "worker", "HEADWAY_INDEX": "0", "HEADWAY_ATTEMPT": "1",
@@ -66,3 +69,33 @@ def test_a_pod_gets_a_token_for_headway_only_and_whom_to_trust():
         {"name": "data", "mountPath": "/data"}, {"name": "headway-token", "mountPath": folder, "readOnly": True},
     ]  # fmt: skip
     assert "volumeMounts" not in sidecar
+
+
+ONE = (("cpu", 1000), ("memory", 64))
+
+
+@pytest.mark.parametrize(
+    ("role", "held", "requests", "limits"),
+    [
+        (Role(name="w", request=ONE), ONE, ("1000m", "67108863"), ("1000m", "64Mi")),
+        (Role(name="w", request=ONE), (("cpu", 300), ("memory", 64)), ("300m", "67108863"), ("1000m", "64Mi")),
+        (Role(name="w", request=ONE, limit=(("cpu", 4000),)), ONE, ("1000m", "67108863"), ("4000m", "64Mi")),
+        (Role(name="w", request=ONE, limit=(("memory", 128),)), ONE, ("1000m", "67108863"), ("1000m", "128Mi")),
+        (Role(name="w", request=ONE), (("cpu", 3000), ("memory", 64)), ("3000m", "67108863"), ("3000m", "64Mi")),
+        (Role(name="w", request=(("cpu", 1000),), unstated=True), (("cpu", 700),), ("700m", None), None),
+    ],
+)
+def test_what_a_pod_holds_may_change_and_its_limit_and_class_stay(role, held, requests, limits):
+    found = resources(held, "nvidia.com/gpu", role, Can.RESIZE)
+    assert (found["requests"].get("cpu"), found["requests"].get("memory")) == requests
+    assert ("limits" in found) == (limits is not None)
+    if limits:
+        assert (found["limits"]["cpu"], found["limits"]["memory"]) == limits
+    assert found["requests"] != found.get("limits"), "a Guaranteed pod cannot hold less than it may use"
+    memory = found["requests"].get("memory")
+    assert memory is None or parse("memory", memory) == 64, "plans still see the whole MiB"
+
+
+def test_a_job_that_is_never_resized_keeps_guaranteed_pods():
+    found = resources(ONE, "nvidia.com/gpu", Role(name="w", request=ONE), Can.NOTHING)
+    assert found["requests"] == found["limits"] == {"cpu": "1000m", "memory": "64Mi"}

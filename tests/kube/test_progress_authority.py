@@ -18,7 +18,7 @@ from fake_api_server import serving, status
 
 from headway import progress
 from headway.kube.api.errors import KubeError
-from headway.kube.progress_authority import (
+from headway.kube.identity.certificates import (
     PROGRESS_AUTHORITY,
     SECRET,
     ProgressAuthority,

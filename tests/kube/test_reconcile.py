@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from intents import (
@@ -24,10 +23,11 @@ from intents import (
 from headway.core.gang import Phase
 from headway.core.restarts import Losses
 from headway.core.states import State
-from headway.kube.job.kept_status import read_status
-from headway.kube.job.status import status_of
-from headway.kube.reconcile.model import ApiRefusal, Bind, Create, Release
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.gangs.model import ApiRefusal, Bind, Create, Release
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.values import replace
+from headway.kube.views.status import status_of
+from headway.kube.views.status_read import read_status
 
 # ── starting ──
 
@@ -42,7 +42,10 @@ def test_a_gang_is_created_whole():
 def test_half_a_gang_is_completed_and_bound():
     there = a_pod(0, "n2", Phase.PENDING, bound=False)
     step = reconcile(a_view(STARTING, there))
-    assert step.actions == (create(1, "n1"), Bind(there.name, there.uid, "n2"))
+    assert step.actions == (create(1, "n1"),), "nothing is bound before all pods are made"
+    made = a_pod(1, "n1", Phase.PENDING, bound=False)
+    binds = (Bind(there.name, there.uid, "n2"), Bind(made.name, made.uid, "n1"))
+    assert set(reconcile(a_view(STARTING, there, made)).actions) == set(binds)
 
 
 def test_it_runs_when_all_pods_run():

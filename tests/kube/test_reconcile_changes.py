@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from intents import (
@@ -29,12 +28,13 @@ from headway.core.gang import Phase, ask_again_at
 from headway.core.placement import Placement
 from headway.core.plan import Because, Move, Resize, Scale, Stop
 from headway.core.states import State
-from headway.kube.job.intent import begun
-from headway.kube.job.kept_status import read_status, without_nodes
-from headway.kube.job.status import status_of
-from headway.kube.reconcile.model import ApiRefusal, RequestCheckpoint, ResizePod
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.gangs.intent import begun
+from headway.kube.gangs.model import ApiRefusal, RequestCheckpoint, ResizePod
+from headway.kube.gangs.reconcile import reconcile
 from headway.kube.settings import KubeTimeouts
+from headway.kube.values import replace
+from headway.kube.views.status import status_of
+from headway.kube.views.status_read import read_status, without_nodes
 
 # ── changes ──
 
@@ -178,6 +178,19 @@ def test_a_stop_saves_then_drains_then_waits():
     assert saved.actions == (delete(BOTH[0], 1), delete(BOTH[1], 1))
     gone = reconcile(a_view(saved.intent)).intent
     assert (gone.state, gone.attempt, gone.reason) == (State.WAITING, 1, "Preempted")
+
+
+@pytest.mark.parametrize("fields", [{"now": NOW + 10}, {"saves": saves(2, 1, "disk full")}], ids=["late", "failed"])
+def test_what_a_queue_reclaims_goes_even_if_it_cannot_save_and_that_is_no_loss(fields):
+    asked = begun(RUNNING, Stop(JOB.id, Because.RECLAIMED), None, NOW, KubeTimeouts(save=9))
+    assert reconcile(a_view(asked, *BOTH)).actions == (RequestCheckpoint(),)
+    step = reconcile(a_view(asked, *BOTH, **fields))
+    assert step.intent.draining
+    assert set(step.actions) == {delete(pod) for pod in BOTH}
+    gone = reconcile(a_view(step.intent)).intent
+    assert (gone.state, gone.attempt, gone.reason) == (State.WAITING, 1, "Interrupted"), "as after a loss, it goes back"
+    assert gone.losses == RUNNING.losses
+    assert gone.message.startswith("another queue reclaimed what it borrowed: ")
 
 
 def test_a_cancelled_job_goes_even_if_it_cannot_save():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -13,11 +11,12 @@ from headway.core.plan import Start
 from headway.core.restarts import RestartLimits
 from headway.core.states import OVER, State
 from headway.kube.api.objects import Pod, timestamp
-from headway.kube.job.intent import Intent, RoleAllocation, begun
-from headway.kube.job.replica import replica_of
-from headway.kube.reconcile.model import Create, Delete, View
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.gangs.intent import Intent, RoleAllocation, begun
+from headway.kube.gangs.model import Create, Delete, View
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.pods.replica import replica_of
 from headway.kube.settings import KubeTimeouts
+from headway.kube.values import replace
 
 BEGAN = 1_000_000.0
 TICK = 0.1

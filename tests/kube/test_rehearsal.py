@@ -14,8 +14,8 @@ from headway.core.quantity import count
 from headway.kube.api.errors import OverQuota
 from headway.kube.api.objects import LimitRange, MutatingPolicy, NodeObject, PodRule, PolicyBinding, RuntimeClass
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.job.checkpoints import CheckpointVolume
-from headway.kube.pod.constraints import BoundClaim
+from headway.kube.pods.checkpoints import CheckpointVolume
+from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import PodDefaults
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -83,7 +83,7 @@ def test_jobs_whose_pods_differ_in_their_checkpoint_folder_alone_share_a_dry_run
         small.api.submit(f"j{number}", job())
     small.turn(6)
     assert len({json.dumps(pod["spec"]["containers"][0]["volumeMounts"]) for pod in small.api.pods.values()}) > 1
-    assert len(small.api.rehearsed) == 1
+    assert len(small.api.tried) == 1
 
 
 def test_a_sidecar_of_a_webhook_is_booked_before_anything_is_held():
@@ -92,7 +92,7 @@ def test_a_sidecar_of_a_webhook_is_booked_before_anything_is_held():
     small.turn(6)
     assert bound_cpu(small.api) == {"a": 3000, "b": 3000}
     assert sorted(small.phase(uid) for uid in jobs).count("Running") == 2
-    assert len(small.api.rehearsed) == 1, "one dry run for all jobs of one template"
+    assert len(small.api.tried) == 1, "one dry run for all jobs of one template"
     waiting = next(uid for uid in jobs if small.phase(uid) != "Running")
     assert "needs 3 cpu for 1 replica; 2 cpu is free" in small.api.status(waiting)["message"]
     amounts = small.api.status(next(uid for uid in jobs if small.phase(uid) == "Running"))["allocation"][0]["amounts"]
@@ -120,7 +120,7 @@ def test_a_dry_run_is_repeated_when_a_webhook_or_a_limit_range_changes():
     for number in range(3):
         small.api.submit(f"j{number}", job())
     small.turn(6)
-    assert len(small.api.rehearsed) == 2
+    assert len(small.api.tried) == 2
     assert bound_cpu(small.api) == {"a": 4000, "b": 3000}, "1 + 3 on one node, 3 on the other"
 
 
@@ -136,7 +136,7 @@ def full_and_waiting(api: Injecting) -> tuple[SmallCluster, str]:
 
 
 def demand(small: SmallCluster) -> dict[str, int]:
-    (held,) = [tracked for tracked in small.cluster._jobs() if tracked.meta.name == "waits"]
+    (held,) = [tracked for tracked in small.cluster.gangs.values() if tracked.meta.name == "waits"]
     role = held.job.role("worker")
     return {kind: amount + dict(role.overhead).get(kind, 0) for kind, amount in role.request}
 
@@ -161,21 +161,21 @@ def test_jobs_that_wait_are_rehearsed_again_when_a_webhook_comes_or_goes():
 def test_only_a_change_of_content_counts_and_a_limit_range_only_in_its_namespace():
     small, _ = full_and_waiting(Injecting())
     small.turn(3)
-    asked = len(small.api.rehearsed)
+    asked = len(small.api.tried)
     small.api.inbox.put(Changed(PodRule, a_webhook("mesh")))
     small.turn(2)
-    assert len(small.api.rehearsed) == asked + 1
+    assert len(small.api.tried) == asked + 1
     small.api.inbox.put(Changed(PodRule, a_webhook("mesh", resourceVersion="77")))
     small.api.inbox.put(Listed(PodRule, (a_webhook("mesh"),)))
     small.api.inbox.put(Changed(LimitRange, a_limit_range("elsewhere", "4")))
     small.turn(2)
-    assert len(small.api.rehearsed) == asked + 1, "nothing has changed for this job"
+    assert len(small.api.tried) == asked + 1, "nothing has changed for this job"
     small.api.inbox.put(Changed(LimitRange, a_limit_range("team", "4")))
     small.turn(2)
-    assert len(small.api.rehearsed) == asked + 2
+    assert len(small.api.tried) == asked + 2
     small.api.inbox.put(Listed(PodRule, ()))
     small.turn(2)
-    assert len(small.api.rehearsed) == asked + 3, "the webhook went while nobody looked"
+    assert len(small.api.tried) == asked + 3, "the webhook went while nobody looked"
 
 
 @pytest.mark.parametrize("kind", [MutatingPolicy, PolicyBinding, RuntimeClass])
@@ -187,14 +187,14 @@ def test_policies_that_mutate_and_runtime_classes_count_like_webhooks(kind):
 
     small, _ = full_and_waiting(Injecting())
     small.turn(3)
-    asked = len(small.api.rehearsed)
+    asked = len(small.api.tried)
     for news, more in (
         (Listed(kind, (rule(1),)), 0), (Changed(kind, rule(1, resourceVersion="9")), 0), (Changed(kind, rule(2)), 1),
         (Deleted(kind, rule(2)), 2),
     ):  # fmt: skip
         small.api.inbox.put(news)
         small.turn(2)
-        assert len(small.api.rehearsed) == asked + more
+        assert len(small.api.tried) == asked + more
 
 
 def test_an_answer_that_was_asked_for_before_the_change_does_not_count():
@@ -202,7 +202,7 @@ def test_an_answer_that_was_asked_for_before_the_change_does_not_count():
     api.on = False
     small, _ = full_and_waiting(api)
     small.api.inbox.put(Changed(PodRule, a_webhook("mesh")))
-    small.cluster._read_messages()
+    small.cluster.turn()
     api.on = True
     small.turn(3)
     small.api.inbox.put(Changed(PodRule, a_webhook("mesh", "other")))
@@ -255,7 +255,7 @@ def test_what_a_pod_holds_beyond_its_booking_counts_against_its_node():
     small = a_cluster(Injecting(), a_machine("a"))
     small.api.on = False
     small.api.submit("first", job())
-    small.turn(2)
+    small.turn(3)
     small.api.on = True
     first = next(iter(small.api.pods.values()), None)
     assert first is None or "initContainers" not in first["spec"]

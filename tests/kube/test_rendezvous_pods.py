@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from intents import BOTH, JOB, NOW, TWO, a_pod, a_view, delete, meant, on
 from intents import create as a_create
@@ -12,14 +11,15 @@ from headway.core.gang import Phase
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
 from headway.kube.api.objects import Meta
-from headway.kube.job.hosts import addresses
-from headway.kube.job.pods import pod_of
-from headway.kube.reconcile.model import Create, RequestCheckpoint
-from headway.kube.reconcile.reconcile import reconcile
+from headway.kube.gangs.model import Create, RequestCheckpoint
+from headway.kube.gangs.reconcile import reconcile
+from headway.kube.pods.body import pod_of
+from headway.kube.pods.hosts import addresses
 from headway.kube.settings import PodDefaults
+from headway.kube.values import replace
 
 META = Meta(name="mnist", namespace="default", uid="1a2b3c4d-5")
-ROLES = (Role(name="ps"), Role(name="worker", replicas=2, least=2, most=2, request=(("cpu", 500), ("gpu", 4))))
+ROLES = (Role(name="ps"), Role(name="worker", replicas=2, min=2, max=2, request=(("cpu", 500), ("gpu", 4))))
 
 
 def environment_of(role: str, index: int, *, job: Job, template: dict | None = None, **defaults: object) -> dict:

@@ -7,7 +7,7 @@ import pytest
 
 from headway.core.gang import Phase
 from headway.kube.api.objects import Pod
-from headway.kube.job.replica import replica_of
+from headway.kube.pods.replica import replica_of
 
 
 def a_pod(phase="Failed", ended=None, **status) -> Pod:

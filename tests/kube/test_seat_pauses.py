@@ -9,6 +9,7 @@ from test_rehearsal import REQUIRED, a_machine, job
 from headway.cli.wiring import make_policy
 from headway.kube.api.objects import NodeObject, TrainingJob
 from headway.kube.api.watch import Changed
+from headway.kube.gangs.gang import Pause
 
 
 def apart(replicas: int, cpu: str) -> dict:
@@ -36,7 +37,7 @@ def resting(replicas: int = 3) -> tuple[SmallCluster, str]:
     small = SmallCluster(api)
     uid = api.submit("apart", apart(replicas, "1"))
     small.turn(4)
-    (job,) = small.cluster._jobs()
+    (job,) = small.cluster.gangs.values()
     assert job.pause.resting
     assert (small.phase(uid), api.status(uid)["attempt"]) == ("Waiting", 0)
     return small, uid
@@ -44,12 +45,10 @@ def resting(replicas: int = 3) -> tuple[SmallCluster, str]:
 
 def test_it_is_tried_again_after_its_pause_and_starts_where_it_may_then():
     small, uid = resting()
-    (job,) = small.cluster._jobs()
     small.api.inbox.put(Changed(NodeObject, a_machine("c", {"host": "c"})))
     small.turn(3)
     assert small.phase(uid) == "Waiting", "it rests"
-    job.pause.again = 0.0
-    small.hurry()
+    small.cluster._offset += 21.0
     small.turn(6)
     assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 0)
     assert small.api.status(uid)["history"]["stops"] == 0, "a pause is no stop"
@@ -66,11 +65,8 @@ def test_a_job_that_rests_obeys_its_user(order):
 
 
 def test_pauses_grow_to_twenty_seconds():
-    small, _ = resting()
-    (job,) = small.cluster._jobs()
-    seconds = []
-    for _ in range(4):
-        job.pause.end(job.board, job.row, 0.0, early=True)
-        job.pause.begin(job.board, job.row, 100.0)
-        seconds.append(job.pause.again - 100.0)
-    assert seconds == [10.0, 20.0, 20.0, 20.0]
+    pause, seconds = Pause(), []
+    for _ in range(5):
+        pause = pause.another(100.0, resting=True)
+        seconds.append(pause.again - 100.0)
+    assert seconds == [5.0, 10.0, 20.0, 20.0, 20.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.restarts import Restarts
 from headway.core.text import clean
+from headway.jobspec import stated
 from headway.kube.api.objects import TrainingJob, timestamp
-from headway.kube.job.spec import SpecError, job_of, manifest_of, read_spec
+from headway.kube.intake.spec import SpecError, job_of, manifest_of, read_spec
 
 names = st.sampled_from(["ps", "chief", "worker"])
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "example.com/fpga"]), st.integers(0, 10**6))
@@ -28,7 +30,7 @@ def roles(draw, name):
     least = draw(st.integers(0 if name != "chief" else 1, 3))
     replicas = least + draw(st.integers(0, 3))
     return Role(
-        name=name, replicas=replicas, least=least, most=replicas + draw(st.integers(0, 3)),
+        name=name, replicas=replicas, min=least, max=replicas + draw(st.integers(0, 3)),
         request=tuple(sorted(draw(amounts).items())), limit=draw(st.sampled_from([(), (("cpu", 10**6),)])),
         after=draw(st.sampled_from([(), ("chief",)])) if name != "chief" else (),
         command=tuple(draw(st.lists(st.text(words, max_size=5), max_size=3))),
@@ -48,6 +50,7 @@ def a_job(draw):
         success=draw(st.sampled_from([Success(), Success(roles=("chief",), any_replica=True)])),
         restarts=draw(st.sampled_from([Restarts(), Restarts(losses=0, window=60.0), Restarts(refusals=3)])),
         can=Can(draw(st.integers(0, 31))), checkpoints=saves != "never", saves_itself=saves == "itself",
+        save_every=draw(st.sampled_from([600.0, 90.0, 0.0])),
     )  # fmt: skip
 
 
@@ -67,7 +70,29 @@ def test_texts_of_a_training_job_are_cleaned():
 @given(a_job())
 def test_a_job_survives_the_way_through_the_api_server(job):
     found = as_object(manifest_of(job, "default", submitted_at=1100.0))
-    assert job_of(found, read_spec(found.spec), began=1000.0) == job
+    counted = replace(job, roles=tuple(map(stated, job.roles)))
+    assert job_of(found, read_spec(found.spec), began=1000.0) == counted
+
+
+@pytest.mark.parametrize(
+    ("role", "cluster", "own", "counts"),
+    [
+        ({}, {}, {}, ((("cpu", 1000),), True)),
+        ({"cpu": "2"}, {}, {}, ((("cpu", 2000),), False)),
+        ({"gpu": 1}, {}, {}, ((("gpu", 1),), False)),
+        ({}, {"limits": {"cpu": "2"}}, {}, ((), False)),
+        ({}, {}, {"requests": {"memory": "1Gi"}}, ((), False)),
+        ({}, {"limits": {}}, {}, ((("cpu", 1000),), True)),
+    ],
+)
+def test_a_role_that_names_nothing_counts_as_one_core_unless_a_template_names_something(role, cluster, own, counts):
+    def template(resources):
+        return {"spec": {"containers": [{"name": "main", "image": "any", "resources": resources}]}}
+
+    spec = {"roles": {"worker": role}, "template": template(own)}
+    found = as_object({"metadata": {"name": "j", "namespace": "default"}, "spec": spec})
+    (read,) = job_of(found, read_spec(found.spec), 0.0, template(cluster)).roles
+    assert (read.request, read.unstated) == counts
 
 
 def test_the_finer_submit_time_counts_only_inside_its_second():
@@ -84,7 +109,7 @@ def test_the_finer_submit_time_counts_only_inside_its_second():
         ({}, "roles"),
         ({"roles": {}}, "spec.roles"),
         ({"roles": {"w": {"cpu": "lots"}}}, "spec.roles.w.cpu: cpu cannot be 'lots'"),
-        ({"roles": {"w": {"replicas": 1, "least": 2}}}, "spec.roles.w.replicas"),
+        ({"roles": {"w": {"replicas": 1, "min": 2}}}, "spec.roles.w.replicas"),
         ({"roles": {"w": {"after": ["v"]}}}, "'v'"),
         ({"roles": {"w": {"near": ["v"]}}}, "spec.roles.w.near: there is no role 'v'"),
         ({"roles": {"w": {"cpu": 2, "limit": {"cpu": 1}}}}, "spec.roles.w.limit.cpu"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,10 @@ from headway.core.estimates import Basis, Estimate
 from headway.core.restarts import Losses
 from headway.core.states import State
 from headway.kube.api.objects import unix
-from headway.kube.job.intent import Intent, RoleAllocation
-from headway.kube.job.kept_status import read_status, without_nodes
-from headway.kube.job.status import TrainingProgress, progress_status, status_of
+from headway.kube.gangs.intent import Intent, RoleAllocation
+from headway.kube.values import replace
+from headway.kube.views.status import TrainingProgress, progress_status, status_of
+from headway.kube.views.status_read import read_status, without_nodes
 
 names = st.sampled_from(["ps", "chief", "worker"])
 shares = st.builds(

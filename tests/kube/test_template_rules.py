@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headway.core.job import Job, JobId, Role
-from headway.kube.job.claims import check_own_template
-from headway.kube.job.pod_security import PodSecurity
-from headway.kube.job.spec import SpecError
-from headway.kube.job.template_rules import TemplateRules
+from headway.kube.intake.entitlement import check_own_template
+from headway.kube.intake.pod_security import PodSecurity
+from headway.kube.intake.spec import SpecError
+from headway.kube.intake.template_rules import TemplateRules
 from headway.kube.settings import PodDefaults
 
 ROLE = Role(name="w", command=("python",), env=(("TOKEN", "x"),), tolerates=("team",))

@@ -9,7 +9,7 @@ import time
 import pytest
 from tenant import Tenant
 
-from headway.kube.job.pod_marks import MARK
+from headway.kube.pods.marks import GANG as MARK
 from scheduling import TRAINING
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

@@ -15,9 +15,9 @@ from headway.cli.app import COMMANDS, app_of
 from headway.core.errors import UserError
 from headway.kube.api.access import load_access
 from headway.kube.api.client import MERGE_PATCH, Client
+from headway.kube.api.discovery import GROUP, NAME
 from headway.kube.api.errors import ApiError, Forbidden
 from headway.kube.api.install import install, manifests
-from headway.kube.api.user_policy import GROUP, NAME
 from headway.lab.api import LabApiError
 from scheduling import HERE, TRAINING
 
@@ -114,7 +114,7 @@ def test_the_cluster_records_who_submits(installed, namespace, tmp_path):
     tenant.watch(everything)
     tenant.ask("DELETE", mine)
     tenant.ask("DELETE", everything)
-    used = {right for right in asked_by(installed, tenant.user)[0] if right[0] == "headway.dev"}
+    used = {right for right in requested_by(installed, tenant.user)[0] if right[0] == "headway.dev"}
     assert used == rights_of(role_named("headway-user"))
 
 
@@ -205,7 +205,7 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
     soon(lambda: not [pod for pod in schedule.pods("spy") if not pod["metadata"].get("deletionTimestamp")])
     assert "pods of other namespaces cannot be read" in schedule.words()
     assert schedule.stop() == 0
-    used, refused = asked_by(lab, account.user)
+    used, refused = requested_by(lab, account.user)
     assert used == granted_in(namespace)
     assert refused == {("", "pods", "list", "")}, "asked once, whether it may read the pods of all"
 
@@ -248,7 +248,7 @@ BY_NAME = ("secrets", "validatingadmissionpolicies", "validatingadmissionpolicyb
 """The roles let Headway get some of these, by name."""
 
 
-def asked_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]]:
+def requested_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, str]]]:
     """Group, resource and verb of all that was allowed, and of what was refused, with the namespace. Of what a
     role bounds to names, the name is told, too."""
     used, refused = set(), set()

@@ -10,8 +10,8 @@ from test_orders import echo, patch, running, saving
 
 from headway.core.queue_rules import QueueRule
 from headway.core.restarts import Restarts
-from headway.kube.job.spec import JobSpec, SpecError, read_spec
-from headway.kube.job.terms import check_fixed
+from headway.kube.intake.changes import check_fixed
+from headway.kube.intake.spec import JobSpec, SpecError, read_spec
 from headway.kube.settings import ClaimSettings
 from headway.progress_server import Saved, SaveFailed
 
@@ -44,7 +44,7 @@ def test_what_makes_the_job_cannot_change(fields, field):
 
 
 def test_terms_and_orders_can_change():
-    worker = {**HEALTHY["roles"]["worker"], "replicas": 3, "most": 5}
+    worker = {**HEALTHY["roles"]["worker"], "replicas": 3, "max": 5}
     fields = {"priority": 3, "deadline": 60, "suspend": True, "cancel": True, "ttlSecondsAfterFinished": 5}
     check_fixed(a_spec(), a_spec(roles={"worker": worker}, **fields))
 
@@ -110,10 +110,10 @@ def sized(**sizes: int) -> dict:
 
 def test_sizes_that_the_gang_has_already_change_nothing_else():
     small, uid = running()
-    patch(small, uid, roles=sized(least=1, most=8))
+    patch(small, uid, roles=sized(min=1, max=8))
     small.turn(2)
     (role,) = the_job(small).roles
-    assert (role.replicas, role.least, role.most) == (2, 1, 8)
+    assert (role.replicas, role.min, role.max) == (2, 1, 8)
     assert (small.api.status(uid)["attempt"], len(small.api.pods)) == (0, 2)
 
 

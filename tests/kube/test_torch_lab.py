@@ -19,7 +19,7 @@ def test_ddp_trains_on_two_kubelets_before_and_after_a_change_of_size(schedule, 
     schedule.code.append(SCRIPTS)
     schedule.start("--policy", f"{HERE / 'grow_script.py'}:grown")
     words = command("torch_ddp.py", "--epochs 30", "--pause 0.2", python=sys.executable)
-    ddp = {"replicas": 2, "least": 2, "most": 3, "cpu": "500m", "memory": "900Mi", "command": words}
+    ddp = {"replicas": 2, "min": 2, "max": 3, "cpu": "500m", "memory": "900Mi", "command": words}
     schedule.submit("ddp", {"worker": ddp}, [], saves="itself")
     grow_when_saved(schedule, tmp_path, {"ddp": "model.pt"})
     schedule.wait("ddp", "Succeeded", "Failed", seconds=300)

@@ -11,11 +11,10 @@ from fake_api_server import serving, status
 from small_cluster import HEALTHY, MemoryApi, SmallCluster
 
 from headway.kube.api.access import Access
+from headway.kube.api.discovery import ClusterFacts, follow_users, look_at, users_since, version_served
 from headway.kube.api.errors import KubeError
 from headway.kube.api.install import install, manifests
-from headway.kube.api.preflight import ClusterFacts, look_at
-from headway.kube.api.user_policy import follow_users, users_since, version_served
-from headway.kube.work import UsersRecorded
+from headway.kube.inbox import UsersRecorded
 
 ROOT = "/apis/admissionregistration.k8s.io"
 RIGHT = 'User "x" cannot get resource "validatingadmissionpolicies" in API group "admissionregistration.k8s.io"'
@@ -170,11 +169,11 @@ def test_what_is_installed_or_removed_while_the_scheduler_runs_is_noticed():
 def test_a_job_that_comes_after_the_policy_belongs_to_the_user_it_names():
     small = SmallCluster(MemoryApi(nodes=3))
     before = small.api.submit("before", HEALTHY | {"user": "ann"})
-    small.turn()
+    small.turn(2)
     small.api.inbox.put(UsersRecorded(1.0))
     small.turn()
     small.api.submit("after", HEALTHY | {"user": "ann"})
-    small.turn()
-    users = {job.job.id: job.job.user for job in small.cluster._jobs()}
+    small.turn(2)
+    users = {job.job.id: job.job.user for job in small.cluster.gangs.values()}
     assert before in small.api.jobs
     assert users == {"team/before": "team", "team/after": "ann"}

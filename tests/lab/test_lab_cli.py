@@ -10,6 +10,8 @@ import sys
 import pytest
 import yaml
 
+from headway.lab.programs import PROGRAMS, locate
+
 MAIN = "from headway.cli import main; main()"
 
 
@@ -31,6 +33,12 @@ def headway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         (["up", "--port", "80"], "between 1024 and 65535, not 80"),
         (["up", "--nodes", "3", "--racks", "0"], "at least one rack"),
         (["up", "--nodes", "3", "--shape", "banana"], "'banana' is neither"),
+        (["up", "--pods", "3"], "pods that run from the start need simulated nodes"),
+        (["up", "--nodes", "3", "--pods", "-1"], "0 to 100000 pods, not -1"),
+        (["up", "--kubernetes", "1.35"], "there is no Kubernetes 1.35 for the lab; there are 1.36, 1.37"),
+        (["up", "--proxy"], "kube-proxy serves pods on real nodes"),
+        (["up", "--kubelets", "2", "--kubelet-cores", "99"], "2 kubelets with 99 cores each cannot be had"),
+        (["build", "--kubernetes", "1.35", "kubectl"], "there is no Kubernetes 1.35 for the lab"),
         (["up", "--with", "volcano"], "there is no operator 'volcano'"),
         (["up", "--life", "--times-faster", "0"], "--times-faster must be above 0"),
         (["build", "banana"], "there is no program 'banana'"),
@@ -80,3 +88,19 @@ def test_a_lab_from_the_command_line(control_plane, tmp_path):
     assert not control_plane.status().healthy
     assert headway("restart", "kube-scheduler", "--name", name).returncode == 0
     assert control_plane.status().healthy, "a lab object does not see what the command line did"
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(locate("helm") is None, reason="helm is not built: headway lab build helm")
+def test_a_chart_is_installed_by_helm_of_the_release_that_is_pinned(control_plane, tmp_path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: tiny\nversion: 0.1.0\n")
+    by = "'{{ .Capabilities.HelmVersion.Version }}'"
+    note = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: note}}\ndata: {{by: {by}}}\n"
+    (tmp_path / "templates" / "note.yaml").write_text(note)
+    helm = ["helm", "--name", control_plane.name, "--"]
+    done = headway(*helm, "install", "tiny", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    made = control_plane.api.get("/api/v1/namespaces/default/configmaps/note")
+    assert made["data"] == {"by": PROGRAMS["helm"].version}
+    assert headway(*helm, "uninstall", "tiny").returncode == 0

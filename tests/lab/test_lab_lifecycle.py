@@ -153,10 +153,10 @@ def test_a_part_that_cannot_start_is_told_with_its_last_words(own_state, monkeyp
     broken = tmp_path / "kube-scheduler"
     broken.write_text("#!/bin/sh\necho 'Error: this scheduler is broken'\nexit 1\n")
     broken.chmod(0o755)
-    from headway.lab import control_plane
+    from headway.lab import state
 
-    find = control_plane.find
-    monkeypatch.setattr(control_plane, "find", lambda name: broken if name == "kube-scheduler" else find(name))
+    find = state.find
+    monkeypatch.setattr(state, "find", lambda name: broken if name == "kube-scheduler" else find(name))
     with pytest.raises(LabError, match="kube-scheduler ended while starting: Error: this scheduler is broken"):
         Lab.up(unique("broken"))
     assert list(own_state.iterdir()) == []

@@ -19,21 +19,29 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
 IN_DEFAULT = "namespaces/default"
 
 
-BUILT_BY_MAKE = ("jobset", "training-operator")
-"""Kueue takes five minutes more to build, so it is tested where it is built already: `headway lab build` does that."""
-
-
 @pytest.fixture(scope="module")
-def lab():
+def running():
+    """A lab with every operator that is built here. `make test` builds none: they take minutes each."""
     missing = {program.name for program in programs.missing(OPERATORS)}
-    if not missing.isdisjoint(BUILT_BY_MAKE):
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say(f"{', '.join(sorted(missing))}: not built; run `headway lab build`")
     built = [name for name in OPERATORS if name not in missing]
-    lab = Lab.up(f"test-{os.getpid()}-op", simulated=node_groups(4), operators=built, owned=True)
-    yield lab
-    lab.down()
-    assert not FIXED_CERTIFICATES.exists()
+    lab = Lab.up(f"test-{os.getpid()}-op", simulated=node_groups(4), operators=built, owned=True) if built else None
+    yield lab, built
+    if lab is not None:
+        lab.down()
+        assert not FIXED_CERTIFICATES.exists()
+
+
+@pytest.fixture
+def lab_with(running):
+    """The lab, if it has this operator."""
+    lab, built = running
+
+    def get(name: str) -> Lab:
+        if name not in built:
+            pytest.skip(f"{name}: not built; run `headway lab build {name}`")
+        return lab
+
+    return get
 
 
 def template(container: str, run_for: str, gpus: int = 1) -> dict:
@@ -54,7 +62,8 @@ def has_condition(lab: Lab, path: str, kind: str) -> bool:
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 
 
-def test_a_jobset_runs_all_its_jobs(lab):
+def test_a_jobset_runs_all_its_jobs(lab_with):
+    lab = lab_with("jobset")
     job = {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": template("main", "1s")}
     spec = {"replicatedJobs": [{"name": "workers", "replicas": 2, "template": {"spec": job}}]}
     path = f"/apis/jobset.x-k8s.io/v1alpha2/{IN_DEFAULT}/jobsets"
@@ -67,7 +76,8 @@ def test_a_jobset_runs_all_its_jobs(lab):
     assert len(pods) == 4
 
 
-def test_a_jobset_that_makes_no_sense_is_refused_by_its_webhook(lab):
+def test_a_jobset_that_makes_no_sense_is_refused_by_its_webhook(lab_with):
+    lab = lab_with("jobset")
     path = f"/apis/jobset.x-k8s.io/v1alpha2/{IN_DEFAULT}/jobsets"
     spec = {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["nobody"]}, "replicatedJobs": []}
     body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "bad"}, "spec": spec}
@@ -75,7 +85,8 @@ def test_a_jobset_that_makes_no_sense_is_refused_by_its_webhook(lab):
         lab.api.post(path, body)
 
 
-def test_a_tfjob_gets_servers_and_workers_and_succeeds(lab):
+def test_a_tfjob_gets_servers_and_workers_and_succeeds(lab_with):
+    lab = lab_with("training-operator")
     replicas = {
         "PS": {"replicas": 1, "restartPolicy": "Never", "template": template("tensorflow", "1h")},
         "Worker": {"replicas": 2, "restartPolicy": "Never", "template": template("tensorflow", "1s")},
@@ -88,14 +99,31 @@ def test_a_tfjob_gets_servers_and_workers_and_succeeds(lab):
     assert {"tf-ps-0", "tf-worker-0", "tf-worker-1"} <= names
 
 
+def test_a_pytorchjob_gets_more_workers_through_its_scale(lab_with):
+    lab = lab_with("training-operator")
+    worker = {"replicas": 1, "restartPolicy": "Never", "template": template("pytorch", "1h")}
+    spec = {"pytorchReplicaSpecs": {"Worker": worker}, "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}
+    path = f"/apis/kubeflow.org/v1/{IN_DEFAULT}/pytorchjobs"
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "torch"}, "spec": spec}
+    lab.api.post(path, body)
+    selector = "labelSelector=training.kubeflow.org%2Fjob-name%3Dtorch"
+
+    def workers() -> int:
+        return len(lab.api.get(f"/api/v1/{IN_DEFAULT}/pods?{selector}")["items"])
+
+    wait_for(lambda: workers() == 1)
+    lab.api.patch(f"{path}/torch/scale", {"spec": {"replicas": 3}})
+    wait_for(lambda: workers() == 3)
+    lab.api.delete(f"{path}/torch")
+
+
 def make_kueue(lab: Lab, path: str, kind: str, name: str, spec: dict) -> None:
     body = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
     lab.api.post(f"{KUEUE}/{path}", body)
 
 
-def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab):
-    if programs.missing(["kueue"]):
-        pytest.skip("kueue: not built; run `headway lab build`")
+def test_kueue_admits_one_job_at_a_time_into_a_small_quota(lab_with):
+    lab = lab_with("kueue")
     make_kueue(lab, "resourceflavors", "ResourceFlavor", "any", {})
     quota = {"name": "any", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 2}]}
     groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [quota]}]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 
 import pytest
 
-from headway.lab import Lab, Unavailable, node_groups
+from headway.lab import Lab, node_groups
+from headway.lab.testing import up_for_test
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
 def simulated():
-    try:
-        groups = node_groups(30, ["20:8xA100,96cpu,768Gi", "4xV100,32cpu,256Gi"])
-        lab = Lab.up(f"test-{os.getpid()}-sim", simulated=groups, racks=3, owned=True)
-    except Unavailable as error:
-        pytest.skip(str(error))
+    groups = node_groups(30, ["20:8xA100,96cpu,768Gi", "4xV100,32cpu,256Gi"])
+    lab = up_for_test("sim", simulated=groups, racks=3, pods=60)
     yield lab
     lab.down()
 
@@ -77,3 +74,21 @@ def test_a_pod_too_large_for_every_node_waits(simulated, pods):
     simulated.api.post(pods, a_pod("huge", 9))
     simulated.api.post(pods, a_pod("fits", 8))
     wait_for(simulated, pods, {"huge": "Pending", "fits": "Running"})
+
+
+def test_pods_that_run_from_the_start_are_like_any_other(simulated):
+    """They and their nodes are stored past the API server; it takes changes of both, so it finds nothing wrong."""
+    pods = "/api/v1/namespaces/running/pods"
+    found = simulated.api.get(pods)["items"]
+    nodes = [pod["spec"]["nodeName"] for pod in found]
+    assert (len(nodes), {nodes.count(node) for node in nodes}) == (60, {2})
+    assert {pod["status"]["phase"] for pod in found} == {"Running"}
+    assert len({pod["metadata"]["uid"] for pod in found}) == 60
+    assert found[0]["spec"]["dnsPolicy"] == "ClusterFirst", "the API server fills in its defaults"
+    path = f"{pods}/{found[0]['metadata']['name']}"
+    assert simulated.api.patch(path, {"metadata": {"labels": {"seen": "yes"}}})["metadata"]["labels"] == {"seen": "yes"}
+    node = f"/api/v1/nodes/{nodes[0]}"
+    assert simulated.api.patch(node, {"spec": {"unschedulable": True}})["spec"]["unschedulable"]
+    simulated.api.patch(node, {"spec": {"unschedulable": None}})
+    simulated.api.delete(path)
+    wait_for(simulated, pods, {pod["metadata"]["name"]: "Running" for pod in found[1:]})

@@ -58,8 +58,8 @@ def _job(snapshot: Snapshot, row: int, fits: bool, median: float) -> tuple[float
         2.0 if math.isnan(spread) else min(spread, 2.0), float(fits),
         trained / max(trained + left, 1e-3) if known else 0.0, urgency, fields.size / job.replicas,
         min(float(snapshot.jobs.shapes.share[snapshot.jobs.columns.shapes[row]]), 1.0),
-        job.priority / (1 + abs(job.priority)), math.log2(max(1, sum(shape.least)) / asked),
-        math.log2(sum(role.most for role in shape.roles) / asked),
+        job.priority / (1 + abs(job.priority)), math.log2(max(1, sum(shape.min)) / asked),
+        math.log2(sum(role.max for role in shape.roles) / asked),
     )  # fmt: skip
 
 

@@ -107,8 +107,8 @@ def test_knobs_reach_their_ends_and_come_back():
     assert settings_at([0.0] * len(KNOBS)) == {}
     for knob in KNOBS:
         assert knob.name in settings_of("headway")
-        assert knob.least < knob.default < knob.most
-        assert (knob.value(-1.0), knob.value(1.0)) == (knob.least, knob.most)
+        assert knob.min < knob.default < knob.max
+        assert (knob.value(-1.0), knob.value(1.0)) == (knob.min, knob.max)
         values = list(map(knob.value, np.linspace(-1, 1, 9)))
         assert values == sorted(values)
         for value in values:

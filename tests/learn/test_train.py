@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import gymnasium
 import pytest
 
 import headway.learn  # noqa: F401  registers the environments
 from forked import call
+from headway.cli.train import _tell_whether
 from headway.compare.perform import Task, simulate
+from headway.compare.scenario import Scenario
 from headway.core.errors import UserError
 from headway.learn.experts import run_expert
-from headway.learn.suites import digest_of, suite_named
+from headway.learn.suites import digest_of, fixed_world, suite_named
+from headway.learn.trace_suites import log_suite
 from headway.learn.training.candidate import Candidate, inner_layer, run_candidate
-from headway.learn.training.train import TrainSettings, check_knobs, least_budget, tasks_of, train
+from headway.learn.training.train import TrainSettings, check_knobs, least_budget, pays, tasks_of, train
 from headway.learn.tuning.runs import Runs
+from headway.learn.tuning.verdict import Judged
+from headway.policies.headway import Headway
 from headway.policies.learned import Learned
 from headway.policies.network import HIDDEN
+from headway.sim.world import Costs
+from headway.trained.file import read_trained
+from headway.workload.cluster import open_cluster
+from headway.workload.generate import generate
+from headway.workload.settings import Settings
 from learn_tasks import elastic, fixed, small
 
 GIVEN = TrainSettings(knobs=("trial", "restart"), budget=8, population=3, seed=3)
@@ -101,3 +114,79 @@ def test_a_setting_that_is_named_twice_is_turned_once():
 def test_settings_that_headway_does_not_have_are_refused():
     with pytest.raises(UserError, match="--knobs colour: there are trial"):
         check_knobs(["colour"])
+
+
+NODES = tuple(open_cluster("2x4"))
+OWN = generate(Settings(jobs=150, load=2.0, mean_seconds=300.0, spread=0.6, seed=3), NODES)
+
+
+@pytest.fixture(scope="module")
+def own_log(tmp_path_factory):
+    """Of a run whose starts take 5 s and whose stops 2 s."""
+    log = tmp_path_factory.mktemp("own") / "run.log"
+    world = replace(fixed_world(OWN, 0), costs=Costs(start=5.0, stop=2.0))
+    task = Task(policy="headway", make=Headway, estimates="progress", settings=("round=60",))
+    simulate(Scenario(OWN, NODES, lambda *_: world, "progress"), task, log=log)
+    return log
+
+
+def test_a_suite_of_a_log_has_its_jobs_in_time_and_its_costs(own_log):
+    suite = log_suite(own_log, "", 8)
+    cases = {part: [suite.scenario(part, number) for number in range(size)] for part, size in suite.sizes.items()}
+    ends = {part: max(job.id for case in found for job in case.trace.jobs) for part, found in cases.items()}
+    assert ends["train"] < ends["validation"] < ends["test"]
+    assert suite.sizes == {"train": 21, "validation": 2, "test": 2}, "one window of jobs is left out between parts"
+    case = cases["test"][0]
+    costs = case.world(case.trace, 0).costs
+    assert (costs.start, costs.save) == (pytest.approx(5.0, rel=0.01), pytest.approx(2.0, rel=0.01))
+    truth = {job.id: OWN.work(job) for job in OWN.jobs}
+    small_ones = [job for job in case.trace.jobs if job.replicas == 1]
+    assert len(small_ones) > 3
+    assert all(case.trace.work(job) == pytest.approx(truth[job.id]) for job in small_ones)
+
+
+WORDS = ("--window", 8, "--tasks", 1, "--validate", 1, "--knobs", "trial", "--budget", 11, "-j", 1)
+
+
+def test_training_on_ones_own_log_says_whether_it_pays(own_log, tmp_path, capsys):
+    words = ("learn", "train", "--log", own_log, "--out", tmp_path / "mine.npz", *WORDS)
+    code, out, _ = call(capsys, *words)
+    assert code == 0
+    assert "it does not pay: " in out
+    assert "; keep headway\n  mean completion " in out
+    assert "later window" in out
+    assert "note: the log's run decided in rounds" in out
+    told = json.loads(call(capsys, *words, "--json")[1])["pays"]
+    assert told["pays"] is False
+    assert told["windows"] >= 1
+    assert told["why"]
+    assert read_trained(tmp_path / "mine.npz").trained_on["tasks"] == ["run.log/8/train/0"]
+
+
+def test_what_pays_is_told_with_how_to_use_it(capsys):
+    _tell_whether(Judged(True, "", (), 0.04, (0.02, 0.06), 0.0, 0.0, 8), Path("mine.npz"))
+    assert capsys.readouterr().out.splitlines() == [
+        "it pays:", "  mean completion -4.0% (-6.0% to -2.0%) on 8 later windows that it did not see", "use it with:",
+        "  --policy learned --set file=mine.npz",
+    ]  # fmt: skip
+
+
+def test_it_pays_only_against_headway_on_other_tasks(trained, tmp_path):
+    (found, _), _ = trained
+    with ThreadPoolExecutor(1) as pool:
+        runs, last = Runs(pool, tmp_path / "runs", run_candidate), tasks_of(SMALL, "test", 2)
+        zero = replace(found.candidate, outer=(0.0,) * len(found.candidate.outer))
+        assert pays(zero, last, GIVEN, runs).why == "nothing better was found"
+        judged = pays(found.candidate, last, GIVEN, runs)
+    ratio = [run_candidate(case, found.candidate).mean / run_candidate(case, zero).mean for case in last]
+    assert 1 - judged.gain == pytest.approx((ratio[0] * ratio[1]) ** 0.5)
+
+
+def test_a_log_is_a_log_and_not_both(own_log, tmp_path, capsys):
+    code, _, err = call(capsys, "learn", "train", "--log", own_log, "--trace", own_log, "--out", tmp_path / "a.npz")
+    assert (code, "give --trace or --log" in err) == (2, True)
+    (tmp_path / "jobs.yaml").write_text("jobs: []")
+    code, _, err = call(capsys, "learn", "train", "--log", tmp_path / "jobs.yaml", "--out", tmp_path / "a.npz")
+    assert (code, "this is not a headway log; give a trace as --trace" in err) == (2, True)
+    code, _, err = call(capsys, "learn", "train", "--log", own_log, "--out", own_log)
+    assert (code, "would overwrite it" in err) == (2, True)

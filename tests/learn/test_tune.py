@@ -16,11 +16,12 @@ import pytest
 
 from forked import call
 from headway.compare.executors import make_executor
+from headway.compare.kept_runs import content
 from headway.compare.own_log import trace_of_log
 from headway.compare.perform import Task, simulate
 from headway.core.errors import UserError
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.learn.tuning.runs import RunFigures, Runs, digest, run_window
+from headway.learn.tuning.runs import RunFigures, Runs, run_window
 from headway.learn.tuning.search import SearchSettings, as_setting, least_budget, search
 from headway.learn.tuning.verdict import judge
 from headway.learn.tuning.windows import WindowSettings, read_windows
@@ -38,7 +39,7 @@ GIVEN = SearchSettings(knobs=KNOBS[:4], present={}, budget=120)
 
 
 def _noise(case, settings):
-    seed = int.from_bytes(sha256(repr((digest(case), settings)).encode()).digest()[:4], "big")
+    seed = int.from_bytes(sha256(repr((content(case), settings)).encode()).digest()[:4], "big")
     return 0.02 * np.random.default_rng(seed).standard_normal()
 
 
@@ -216,7 +217,7 @@ def test_windows_share_no_job_and_know_what_the_run_had(jobs, tmp_path, capsys):
     )
     assert "favour" not in {knob.name for knob in found.knobs()}, "no size is chosen"
     again = read_windows(log, WindowSettings(jobs=10))
-    assert [digest(case) for case in again.tuned] == [digest(case) for case in found.tuned]
+    assert [content(case) for case in again.tuned] == [content(case) for case in found.tuned]
 
 
 def test_what_the_run_had_and_the_windows_have_not_is_told(jobs, tmp_path, capsys):

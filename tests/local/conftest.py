@@ -1,3 +1,4 @@
+from conftest_gpus import gpus, nvml_library
 from conftest_local import scripts
 
-__all__ = ["scripts"]
+__all__ = ["gpus", "nvml_library", "scripts"]

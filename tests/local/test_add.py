@@ -1,4 +1,4 @@
-"""`headway add`, `headway remove` and an edited jobs file, while a run goes on and between runs."""
+"""`headway add`, `headway cancel` and an edited jobs file, while a run goes on and between runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import queue_files
+from headway.cli import jobs_watch
 from headway.cli.app import app_for
-from headway.cli.queue_files import QueueFiles
+from headway.cli.jobs_watch import QueueFiles
 from headway.core.errors import UserError
 from headway.core.states import State
 from headway.local.added import card_of, put
@@ -49,8 +49,9 @@ def _headway(*words: str) -> int:
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # no other run of this user is seen
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("headway.local.gang.UP_SECONDS", 0.0)
-    monkeypatch.setattr("headway.cli.queue_files.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("headway.cli.jobs_watch.LOOK_SECONDS", 0.05)
     (tmp_path / "jobs.yaml").write_text(FILE.format(loop=LOOP))
     (tmp_path / "more.yaml").write_text(MORE)
     return tmp_path
@@ -107,7 +108,7 @@ def test_a_run_takes_in_what_is_added_and_edited_while_it_goes_on(folder, capsys
         _until(lambda: "not saved" in (folder / ".headway/jobs/run.log").read_text())
         given["large"] = _headway("add", "large.yaml")
         given["own"] = _headway("add", "jobs.yaml")
-        given["remove"] = _headway("remove", "a")
+        given["cancel"] = _headway("cancel", "a")
 
     (folder / "large.yaml").write_text("jobs: [{name: large, cpu: 600m, command: [echo]}]\n")
     thread = _meanwhile(folder, act)
@@ -115,11 +116,11 @@ def test_a_run_takes_in_what_is_added_and_edited_while_it_goes_on(folder, capsys
     thread.join()
     out, err = capsys.readouterr()
     err = " ".join(err.split())
-    assert (code, given) == (0, {"add": 0, "again": 0, "large": 2, "own": 0, "remove": 2}), err
+    assert (code, given) == (0, {"add": 0, "again": 0, "large": 2, "own": 0, "cancel": 2}), err
     assert [said[0], said[2]] == ["jobs.yaml: new: m", "jobs.yaml: removed: b"]
     assert said[1].endswith("; the jobs stay as they were")
     assert "large.yaml: job 'large', role 'worker': field cpu: asks for 0.6 cpu" in err
-    assert "a: was not added by `headway add`" in err
+    assert "jobs.yaml; change it by editing that file" in err
     lines = out.splitlines()
     assert sum(line.startswith(("added: m; the run that goes on", "replaced: m; the run that")) for line in lines) == 2
     result = json.loads(lines[-1])
@@ -149,7 +150,9 @@ def test_between_runs_jobs_are_added_replaced_and_removed(folder, capsys):
     assert json.loads(capsys.readouterr().out)["finished"] == 3
     kept = left_behind(folder / ".headway/jobs/run.log").jobs
     assert {job.id: job.roles[0].command[-1] for job in kept.values()}["b"] == "echo ran; test -e mended"
-    assert _out(capsys, "remove", "b", "m") == "removed: b, m\n"  # b is what the jobs file says again
+    assert _out(capsys, "cancel", "b", "m").startswith(
+        "b, m: are to be cancelled"
+    )  # b is what the jobs file says again
     assert _headway("run", "jobs.yaml", "--policy", "first-fit", "--json") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["jobs"] == 2
@@ -165,10 +168,13 @@ def test_between_runs_jobs_are_added_replaced_and_removed(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["add", "more.yaml"], "no run goes on, and none ran in this folder; name its jobs file with --to"),
+        (["add"], "give jobs files, or a command after `--`"),
+        (["add", "more.yaml", "--", "true"], "give jobs files, or a command after `--`"),
+        (["add", "--for", "lr", "--", "true"], "--for lr: write NAME=VALUE"),
+        (["add", "--cpu", "many", "--", "true"], "headway add, role 'worker': field cpu: cpu cannot be 'many'"),
+        (["cancel", "x"], "there is no queue yet: `headway up` starts one"),
         (["add", "more.yaml", "--to", "nothing.yaml"], "--to nothing.yaml: does not exist"),
         (["add", "nothing.yaml", "--to", "jobs.yaml"], "nothing.yaml: cannot be read"),
-        (["remove", "x", "--from", "jobs.yaml"], "x: was not added"),
         (["add", "bad.yaml", "--to", "jobs.yaml"], "bad.yaml: job 'm', role 'worker': field command: gone.py does not"),
     ],
 )
@@ -204,7 +210,7 @@ def test_a_damaged_added_file_is_one_sentence(folder, capsys, content):
 
 def test_a_file_that_is_a_pipe_is_read_once(folder):
     os.mkfifo(folder / "pipe")
-    assert queue_files._stamp(folder / "pipe") == queue_files._stamp(Path(os.devnull))
+    assert jobs_watch._stamp(folder / "pipe") == jobs_watch._stamp(Path(os.devnull))
 
 
 def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):
@@ -219,7 +225,9 @@ def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):
     state = scripts / ".headway/jobs"
     _until(lambda: "from 0" in _printed(scripts, "b"))
     (scripts / "jobs.yaml").write_text(
-        text.replace("{name: a,", "{name: a, priority: 3,").replace("count.py, 600", "count.py, 4")
+        text.replace("{name: a,", "{name: a, priority: 3,")
+        .replace("{name: b,", "{name: b, fresh: true,")
+        .replace("count.py, 600", "count.py, 4")
     )
     _until(lambda: "done" in _printed(scripts, "b"))
     first.send_signal(signal.SIGKILL)

@@ -66,7 +66,7 @@ def test_a_second_run_is_refused_and_told_of_the_first(other):
         claim_machine(Path("/mine"), _some(100), share=False)
     assert str(told.value) == (
         f"process {first.pid} (/their/folder) already runs jobs on this machine; "
-        f"wait until it ends, or take what it leaves with --share"
+        f"add to it with `headway add`, wait until it ends, or take what it leaves with --share"
     )
     assert machine_left(share=False) == this_machine()
 

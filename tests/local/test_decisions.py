@@ -16,6 +16,8 @@ from headway.core.plan import Because, Plan
 from headway.core.snapshot import Snapshot
 from headway.local.settings import LocalTimeouts
 from headway.policies.baselines.fifo import first_fit
+from headway.policies.wrappers.queues import with_queues
+from headway.policies.wrappers.quota import Queue
 
 pytestmark = pytest.mark.timeout(250)
 
@@ -137,7 +139,7 @@ def _ps_job(scripts) -> Job:
     python = sys.executable
     chief = Role(name="chief", request=(("cpu", 200),), command=(python, "count.py", "140"))
     worker = Role(
-        name="worker", replicas=1, least=1, most=3, request=(("cpu", 200),), command=(python, "worker.py"),
+        name="worker", replicas=1, min=1, max=3, request=(("cpu", 200),), command=(python, "worker.py"),
         after=("chief",),
     )  # fmt: skip
     return Job(id=JobId("a"), roles=(chief, worker), directory=str(scripts))
@@ -186,6 +188,52 @@ def test_a_job_that_ignores_the_save_signal_is_neither_moved_nor_stopped(scripts
     assert run.state("a") == "FINISHED"
     assert run.notes["a"] == ["it was not moved: it did not save within 1 seconds"]
     assert run.snapshots[-1].jobs.stops[0] == 0
+
+
+@pytest.mark.parametrize("save", ["lambda step: time.sleep(60)", "None"])
+def test_what_a_quota_reclaims_is_given_back_although_the_job_does_not_save(scripts, save):
+    """It goes on from its last checkpoint, which it made by itself."""
+    (scripts / "keeps.py").write_text(
+        "import os, pathlib, time\nfrom headway import progress\n"
+        "kept = pathlib.Path(os.environ['HEADWAY_CHECKPOINT']) / 'step'\n"
+        "first = int(kept.read_text()) if kept.exists() else 0\n"
+        "print('from', first, flush=True)\n"
+        f"with progress.track(total_steps=4, save={save}) as p:\n"
+        "    for step in range(first + 1, 5):\n"
+        "        p.report(step)\n"
+        "        kept.write_text('2') if step == 2 else None\n"
+        "        time.sleep(60 if step == 3 and not first else 0)\n"
+    )
+    job = a_local_job("a", scripts, "keeps.py")
+    policy = _once(_step_reached(3), lambda draft: draft.stop(0, Because.RECLAIMED))
+    run = Run(scripts, [job], LocalTimeouts(speak=0.3, save=1, stop=30, start=90)).go(policy)
+    assert run.state("a") == "FINISHED"
+    assert _firsts(run.output("a")) == [0, 2]
+    said, goes_on = run.notes["a"]
+    assert goes_on == "it goes on from step 2; 1 step (0 s) was lost"
+    assert said.startswith("another queue reclaimed what it borrowed: ")
+    assert run.snapshots[-1].jobs.stops[0] == 1
+    waiting = next(snapshot for snapshot in run.snapshots if snapshot.notes)
+    assert (waiting.jobs.state_of(0).name, waiting.jobs.attained[0]) == ("WAITING", 0.0), "what was not saved is lost"
+
+
+def test_a_quota_holds_against_a_job_that_never_saves(scripts):
+    """evil holds both nodes and its save never returns; vision is guaranteed one of them, and gets it."""
+    (scripts / "never.py").write_text(
+        "import os, time\nfrom headway import progress\n"
+        "with progress.track(total_steps=9, save=lambda step: time.sleep(60)) as p:\n"
+        "    p.report(1)\n    time.sleep(60 if os.environ['HEADWAY_ATTEMPT'] == '1' else 0)\n"
+    )
+    worker = Role(
+        name="worker", replicas=2, min=2, max=2, request=(("cpu", 900),), command=(sys.executable, "never.py")
+    )
+    hold = a_local_job("hold", scripts, roles=(worker,), queue="evil")
+    mine = a_local_job("mine", scripts, "count.py", "2", cpu=900, queue="vision", submit=2.0)
+    one = (("cpu", 1000),)
+    policy = with_queues(first_fit, [Queue(name="vision", quota=one), Queue(name="evil", quota=one)])
+    run = Run(scripts, [hold, mine], LocalTimeouts(save=0.5, stop=30, start=90)).go(policy)
+    assert (run.state("mine"), run.state("hold")) == ("FINISHED", "FINISHED")
+    assert any("another queue reclaimed what it borrowed" in note for note in run.notes["hold"])
 
 
 def test_a_job_that_cannot_save_says_so(scripts):

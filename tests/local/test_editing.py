@@ -11,7 +11,7 @@ from conftest_local import Can, Run, a_local_job
 from headway.core.errors import UserError
 from headway.core.job import Job, JobId
 from headway.core.states import State
-from headway.local.editing import Wish, Wishes
+from headway.local.editing import OTHER_ARGUMENTS, Wish, Wishes
 from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
@@ -51,7 +51,7 @@ def _with_cpu(job: Job, cpu: int) -> Job:
 def test_jobs_are_added_removed_and_changed_while_others_train(scripts):
     a, b, c, d = (a_local_job(name, scripts, "count.py", "60", cpu=700) for name in "abcd")
     short = a_local_job("new", scripts, "count.py", "3", cpu=200)
-    other = a_local_job("d", scripts, "count.py", "2", cpu=200)
+    other = a_local_job("d", scripts, "count.py", "2", cpu=200, fresh=True)
     run = Edited(scripts, [a, b, c, d], [replace(b, priority=7, deadline=500.0), other, short])
     run.edit_when(_at_step("a"))
     assert {job: run.state(job) for job in ("a", "b", "c", "d", "new")} == {
@@ -97,15 +97,32 @@ def test_a_job_that_may_not_be_stopped_keeps_its_size(scripts):
 
 def test_other_bounds_that_allow_the_present_size_count_at_once(scripts):
     job = a_local_job("a", scripts, "count.py", "80", cpu=300)
-    wider = replace(job, roles=(replace(job.roles[0], most=3),))
+    wider = replace(job, roles=(replace(job.roles[0], max=3),))
     run = Edited(scripts, [job], [wider]).edit_when(_at_step("a"))
     assert run.output("a") == "from 0\ndone\n"
-    assert run.cluster.board.job(run.cluster.board.row(JobId("a"))).roles[0].most == 3
+    assert run.cluster.board.job(run.cluster.board.row(JobId("a"))).roles[0].max == 3
+
+
+def test_a_job_that_trains_longer_goes_on_from_its_checkpoint(scripts):
+    """It trains, waits or has finished: other arguments of the same script keep what it has learned."""
+    job, short = a_local_job("a", scripts, "count.py", "400"), a_local_job("b", scripts, "count.py", "20")
+    longer = [a_local_job("a", scripts, "count.py", "80"), a_local_job("b", scripts, "count.py", "40")]
+    (scripts / "state/checkpoints/b").mkdir(parents=True)
+    (scripts / "state/checkpoints/b/count").write_text("20")
+    run = Edited(scripts, [job, short], longer)
+    run.edit_when(lambda snapshot: snapshot.jobs.state_of(1) is State.FINISHED and _at_step("a")(snapshot))
+    assert (run.state("a"), run.state("b"), run.aside) == ("FINISHED", "FINISHED", [])
+    starts = [int(line.split()[1]) for line in run.output("a").splitlines() if line.startswith("from")]
+    assert starts[0] == 0 < starts[1]
+    assert run.output("b") == "from 20\ndone\nfrom 20\ndone\n"
+    assert OTHER_ARGUMENTS in run.notes["a"]
+    assert OTHER_ARGUMENTS in run.notes["b"]
+    assert f"it goes on from step {starts[1]}" in run.notes["a"]
 
 
 def test_a_running_job_with_another_command_is_stopped_set_aside_and_starts_afresh(scripts):
     job = a_local_job("a", scripts, "count.py", "400")
-    run = Edited(scripts, [job], [a_local_job("a", scripts, "count.py", "3")]).edit_when(_at_step("a"))
+    run = Edited(scripts, [job], [a_local_job("a", scripts, "count.py", "3", fresh=True)]).edit_when(_at_step("a"))
     assert run.state("a") == "FINISHED"
     assert run.aside == ["a"]
     states = [snapshot.jobs.state_of(0) for snapshot in run.snapshots]
@@ -118,7 +135,9 @@ def test_what_cannot_be_set_aside_is_told_and_the_others_go_on(scripts):
         raise UserError(f"{job}: cannot be set aside: Read-only file system")
 
     job, beside = a_local_job("a", scripts, "count.py", "400"), a_local_job("b", scripts, "count.py", "20")
-    run = Edited(scripts, [job, beside], [a_local_job("a", scripts, "count.py", "3"), beside], set_aside=refuse)
+    run = Edited(
+        scripts, [job, beside], [a_local_job("a", scripts, "count.py", "3", fresh=True), beside], set_aside=refuse
+    )
     run.edit_when(_at_step("a"))
     assert (run.state("a"), run.state("b")) == ("CANCELLED", "FINISHED")
     assert run.notes["a"][-1].startswith("it does not start afresh: a: cannot be set aside")

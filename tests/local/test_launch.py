@@ -101,7 +101,7 @@ def test_the_replicas_of_a_gang_that_was_launched_in_part_are_ended(scripts, mon
 
     monkeypatch.setattr(replica_module.subprocess, "Popen", scarce)
     job = a_local_job("a", scripts, "count.py", "3")
-    role = Role(name="worker", replicas=2, least=2, most=2, request=(("cpu", 200),), command=job.roles[0].command)
+    role = Role(name="worker", replicas=2, min=2, max=2, request=(("cpu", 200),), command=job.roles[0].command)
     run = Run(scripts, [Job(id=job.id, roles=(role,), directory=job.directory)]).go(first_fit)
     assert run.state("a") == "FINISHED"
     assert run.notes["a"] == ["worker-1 cannot be launched: Resource temporarily unavailable"]

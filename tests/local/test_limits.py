@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest_local import Can, Run, a_local_job
 
-from headway.core.job import JobId
+from headway.core.job import JobId, Role
+from headway.core.node import Node
+from headway.core.placement import Placement, shape_of
 from headway.core.plan import Plan, Resize
 from headway.local.affinity import CoreLoads
+from headway.local.gang import Gang
 from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
+from headway.local.machine import about_sharing
 from headway.policies.baselines.fifo import first_fit
 
 pytestmark = pytest.mark.timeout(250)
@@ -128,7 +134,7 @@ def test_a_fork_bomb_is_stopped_and_cleared_away(scripts):
     if not _limits_processes():
         pytest.skip("this user may not make control groups that limit processes")
     (scripts / "fork.py").write_text(FORK)
-    run = Run(scripts, [a_local_job("a", scripts, "fork.py")], most_processes=40).go(first_fit)
+    run = Run(scripts, [a_local_job("a", scripts, "fork.py")], max_processes=40).go(first_fit)
     assert run.state("a") == "FINISHED"
     assert 30 <= int(run.output("a").split()[-1]) < 40
     assert not [folder for folder in run.cluster.control_groups._roots if folder.exists()]
@@ -147,3 +153,43 @@ def test_processes_are_limited_in_both_versions(tmp_path):
         group.limit(ReplicaLimits(500, processes=77))
         assert (pids / "pids.max").read_text() == "77"
         assert group.join == [f"{path}/cgroup.procs" for path in dict.fromkeys((folder, pids))]
+
+
+def test_a_replica_weighs_what_it_holds_and_may_use_its_limit_in_both_versions(tmp_path):
+    for unified, weight, names in (
+        (True, "10", ("cpu.weight", "cpu.max")),
+        (False, "102", ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us")),
+    ):
+        folder = tmp_path / str(unified)
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text("")
+        ControlGroup((folder,), unified).limit(ReplicaLimits(1000, held=100))
+        assert (folder / names[0]).read_text() == weight
+        assert (folder / names[1]).read_text().split()[0] == "20000", "a whole core"
+
+
+@pytest.mark.parametrize("cgroups", [True, False])
+def test_a_limit_above_the_request_counts_only_where_cpu_can_be_shared(scripts, cgroups):
+    role = Role(name="worker", request=(("cpu", 100), ("memory", 64)), limit=(("cpu", 800), ("memory", 128)))
+    job = a_local_job("a", scripts, roles=(replace(role, command=("true",)),))
+    run = Run(scripts, [job], cgroups=cgroups)
+    groups = run.cluster.control_groups.by_cgroup
+    gang = Gang(job, shape_of(job, run.cluster.board.nodes), run.cluster.roster.context)
+    limits = gang.limits_of(Placement(((0,),)), 0)
+    assert (limits.held, limits.cpu, limits.memory) == ((100, 800, 128) if groups else (100, 100, 64))
+    said = run.cluster.about_sharing([job])
+    run.cluster.close()
+    assert ("" if groups else "without control groups no cpu is shared") in said
+
+
+def test_what_is_said_of_nodes_without_cores_of_their_own():
+    role = Role(name="worker", request=(("cpu", 100),), limit=(("cpu", 1000),))
+    job = a_local_job("a", Path(), roles=(role,))
+    left, right = (Node(name=name, capacity=(("cpu", 1000),)) for name in ("left", "right"))
+    own, part = [(0,), (1,)], replace(right, capacity=(("cpu", 500),))
+    assert about_sharing([job], [left, right], own, cgroups=True) == ""
+    assert "all nodes share all cores" in about_sharing([job], [left, right], [(0, 1)] * 2, cgroups=True)
+    assert "node right has part of a core" in about_sharing([job, job], [left, part], own, cgroups=True)
+    plain = replace(job, roles=(replace(role, limit=()),))
+    assert about_sharing([plain], [left, right], [(0, 1)] * 2, cgroups=False) == ""

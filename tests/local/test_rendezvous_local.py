@@ -38,7 +38,7 @@ else:
 
 def a_meeting(name: str, folder, replicas: int, **more: object) -> Job:
     (folder / "meet.py").write_text(MEET)
-    role = Role(name="worker", replicas=replicas, least=replicas, most=replicas, request=(("cpu", 100),),
+    role = Role(name="worker", replicas=replicas, min=replicas, max=replicas, request=(("cpu", 100),),
                 command=(sys.executable, "meet.py"))  # fmt: skip
     return Job(id=JobId(name), roles=(replace(role, **more),), directory=str(folder))  # type: ignore[arg-type]
 

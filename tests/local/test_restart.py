@@ -216,12 +216,17 @@ def test_an_edited_file_goes_on_with_the_jobs_that_are_the_same(folder):
     _write(folder, same=60, other=5, new=5)
     second = subprocess.run(_command(folder), cwd=folder, capture_output=True, text=True, timeout=200, check=False)
     assert second.returncode == 0, second.stderr
-    for said in ("goes on: same", "starts afresh", "is new: new", "is cancelled; its checkpoint stays: gone"):
+    for said in (
+        "goes on: same",
+        "goes on from its checkpoint (fresh: true starts afresh): other",
+        "is new: new",
+        "is cancelled; its checkpoint stays: gone",
+    ):
         assert said in second.stderr
     assert json.loads(second.stdout)["finished"] == json.loads(second.stdout)["jobs"] == 3
     starts = re.findall(r"from (\d+)", (state / "output/same/worker-0.log").read_text())
     assert len(starts) == 2
     assert int(starts[1]) > 0
-    assert (state / "output/other/worker-0.log").read_text().split()[:2] == ["from", "0"]
+    assert re.findall(r"from (\d+)", (state / "output/other/worker-0.log").read_text())[1] != "0"
     assert (state / "checkpoints/gone/count").exists()
-    assert len(list(state.glob("aside/*/checkpoints/other/count"))) == 1
+    assert not (state / "aside").exists()

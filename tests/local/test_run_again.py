@@ -107,7 +107,12 @@ def test_fresh_sets_aside_what_the_log_names_and_clean_removes_only_that(tmp_pat
     assert (old / "run.log").exists()
     (state / "aside/own").mkdir()
 
-    code, out, _ = headway("clean", "--state", "mine")
+    code, out, err = headway("clean", "--state", "mine")
+    assert code == 2
+    assert out.startswith(f"mine/aside/{old.name}: checkpoints/good, output/good, run.log")
+    assert err == "1 folder would be removed; add --yes to do it\n"
+    assert old.exists()
+    code, out, _ = headway("clean", "--state", "mine", "--yes")
     assert code == 0
     assert "KiB removed" in out
     assert not old.exists()
@@ -177,6 +182,6 @@ def test_what_cannot_be_set_aside_or_removed_is_one_sentence(tmp_path, headway, 
         raise PermissionError(13, "Permission denied", str(path / "run.png"))
 
     monkeypatch.setattr("shutil.rmtree", refuses)
-    code, _, said = headway("clean", "jobs.yaml")
+    code, _, said = headway("clean", "jobs.yaml", "--yes")
     assert (code, said.count("\n")) == (2, 1)
     assert "cannot be removed" in said

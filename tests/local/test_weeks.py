@@ -39,7 +39,7 @@ class Ended:
 @pytest.fixture
 def ends_at_once(monkeypatch):
     def launch(_job, spec, now):
-        replica = LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, Ended(), 0, now)
+        replica = LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, Ended(), 0, now, spec.grant)
         replica.up = True
         return replica
 
@@ -123,7 +123,7 @@ def test_a_job_that_has_left_the_board_is_known_for_as_long_as_it_is_wanted(tmp_
         if first.priority:
             return None
         assert weeks.cluster.board.row(first.id) is weeks.cluster.board.row(second.id) is None
-        other = replace(second, roles=(replace(second.roles[0], command=("train", "other")),))
+        other = replace(second, roles=(replace(second.roles[0], command=("other",)),))
         weeks.kept = deque([replace(first, priority=5), other, *others])
         return Wish(tuple(weeks.kept), {first.id})
 
@@ -132,5 +132,5 @@ def test_a_job_that_has_left_the_board_is_known_for_as_long_as_it_is_wanted(tmp_
     assert weeks.aside == [second]
     assert weeks.cluster.board.row(first) is None, "it was finished, and is kept"
     row = weeks.cluster.board.row(second)
-    assert weeks.cluster.board.job(row).roles[0].command == ("train", "other")
+    assert weeks.cluster.board.job(row).roles[0].command == ("other",)
     assert weeks.cluster.board.state(row) is State.FINISHED

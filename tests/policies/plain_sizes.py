@@ -72,7 +72,7 @@ def _next(worth: PlainWorth, row: int, counts: Counts):
                    and all(a >= b for a, b in zip(size, counts, strict=True))), None)  # fmt: skip
     if larger is None:
         return None
-    gain = worth.of(row, worth.best_speed(row, larger)) - worth.of(row, worth.best_speed(row, counts))
+    gain = worth.value_at(row, worth.best_speed(row, larger)) - worth.value_at(row, worth.best_speed(row, counts))
     share = worth.share(row, larger) - worth.share(row, counts)
     return (-gain / max(share, 1e-9), row, larger) if gain > 0 else None
 
@@ -87,7 +87,7 @@ def shrink_for(draft: Draft, row: int, sizes, fast: Worth, *, forced: bool = Fal
     found, value, lost = None, 0.0, 0.0
     for counts in sizes:
         must = forced and found is None
-        most = math.inf if must else lost + (worth.of(row, worth.best_speed(row, counts)) - value) / margin
+        most = math.inf if must else lost + (worth.value_at(row, worth.best_speed(row, counts)) - value) / margin
         shape = snapshot.jobs.shape_at(row)
         while (placement := place_near(snapshot, free, shape, counts, worth.terms.affinity)) is None:
             if not gifts or total >= most:
@@ -104,7 +104,7 @@ def shrink_for(draft: Draft, row: int, sizes, fast: Worth, *, forced: bool = Fal
                 heapq.heappush(gifts, following)
         if placement is None:
             break
-        then = worth.of(row, worth.speed(row, placement))
+        then = worth.value_at(row, worth.speed(row, placement))
         if then - value <= margin * (total - lost) and not must:
             break
         found, value, lost = (placement, dict(given)), then, total
@@ -136,7 +136,7 @@ def _shrunk(draft: Draft, row: int, placement: Placement, given) -> Placement | 
 def _cheapest(worth: PlainWorth, row: int, now: Placement, only: int | None):
     best = None
     for number, role in enumerate(worth.snapshot.jobs.shape_at(row).roles):
-        spare = len(now.nodes[number]) - role.least
+        spare = len(now.nodes[number]) - role.min
         if spare <= 0 or (only is not None and number != only):
             continue
         order = leaving_order(now, number)
@@ -149,7 +149,7 @@ def _cheapest(worth: PlainWorth, row: int, now: Placement, only: int | None):
 
 
 def _value(worth: PlainWorth, row: int, placement: Placement) -> float:
-    return worth.of(row, worth.speed(row, placement))
+    return worth.value_at(row, worth.speed(row, placement))
 
 
 def release_useless(draft: Draft, fast: Worth) -> None:
@@ -202,9 +202,9 @@ def grow_into_idle(draft: Draft, fast: Worth) -> list[int]:
 def _due(draft: Draft, row: int, worth: PlainWorth) -> float:
     estimates, terms, jobs = draft.snapshot.estimates, worth.terms, draft.snapshot.jobs
     seconds = terms.cool_down
-    if terms.calm and estimates.beliefs.rich:
+    if terms.cool_down_share and estimates.beliefs.rich:
         trained = float(jobs.attained[row]) + float(jobs.touched[row]) - float(jobs.since[row])
-        seconds = max(seconds, terms.calm * trained)
+        seconds = max(seconds, terms.cool_down_share * trained)
     return float(jobs.touched[row]) + seconds
 
 
@@ -222,18 +222,18 @@ def _best_step(worth: PlainWorth, free, row: int, now: Placement, only: int | No
     best, speed, terms = None, worth.speed(row, now), worth.terms
     for number, role in enumerate(worth.snapshot.jobs.shape_at(row).roles):
         has = len(now.nodes[number])
-        if speed <= 0 or (only is not None and number != only) or has >= role.most:
+        if speed <= 0 or (only is not None and number != only) or has >= role.max:
             continue
         takes = room_for_more(worth.snapshot, free, row, number)
         where = next_nodes(worth.snapshot, takes, number, now, terms.affinity)
-        for count in [more for more in FURTHER if more <= min(len(where), role.most - has)]:
+        for count in [more for more in FURTHER if more <= min(len(where), role.max - has)]:
             larger = now.with_role(number, (*now.nodes[number], *where[:count]))
             faster = worth.speed(row, larger)
             enough = speed * (1.0 + terms.margin * min(1.0, count / max(has, 1)))
             if faster < enough or worth.seconds(row, speed) - worth.seconds(row, faster) <= terms.restart:
                 continue
             share = max(worth.share(row, larger.counts) - worth.share(row, now.counts), 1e-9)
-            gain = (worth.of(row, faster) - worth.of(row, speed)) / share
+            gain = (worth.value_at(row, faster) - worth.value_at(row, speed)) / share
             step = (-gain, row, number, where[:count])
             best = step if gain > 0 and (best is None or step < best) else best
     return best

@@ -40,7 +40,7 @@ class PlainWorth:
 
     def speed(self, row: int, placement: Placement) -> float:
         span = self._span(row)
-        if span is None or len(placement.nodes[0]) > span.most:
+        if span is None or len(placement.nodes[0]) > span.max:
             return Worth(self.snapshot, self.terms).speed(row, placement)  # several roles: there is one code only
         count = len(placement.nodes[0])
         ideal = self.best_speed(row, (count,))
@@ -53,7 +53,7 @@ class PlainWorth:
         if not self.snapshot.estimates.known:
             return 0.0
         span = self._span(row)
-        if span is None or counts[0] > span.most:
+        if span is None or counts[0] > span.max:
             speed = self.snapshot.estimates.speed(row, counts)
         else:
             speed = self.snapshot.estimates.scaling(row, span).speeds[counts[0]]
@@ -62,7 +62,7 @@ class PlainWorth:
     def seconds(self, row: int, speed: float) -> float:
         return self.work(row) / speed if speed > 0 else math.inf
 
-    def of(self, row: int, speed: float) -> float:
+    def value_at(self, row: int, speed: float) -> float:
         if speed <= 0:
             return 0.0
         favour = self.terms.favour
@@ -79,7 +79,7 @@ class PlainWorth:
             return Worth(self.snapshot, self.terms).path(row)
         least, most = bounds(self.snapshot, row)
         span = self._span(row)
-        most = most if span is None else (span.most,)
+        most = most if span is None else (span.max,)
         path, speed = [least], self.best_speed(row, least)
         while len(path) < 48:
             sizes = larger_sizes(path[-1], most)
@@ -98,14 +98,14 @@ class PlainWorth:
         now, terms, best = self.snapshot.placements[row], self.terms, math.inf
         count, speed = len(now.nodes[0]), self.speed(row, now)
         for more in FURTHER:
-            if more > room or count + more > self._span(row).most:
+            if more > room or count + more > self._span(row).max:
                 break
             faster = self.best_speed(row, (count + more,))
             enough = speed * (1.0 + terms.margin * min(1.0, more / max(count, 1)))
             if faster < enough or self.seconds(row, speed) - self.seconds(row, faster) <= terms.restart:
                 continue
             share = self.share(row, (count + more,)) - self.share(row, (count,))
-            gain = (self.of(row, faster) - self.of(row, speed)) / max(share, 1e-9)
+            gain = (self.value_at(row, faster) - self.value_at(row, speed)) / max(share, 1e-9)
             best = min(best, -gain) if gain > 0 else best
         return best
 
@@ -124,11 +124,9 @@ class PlainWorth:
             return None
         role, placement = shape.roles[0], self.snapshot.placements.get(row)
         per_node = max(1, min(int(nodes.capacity[kind].max()) // amount for kind, amount in role.asks))
-        most = max(role.least, min(role.most, nodes.slots(role.asks, role.constraint)))
+        most = max(role.min, min(role.max, nodes.slots(role.asks, role.constraint)))
         assert computes(role.name)
-        return (
-            None if placement is not None and len(placement.nodes[0]) > most else SizeSpan(role.least, most, per_node)
-        )
+        return None if placement is not None and len(placement.nodes[0]) > most else SizeSpan(role.min, most, per_node)
 
     def _left(self, row: int) -> float:
         snapshot = self.snapshot

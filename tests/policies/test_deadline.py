@@ -27,8 +27,8 @@ def linear(job, counts):
 
 def test_a_job_gets_the_least_size_that_is_in_time():
     snapshot = a_snapshot(
-        a_job("a", 1, least=1, most=4, seconds=100.0, deadline=55.0),
-        a_job("b", 1, least=1, most=4, seconds=100.0, deadline=500.0),
+        a_job("a", 1, min=1, max=4, seconds=100.0, deadline=55.0),
+        a_job("b", 1, min=1, max=4, seconds=100.0, deadline=500.0),
         nodes=some_nodes(1, gpus=4), speed=linear,
     )  # fmt: skip
     sizes = {decision.job: decision.placement.counts for decision in FREE(snapshot).decisions}
@@ -58,8 +58,8 @@ def test_as_many_as_can_be_are_in_time_and_the_largest_is_left_out():
 
 def test_a_job_with_slack_shrinks_for_one_that_would_be_late():
     snapshot = a_snapshot(
-        running(a_job("rich", 1, least=1, most=4, seconds=100.0, deadline=5000.0), [0, 0, 0, 0]),
-        a_job("late", 1, least=1, most=4, seconds=100.0, deadline=160.0, submit=100.0),
+        running(a_job("rich", 1, min=1, max=4, seconds=100.0, deadline=5000.0), [0, 0, 0, 0]),
+        a_job("late", 1, min=1, max=4, seconds=100.0, deadline=160.0, submit=100.0),
         nodes=some_nodes(1, gpus=4), now=100.0, speed=linear, left={"rich": 50.0, "late": 100.0},
     )  # fmt: skip
     (scale,) = FREE(snapshot).decisions
@@ -85,7 +85,7 @@ def test_a_job_about_to_be_late_grows_and_one_that_is_not_does_not():
     def plan(left):
         return FREE(
             a_snapshot(
-                running(a_job("a", 1, least=1, most=4, deadline=100.0), [0]),
+                running(a_job("a", 1, min=1, max=4, deadline=100.0), [0]),
                 running(a_job("b", 2, deadline=400.0), [0, 0]),
                 a_job("wide", 4, seconds=10.0),
                 nodes=some_nodes(1, gpus=4),
@@ -103,7 +103,7 @@ def test_a_job_waits_for_the_whole_room_that_is_made_for_it():
     """It needs three GPUs; one is free, two are as soon as another job has stopped. It does not take the one first."""
 
     def plan(other):
-        late = running(a_job("late", 1, least=1, most=4, deadline=100.0), [0])
+        late = running(a_job("late", 1, min=1, max=4, deadline=100.0), [0])
         left = {"late": 250.0, "other": 50.0}
         return Deadline(restart=0.0)(
             a_snapshot(late, other, nodes=some_nodes(1, gpus=4), now=0.0, left=left, speed=linear)
@@ -116,7 +116,7 @@ def test_a_job_waits_for_the_whole_room_that_is_made_for_it():
 
 def test_the_cool_down_leaves_a_job_alone_and_asks_to_be_woken():
     snapshot = a_snapshot(
-        running(a_job("a", 1, least=1, most=4, deadline=100.0), [0], touched=-20.0),
+        running(a_job("a", 1, min=1, max=4, deadline=100.0), [0], touched=-20.0),
         nodes=some_nodes(1, gpus=4), now=0.0, left={"a": 130.0}, speed=linear,
     )  # fmt: skip
     plan = Deadline(cool_down=60.0)(snapshot)
@@ -136,7 +136,7 @@ def test_no_flapping_whatever_comes(seed):
     lengths, factors = chance.uniform(50, 600, 14), chance.uniform(0.5, 2.5, 14)
     jobs = [
         a_job(
-            f"j{i}", int(chance.choice([1, 2, 4])), least=1, most=8, submit=30.0 * i, seconds=float(lengths[i]),
+            f"j{i}", int(chance.choice([1, 2, 4])), min=1, max=8, submit=30.0 * i, seconds=float(lengths[i]),
             deadline=30.0 * i + float(lengths[i] * factors[i]),
         )
         for i in range(14)

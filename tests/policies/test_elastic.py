@@ -41,7 +41,7 @@ def stepped(job, counts):
 
 
 def elastic_job(name, gpus=1, *, least=1, most=8, **more):
-    return a_job(name, gpus, least=least, most=most, **more)
+    return a_job(name, gpus, min=least, max=most, **more)
 
 
 # ── growing ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +97,9 @@ def test_a_job_is_left_alone_after_a_change_and_longer_the_longer_it_runs_where_
     def at(now, basis=None):
         up = running(elastic_job("a"), [0], touched=1000.0, since=1000.0, attained=10_000.0)
         snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=2), now=now)
-        return Elastic(cool_down=60.0, calm=0.05)(believing(snapshot, lambda counts: float(counts[0]), basis=basis))
+        return Elastic(cool_down=60.0, cool_down_share=0.05)(
+            believing(snapshot, lambda counts: float(counts[0]), basis=basis)
+        )
 
     assert at(1059.0).decisions == ()
     assert at(1059.0).until == 1060.0
@@ -112,7 +114,7 @@ def test_a_job_grows_at_once_to_the_size_that_is_believed_to_be_best():
     def grown_by(speed):
         up = running(elastic_job("a", 3), [0] * 3)
         snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=12), now=1000.0)
-        (scale,) = Elastic(calm=0.0)(believing(snapshot, speed, basis=Basis.STEPS)).decisions
+        (scale,) = Elastic(cool_down_share=0.0)(believing(snapshot, speed, basis=Basis.STEPS)).decisions
         return len(scale.nodes)
 
     assert grown_by(lambda counts: plain_speed(elastic_job("a", 3), counts)) == 8
@@ -202,7 +204,7 @@ def test_workers_that_do_not_help_are_given_back():
 
 
 def using(cores, *, requests=None, most=2, **columns) -> Snapshot:
-    job = a_job("a", roles=[a_role("worker", 2, least=2, most=most, cpu=8)], seconds=9000.0)
+    job = a_job("a", roles=[a_role("worker", 2, min=2, max=most, cpu=8)], seconds=9000.0)
     snapshot = a_snapshot(
         running(job, [0, 0], requests=requests, **columns), nodes=some_nodes(1, gpus=0, cpu=32), now=1e3
     )

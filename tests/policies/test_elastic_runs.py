@@ -33,8 +33,8 @@ bounded = settings(
 
 
 def ps_job(name: str, workers: int, servers: int, **more: object) -> Job:
-    worker = a_role("worker", workers, least=1, most=12, cpu=2, near=("ps",) if servers else ())
-    roles = [a_role("ps", servers, least=1, most=4, cpu=2, near=("worker",)), worker] if servers else [worker]
+    worker = a_role("worker", workers, min=1, max=12, cpu=2, near=("ps",) if servers else ())
+    roles = [a_role("ps", servers, min=1, max=4, cpu=2, near=("worker",)), worker] if servers else [worker]
     return a_job(name, roles=roles, **more)
 
 

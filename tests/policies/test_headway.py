@@ -113,7 +113,7 @@ def test_who_would_be_latest_has_a_share():
     nodes = some_nodes(1, gpus=8)
     snapshot = a_snapshot(waiting(old), *short, nodes=nodes, now=20_000.0)
     assert "old" in started(PLAIN(snapshot))
-    assert "old" not in started(replace(PLAIN, latest_share=0.0)(snapshot))
+    assert "old" not in started(replace(PLAIN, tail_share=0.0)(snapshot))
     early = a_snapshot(waiting(replace(old, submit=19_990.0)), *short, nodes=nodes, now=20_000.0)
     assert "old" not in started(PLAIN(early)), "it has not waited for as long as it would hold up the others"
 
@@ -160,13 +160,13 @@ def test_where_nobody_may_be_stopped_who_waited_long_reserves():
 
 
 def test_running_jobs_grow_when_nobody_waits_and_shrink_for_a_newcomer():
-    job = a_job("a", 2, least=1, most=4, seconds=5000.0)
+    job = a_job("a", 2, min=1, max=4, seconds=5000.0)
     nodes = some_nodes(1, gpus=4)
     alone = a_snapshot(running(job, (0, 0), since=0.0, touched=0.0), nodes=nodes, now=500.0)
     assert decided(PLAIN(alone)) == {"a": "scale"}
     assert decided(replace(PLAIN, scaling=False)(alone)) == {}
     full = running(job, (0, 0, 0, 0), since=0.0, touched=0.0)
-    crowded = a_snapshot(full, a_job("b", 2, least=1, most=4, seconds=300.0), nodes=nodes, now=500.0)
+    crowded = a_snapshot(full, a_job("b", 2, min=1, max=4, seconds=300.0), nodes=nodes, now=500.0)
     assert decided(PLAIN(crowded)) == {"a": "scale"}, "nobody is stopped where shrinking will do"
 
 
@@ -305,15 +305,31 @@ def test_it_explains_what_is_expected_and_what_comes_before():
     snapshot = a_snapshot(a_job("long", seconds=5000.0), a_job("short", seconds=60.0), nodes=some_nodes(1, gpus=1))
     long_, short = PLAIN.explain(snapshot, 0), PLAIN.explain(snapshot, 1)
     assert long_["expected"]["seconds"] == 5000.0
-    assert "its user say" in long_["expected"]["sentence"]
+    assert long_["expected"]["sentence"].startswith("1 h 23 min of training left at the size it asked for: as the user")
     assert (short["order"]["before"], long_["order"]["before"]) == (0, 1)
     assert long_["order"]["sentence"] == "1 job comes before it (1 waiting), of 2 unfinished ones."
     assert "size" not in long_, "it is not elastic"
     alike = a_snapshot(a_job("a", seconds=60.0), a_job("b", seconds=60.0), nodes=some_nodes(1, gpus=1))
     assert [PLAIN.explain(alike, row)["order"]["before"] for row in (0, 1)] == [0, 1], "of two alike the first"
-    silent = believed(snapshot, [900.0, 900.0], [Basis.HISTORY, Basis.ERRATIC])
-    assert "has not shown its pace" in PLAIN.explain(silent, 0)["expected"]["sentence"]
-    assert "not believed" in PLAIN.explain(silent, 1)["expected"]["sentence"]
+
+
+def test_it_tells_what_is_believed_and_not_by_what_it_ranks():
+    """Like jobs took 4.5 s. That a try of a new job costs up to 120 s is the policy's own affair."""
+    snapshot = a_snapshot(a_job("new"), a_job("odd"), a_job("unknown"), nodes=some_nodes(1, gpus=1))
+    snapshot = believed(snapshot, [4.5, 900.0, math.nan], [Basis.HISTORY, Basis.ERRATIC, Basis.NOTHING], 0.3)
+    new, odd, unknown = (PLAIN.explain(snapshot, row)["expected"] for row in range(3))
+    assert new == {
+        "seconds": 4.5,
+        "sentence": "4 s of training left at the size it asked for: as long as like jobs took.",
+    }
+    assert "15 min" in odd["sentence"]
+    assert "not believed" in odd["sentence"]
+    assert unknown["seconds"] is None
+    assert unknown["sentence"].startswith("It is not known how long it trains: no time was declared")
+    up = believed(a_snapshot(running(a_job("up"), (0,)), nodes=some_nodes(1, gpus=1)), [60.0], [Basis.STEPS])
+    assert "60 s of training left at its present size: steps left" in PLAIN.explain(up, 0)["expected"]["sentence"]
+    nothing = a_snapshot(a_job("a"), nodes=some_nodes(1, gpus=1)).with_estimates(Estimates())
+    assert PLAIN.explain(nothing, 0)["expected"]["sentence"].startswith("It is not known how long it trains: there are")
 
 
 def test_it_explains_trials_the_tail_and_deadlines():
@@ -331,7 +347,7 @@ def test_it_explains_trials_the_tail_and_deadlines():
 
 
 def test_it_explains_sizes_and_moves_where_they_apply():
-    elastic = a_job("a", 2, least=1, most=4)
+    elastic = a_job("a", 2, min=1, max=4)
     snapshot = a_snapshot(running(elastic, [0, 0], touched=0.0), nodes=some_nodes(1, gpus=4), now=100.0, left={})
     assert "keeps its size" in PLAIN.explain(snapshot, 0)["size"]
     assert "size" not in replace(PLAIN, scaling=False).explain(snapshot, 0)

@@ -50,6 +50,21 @@ def test_to_the_node_with_fewest_jobs_and_then_fewest_fast():
     assert moves(seen(*entries, left=left, growth=growth, nodes=3), harm=2.0) == {"c0": 2}
 
 
+def test_without_growth_the_soonest_done_moves_and_else_any():
+    entries = [up(name, 0) for name in ("slow", "fast", "long")]
+    told = seen(*entries, left={"slow": 300, "fast": 200, "long": 900}, growth={"fast": FAST})
+    assert moves(told) == {"slow": 1}
+    assert moves(told, growth=False) == {"fast": 1}
+    assert set(moves(told, growth=False, soonest=False)) <= {"slow", "fast", "long"}
+    assert set(moves(told, soonest=False)) <= {"slow", "long"}, "of slow ones any"
+
+
+def test_where_nothing_is_shared_it_says_so():
+    snapshot = seen(up("a", 0, limit=0.1), up("b", 0, limit=0.1), left={"a": 600, "b": 600})
+    assert moves(snapshot) == {}
+    assert "no job may use more cpu than it holds (field limit)" in Migration().explain(snapshot, 0)["move"]
+
+
 def test_a_job_that_uses_less_than_its_part_is_no_neighbour_to_flee():
     entries = [up("idle", 0), up("works", 0)]
     snapshot = seen(*entries, left={"idle": 600, "works": 600}, used={0: 0.1, 1: 7.9})
@@ -122,7 +137,7 @@ def test_newcomers_spread_where_jobs_would_not_leave_again():
     entries = [up("a", 0), up("b", 0), up("c", 0), up("d", 1), waiting(shared("new"))]
     left = dict.fromkeys("abcd", 600.0)
     assert _where(seen(*entries, left=left)) == {"new": 0}
-    assert _where(seen(*entries, left=left), most_moves=0) == {"new": 1}
+    assert _where(seen(*entries, left=left), max_moves=0) == {"new": 1}
     soon = dict.fromkeys("abcd", 30.0)
     assert _where(seen(*entries, left=soon)) == {"new": 1}, "they are done before moves could reach all nodes"
     for basis in (Basis.SILENT, Basis.BACKWARDS, Basis.CLOCK, Basis.OVERRUN, Basis.ERRATIC):

@@ -84,7 +84,7 @@ def test_growth_is_known_end_to_end():
 def test_no_job_goes_to_and_fro(seed, noise, load, crowd):
     run = Run(Migration(crowd=crowd), seed=seed, noise=noise, cell=Cell(f"load {load}", "heavy-tailed"))
     for path in run.path.values():
-        assert len(path) <= 1 + Migration().most_moves
+        assert len(path) <= 1 + Migration().max_moves
         assert len(set(path)) == len(path), "it came back to a node that it had left"
 
 

@@ -25,9 +25,7 @@ def no_collector():
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_snapshot_goes_with_its_cycle(policy, no_collector):
-    jobs = [
-        a_job(f"j{n}", roles=[a_role(least=1, most=4)], submit=20.0 * n, seconds=90.0, steps=1000) for n in range(20)
-    ]
+    jobs = [a_job(f"j{n}", roles=[a_role(min=1, max=4)], submit=20.0 * n, seconds=90.0, steps=1000) for n in range(20)]
     cluster, seen = SimCluster(some_nodes(1), jobs, World(reports=Reports(seconds=20.0))), list[weakref.ref]()
     run(cluster, POLICIES[policy](), ProgressBook(), lambda decided: seen.append(weakref.ref(decided.snapshot)))
     assert len(seen) > 20

@@ -12,9 +12,9 @@ from headway.core.estimates import Basis, Beliefs, Estimates
 from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import run
-from headway.estimates.fit.speed import Form, Setting, SpeedFit, scaling
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.model import Form, Setting, SpeedFit, scaling
 from headway.policies import elastic
 from headway.policies.elastic import Elastic
 from headway.policies.headway import Headway
@@ -27,7 +27,7 @@ from strategies import snapshots
 
 STEPS = ("start_newcomers", "shrink_for", "release_useless", "grow_into_idle")
 POLICIES = {
-    "elastic": Elastic(cool_down=0.0), "elastic, favour": Elastic(favour=1.0, calm=0.5, patience=10.0),
+    "elastic": Elastic(cool_down=0.0), "elastic, favour": Elastic(favour=1.0, cool_down_share=0.5, patience=10.0),
     "headway": Headway(cool_down=0.0, patience=10.0), "headway, calm": Headway(favour=0.0),
 }  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_a_whole_workload_is_decided_as_by_plain_code(policy, plain):
     """Forty jobs of six models on 32 GPUs, sized by what their reports teach; every plan is made twice."""
     models, differ = sorted(name for name in BUILT_IN if name in ("bert", "cifar10", "ncf", "yolov3")), 0
     jobs = [
-        a_job(f"j{n}", gpus=1 + n % 3, least=1, most=16, submit=90.0 * n, steps=100_000, model=models[n % len(models)])
+        a_job(f"j{n}", gpus=1 + n % 3, min=1, max=16, submit=90.0 * n, steps=100_000, model=models[n % len(models)])
         for n in range(40)
     ]
     work = {job.id: 200.0 * (1 + 7 * number % 23) for number, job in enumerate(jobs)}
@@ -113,7 +113,7 @@ def test_a_whole_workload_is_decided_as_by_plain_code(policy, plain):
     asked=st.integers(1, 8), least=st.integers(1, 3), most=st.integers(3, 20), per_node=st.integers(0, 9),
 )  # fmt: skip
 def test_speeds_of_all_sizes_at_once_are_those_of_single_sizes(coefficients, asked, least, most, per_node):
-    job = a_job("a", gpus=max(asked, least), least=least, most=max(most, asked, least))
+    job = a_job("a", gpus=max(asked, least), min=least, max=max(most, asked, least))
     fitted, at_asked = SpeedFit(Form.GANG, coefficients), Setting.sized(job, (job.roles[0].replicas,), per_node)
     found = scaling(Form.GANG, coefficients, job, SizeSpan(least, most, per_node))
     one_by_one = [fitted.relative(Setting.sized(job, (count,), per_node), at_asked) for count in range(least, most + 1)]

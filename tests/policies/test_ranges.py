@@ -27,7 +27,7 @@ def test_every_number_of_every_policy_has_a_range_that_holds_its_default(name):
 
 def test_what_may_be_turned_is_within_its_range():
     ranges = ranges_of("headway")
-    assert [knob.name for knob in KNOBS if any(map(ranges[knob.name].refusal, (knob.least, knob.most)))] == []
+    assert [knob.name for knob in KNOBS if any(map(ranges[knob.name].refusal, (knob.min, knob.max)))] == []
 
 
 def test_a_range_says_what_it_holds():

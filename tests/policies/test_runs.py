@@ -24,8 +24,8 @@ def workload(count: int = 24) -> list[Job]:
     for number in range(count):
         submit += dice.expovariate(1 / 60)
         width, seconds = dice.choice([1, 2, 4, 8]), dice.choice([60, 300, 900]) * dice.uniform(0.5, 1.5)
-        workers = a_role("worker", width, least=max(1, width // 2), most=2 * width, gpu=1, cpu=1, near=("ps",))
-        servers = [a_role("ps", max(1, width // 4), least=1, most=4, cpu=2)] if dice.random() < 0.4 else []
+        workers = a_role("worker", width, min=max(1, width // 2), max=2 * width, gpu=1, cpu=1, near=("ps",))
+        servers = [a_role("ps", max(1, width // 4), min=1, max=4, cpu=2)] if dice.random() < 0.4 else []
         deadline = submit + seconds * dice.uniform(0.8, 3.0)
         user = dice.choice(["ann", "bob"])
         jobs.append(

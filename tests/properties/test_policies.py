@@ -74,7 +74,7 @@ def test_generated_snapshots_are_possible(snapshot: Snapshot) -> None:
     assert (snapshot.free >= 0).all()
     for row, placement in snapshot.placements.items():
         for role, nodes in zip(snapshot.jobs.shape_at(row).roles, placement.nodes, strict=True):
-            assert role.least <= len(nodes) <= role.most
+            assert role.min <= len(nodes) <= role.max
         assert snapshot.jobs.state_of(row) not in (State.WAITING, State.FINISHED)
 
 

@@ -30,7 +30,7 @@ HEAD = Head("sim", "x", "progress")
 @pytest.mark.parametrize("policy", ["optimus", "fifo"])
 def test_a_writer_forgets_jobs_that_are_over(tmp_path, policy, monkeypatch):
     monkeypatch.setattr("headway.record.log.MOST_STALE", 10)
-    jobs = [a_job(f"j{n}", roles=[a_role(least=1, most=4)], submit=40.0 * n, seconds=30.0) for n in range(400)]
+    jobs = [a_job(f"j{n}", roles=[a_role(min=1, max=4)], submit=40.0 * n, seconds=30.0) for n in range(400)]
     cluster, writer = SimCluster(some_nodes(1), jobs, World()), LogWriter(tmp_path / "log", HEAD)
 
     def observe(decided):

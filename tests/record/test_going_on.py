@@ -10,6 +10,7 @@ import pytest
 from headway.core.job import Job
 from headway.core.node import Node
 from headway.core.states import State
+from headway.record.differences import program
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, NodesLine, pack_job, unpack_job
 from headway.record.log import LogWriter
 from headway.record.resume import Left, go_on, left_behind
@@ -67,6 +68,31 @@ def test_a_finished_job_stays_finished_and_a_failed_one_comes_again():
     assert [State(change.state) for _, change in going.restored] == [State.FINISHED, State.FAILED]
     assert [(job.id, job.submit, job.deadline) for job in going.arriving] == [("b", 20.0, None), ("c", 20.0, 80.0)]
     assert go_on(left((done, a_change(0, State.FINISHED))), [done], now=20.0).is_idle
+
+
+@pytest.mark.parametrize("state", [State.FINISHED, State.FAILED, State.RUNNING, State.WAITING])
+def test_a_job_with_other_arguments_goes_on_from_its_checkpoint_unless_it_says_fresh(state):
+    old, longer = (a_job(roles=[a_role(cpu=1, command=("python", "train.py", "--steps", n))]) for n in ("400", "600"))
+    going = go_on(left((old, a_change(0, state))), [longer], now=30.0)
+    assert (going.found.other_arguments, going.found.afresh, going.is_idle) == (["a"], [], False)
+    if state in (State.FINISHED, State.FAILED):
+        assert going.arriving[0].roles == longer.roles
+    else:
+        assert going.arriving == []
+        assert going.restored[0][0].roles == longer.roles
+        assert State(going.restored[0][1].state) is State.WAITING
+    assert go_on(left((old, a_change(0, state))), [replace(longer, fresh=True)], now=30.0).found.afresh == ["a"]
+    same = replace(old, fresh=True)
+    assert go_on(left((old, a_change(0, state))), [same], now=30.0).found.afresh == [], "its command is the same"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("python train.py --lr 1", 2), ("python -u -m pkg.train --lr 1", 4), ("./train --steps 5", 1), ("sh -c x y", 3),
+     ("torchrun --nproc-per-node 2 run.py -m 5", 4), ("python train.py --init other.py", 2), ("", 0)],
+)  # fmt: skip
+def test_what_of_a_command_is_the_program(command, words):
+    assert program(tuple(command.split())) == tuple(command.split())[:words]
 
 
 @pytest.mark.parametrize("state", [State.FINISHED, State.FAILED, State.RUNNING, State.WAITING])

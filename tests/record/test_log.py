@@ -54,6 +54,7 @@ PLACE = Placement(((0, 1), (2,)), ((1, 2), None))
         Resize(JobId("a"), "worker", 500, 100),
         Move(JobId("a"), Placement(((0,),))),
         Stop(JobId("a"), Because.SUSPENDED),
+        Stop(JobId("a"), Because.RECLAIMED),
         Reserve(JobId("a"), PLACE, 12.5),
     ],
 )
@@ -67,7 +68,7 @@ def test_jobs_survive_the_log():
         can=Can.STOP | Can.SIZE, checkpoints=False, model="m", directory="/x",
         target=Target(metric="accuracy", value=0.9, higher=True),
         roles=(
-            Role(name="ps", replicas=1, least=0, most=2, request=(("cpu", 5),), limit=(("cpu", 9),)),
+            Role(name="ps", replicas=1, min=0, max=2, request=(("cpu", 5),), limit=(("cpu", 9),)),
             Role(name="worker", selector=(("k", "v"),), tolerates=("t",), accelerator="A", after=("ps",), near=("ps",),
                  apart=("worker",), command=("a", "b"), env=(("X", "1"),)),
         ),
@@ -136,7 +137,7 @@ jobs_of_any_kind = st.lists(
 )
 def test_a_replay_sees_every_snapshot_and_decides_the_same(tmp_path_factory, specs, policy, estimates, cost):
     jobs = [
-        a_job(f"j{i}", roles=[a_role(replicas=gpus, least=1 if elastic else gpus, most=gpus + 2 * elastic)],
+        a_job(f"j{i}", roles=[a_role(replicas=gpus, min=1 if elastic else gpus, max=gpus + 2 * elastic)],
               submit=float(submit), seconds=float(seconds), priority=priority, steps=100)
         for i, (gpus, submit, seconds, priority, elastic) in enumerate(specs)
     ]  # fmt: skip

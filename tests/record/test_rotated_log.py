@@ -24,7 +24,7 @@ HEAD = Head("kube", "x", "progress", began=5.0)
 
 def a_long_run(path, policy: str, rotation: Rotation | None, count: int = 120) -> int:
     """Returns the size of the largest file that was seen."""
-    jobs = [a_job(f"j{n}", roles=[a_role(least=1, most=4)], submit=25.0 * n, seconds=60.0) for n in range(count)]
+    jobs = [a_job(f"j{n}", roles=[a_role(min=1, max=4)], submit=25.0 * n, seconds=60.0) for n in range(count)]
     cluster, writer = SimCluster(some_nodes(2), jobs, World()), LogWriter(path, HEAD, durable=True)
     writer.rotation = rotation
     largest = 0

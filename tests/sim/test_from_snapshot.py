@@ -33,7 +33,7 @@ def _ends(sim: SimCluster, policy: str, cut: int | None = None):
 @pytest.mark.parametrize("policy", ["first-fit", "fifo", "adaptive"])
 def test_the_rest_of_a_run_is_the_same_from_any_snapshot(policy, cut) -> None:
     world = World(costs=Costs(start=2.0, save=1.0, stop=1.0, scale=3.0))
-    jobs = [a_job(f"j{i:02}", 1 + i % 4, seconds=20.0 + 3 * i, submit=float(2 * i), least=1, most=6) for i in range(16)]
+    jobs = [a_job(f"j{i:02}", 1 + i % 4, seconds=20.0 + 3 * i, submit=float(2 * i), min=1, max=6) for i in range(16)]
     whole, _ = _ends(SimCluster(NODES, jobs, world), policy)
     before, snapshot = _ends(SimCluster(NODES, jobs, world), policy, cut)
     assert snapshot is not None

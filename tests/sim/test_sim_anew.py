@@ -13,7 +13,7 @@ COSTS = Costs(start=5.0, save=1.0, stop=2.0, scale=8.0)
 
 
 def end_of(*, saves_itself: bool) -> float:
-    job = a_job("a", roles=[a_role(replicas=1, least=1, most=2)], seconds=100, saves_itself=saves_itself)
+    job = a_job("a", roles=[a_role(replicas=1, min=1, max=2)], seconds=100, saves_itself=saves_itself)
     cluster = SimCluster(some_nodes(1), [job], World(costs=COSTS))
     moments = []
 

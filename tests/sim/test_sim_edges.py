@@ -113,6 +113,25 @@ def test_work_since_the_last_checkpoint_is_lost(every, end) -> None:
     assert tally.result()["stops"] == 1
 
 
+@pytest.mark.parametrize(
+    ("save_every", "cost", "end"),
+    [(40.0, 0.0, 185.0), (0.0, 0.0, 225.0), (20.0, 0.4, 166.6), (20.0, 1.0, 178.0)],
+    ids=["as the job says", "never", "a save takes time", "a dear save is asked for less often: every 49 s"],
+)
+def test_a_job_that_is_asked_by_time_loses_what_came_since_its_last_save(save_every, cost, end) -> None:
+    """As above; 100 s of training with four saves of 0.4 s take 101.6 s, and 60 of the first 75 s are kept."""
+    world = World(faults=Faults(outages=(Outage("n0", 75.0, 50.0),)), checkpoint_seconds=None, costs=Costs(save=cost))
+    job = a_job("a", 4, seconds=100.0, save_every=save_every)
+    _, ends = simulate([job], nodes=some_nodes(1, gpus=4), world=world)
+    assert ends == {"a": pytest.approx(end, abs=0.001)}
+
+
+def test_without_failures_and_without_a_cost_saves_by_time_change_nothing() -> None:
+    job = a_job("a", 4, seconds=5000.0, save_every=10.0)
+    _, ends = simulate([job], nodes=some_nodes(1, gpus=4), world=World(checkpoint_seconds=None))
+    assert ends == {"a": 5000.0}
+
+
 def test_a_job_that_cannot_save_loses_everything() -> None:
     world = World(faults=Faults(outages=(Outage("n0", 75.0, 50.0),)), checkpoint_seconds=10.0)
     _, ends = simulate([a_job("a", 4, seconds=100.0, checkpoints=False)], nodes=some_nodes(1, gpus=4), world=world)
@@ -174,13 +193,13 @@ def test_stepping_is_running() -> None:
 
 
 def test_elastic_ps_job_scales_its_workers() -> None:
-    roles = (a_role("ps", 1, cpu=1), a_role("worker", 2, cpu=1, least=2, most=3))
+    roles = (a_role("ps", 1, cpu=1), a_role("worker", 2, cpu=1, min=2, max=3))
     _, ends = simulate([a_job("a", roles=roles, seconds=9.0)], nodes=some_nodes(1, gpus=0, cpu=8))
     assert ends == {"a": 9.0}
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [((0, 0), 5.0), ((1,), 5.0), ((), 0.0), ((0,), 0.0)])
 def test_a_replica_on_another_node_is_a_new_one_and_takes_its_time(nodes, seconds) -> None:
-    job = a_job("a", roles=(a_role("worker", 1, cpu=1, least=1, most=3),))
+    job = a_job("a", roles=(a_role("worker", 1, cpu=1, min=1, max=3),))
     here = Placement(((0,),))
     assert Costs(scale=5.0).of(Scale(job.id, "worker", nodes), here, job) == seconds

@@ -12,6 +12,7 @@ from headway.estimates.plain_books import DeclaredBook
 from headway.policies.baselines.fifo import first_fit
 from headway.sim.cluster import SimCluster, World
 from headway.sim.faults import Faults, Outage, ReplicaExit
+from make import a_job, a_role
 
 
 def _faults(case: Case) -> Faults:
@@ -44,6 +45,16 @@ def test_the_table_of_cases_in_virtual_time(case):
     assert (State.WAITING in states[1:]) is (case.outcome == "restarted" or case.every_attempt)
     assert cluster.now >= case.not_before
     assert bool(notes) is (case.outcome != "finished"), "what went wrong is told"
+
+
+@pytest.mark.parametrize(("retries", "outcome"), [(0, State.FAILED), (1, State.FINISHED)])
+def test_a_job_that_fails_once_is_tried_again_as_it_says(retries, outcome):
+    nodes = Nodes.of([Node(name="only", capacity=(("cpu", 400),))])
+    job = a_job("a", roles=[a_role(cpu=0.1)], seconds=60.0, retries=retries)
+    fault = ReplicaExit(job="a", role="worker", index=0, after=5.0, code=1, attempt=1)
+    cluster = SimCluster(nodes, [job], World(faults=Faults(exits=(fault,))))
+    run(cluster, first_fit, DeclaredBook())
+    assert cluster.board.state(0) is outcome
 
 
 def test_a_start_that_is_always_refused_fails_in_the_end():

@@ -25,8 +25,8 @@ NODES = Nodes.of(
     Node(name=f"n{i}", capacity=(("cpu", 8000), ("gpu", 4)), domain=f"rack{i // 2}", accelerator=("t4", "v100")[i % 2])
     for i in range(3)
 )
-ONE = a_role(replicas=2, gpu=1, cpu=1, least=1, most=4, limit=(("cpu", 4000),))
-PS = (a_role("ps", 1, cpu=1), a_role("worker", 2, gpu=1, cpu=1, near=("ps",), least=2, most=3))
+ONE = a_role(replicas=2, gpu=1, cpu=1, min=1, max=4, limit=(("cpu", 4000),))
+PS = (a_role("ps", 1, cpu=1), a_role("worker", 2, gpu=1, cpu=1, near=("ps",), min=2, max=3))
 SECONDS = st.sampled_from((0.0, 1.0, 2.5, 10.0, 40.0))
 WORLDS = st.builds(
     World,
@@ -135,7 +135,7 @@ class Life(RuleBasedStateMachine):
             if state in TRAINING:
                 assert placement is not None
                 roles = board.job(row).roles
-                assert all(len(nodes) >= role.least for nodes, role in zip(placement.nodes, roles, strict=True))
+                assert all(len(nodes) >= role.min for nodes, role in zip(placement.nodes, roles, strict=True))
                 assert all(board.nodes.ready[node] for node in placement.used_nodes())
             elif state in OVER or state is State.WAITING:
                 assert placement is None
@@ -149,7 +149,7 @@ def _anything(snapshot, dice: random.Random, eager: float) -> Plan:
         if dice.random() > eager:
             continue
         job, state = snapshot.jobs.job(row), snapshot.jobs.state_of(row)
-        counts = [dice.randint(role.least, role.most) for role in job.roles]
+        counts = [dice.randint(role.min, role.max) for role in job.roles]
         where = Placement(tuple(tuple(dice.randrange(3) for _ in range(count)) for count in counts))
         if state is State.WAITING:
             decisions.append(Start(job.id, where))
@@ -159,7 +159,7 @@ def _anything(snapshot, dice: random.Random, eager: float) -> Plan:
             decisions.append(
                 dice.choice(
                     (
-                        Stop(job.id, dice.choice((Because.PREEMPTED, Because.PREEMPTED, Because.CANCELLED))),
+                        Stop(job.id, dice.choice((Because.PREEMPTED, Because.RECLAIMED, Because.CANCELLED))),
                         Move(job.id, Placement(kept, snapshot.placements[row].requests)),
                         Scale(job.id, job.roles[role].name, where.nodes[role]),
                         Resize(job.id, job.roles[role].name, dice.choice((500, 1000, 3000)), 1),

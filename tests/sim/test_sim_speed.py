@@ -31,7 +31,7 @@ def test_as_asked_is_one_whatever_the_place_unless_asked_for() -> None:
 
 
 def test_more_replicas_give_less_and_less() -> None:
-    job = a_job("a", 2, least=1, most=8)
+    job = a_job("a", 2, min=1, max=8)
     speeds = [_at(job, [0] * count) for count in range(1, 5)]
     gains = [after - before for before, after in itertools.pairwise(speeds)]
     assert speeds == sorted(speeds)
@@ -131,7 +131,7 @@ def test_the_best_place_is_where_a_job_trains_as_fast_as_asked() -> None:
 
 
 def test_a_profile_measures_against_the_asked_for_size() -> None:
-    speed, job = Speed(profiles=BUILT_IN), a_job("a", 4, model="cifar10", least=1, most=8)
+    speed, job = Speed(profiles=BUILT_IN), a_job("a", 4, model="cifar10", min=1, max=8)
     assert _at(job, [0, 0, 0, 0], speed=speed) == pytest.approx(1.0)
     assert _at(job, [0, 0, 2, 2], speed=speed) < 1.0
     assert _at(job, [1, 1, 1, 1], speed=speed) == pytest.approx(2.86)

@@ -11,10 +11,11 @@ from headway.sim.faults import NO_FAULTS, Outage
 from headway.sim.speed import Speed
 from headway.workload.simulate_fields import ExitFields, FaultFields, OutageFields, SimulateFields, SpeedFields
 from headway.workload.trace import Trace
+from shared_cpu import shared
 
 
-def _world(**fields):
-    return described_world("file.yaml", Trace(name="t", jobs=(), simulate=SimulateFields(**fields)), 4)
+def _world(*jobs, **fields):
+    return described_world("file.yaml", Trace(name="t", jobs=jobs, simulate=SimulateFields(**fields)), 4)
 
 
 def test_nothing_asked_for_is_a_plain_world() -> None:
@@ -22,19 +23,25 @@ def test_nothing_asked_for_is_a_plain_world() -> None:
     assert world.faults is NO_FAULTS
     assert not world.sharing
     assert world.speed == Speed()
-    assert world.checkpoint_seconds == 0.0
+    assert world.checkpoint_seconds is None, "as often as each job says"
 
 
 def test_everything_asked_for_arrives() -> None:
     faults = FaultFields(between="2h", repair="5m", outages=[OutageFields("n0", "1h", 60)], stragglers=0.1)
-    speed = SpeedFields(profiles="built-in", accelerators={"t4": 2.0}, neighbour_loss=0.2, share_cpu=True)
-    world = _world(start="30s", checkpoint="10m", report="1m", noise=0.1, faults=faults, speed=speed)
+    speed = SpeedFields(profiles="built-in", accelerators={"t4": 2.0}, neighbour_loss=0.2)
+    world = _world(shared("a"), start="30s", checkpoint="10m", report="1m", noise=0.1, faults=faults, speed=speed)
     assert (world.costs.start, world.checkpoint_seconds, world.seed) == (30.0, 600.0, 4)
     assert (world.reports.seconds, world.reports.noise) == (60.0, 0.1)
     assert world.faults.outages == (Outage("n0", 3600.0, 60.0),)
     assert (world.faults.mean_seconds_between, world.faults.mean_repair_seconds) == (7200.0, 300.0)
     assert (world.sharing.cpu, world.sharing.neighbour_loss) == (True, 0.2)
     assert world.speed.profiles is BUILT_IN
+
+
+def test_cpu_is_shared_only_where_a_job_may_use_more_than_it_holds() -> None:
+    assert _world(shared("a")).sharing.cpu
+    assert not _world(shared("a", limit=0.1)).sharing
+    assert not _world(shared("a"), speed=SpeedFields(share_cpu=False)).sharing
 
 
 @pytest.mark.parametrize(

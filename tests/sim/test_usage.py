@@ -11,12 +11,12 @@ from headway.estimates.models.profiles import Layout, Servers
 from headway.estimates.plain_books import NoEstimates
 from headway.policies.registry import POLICIES
 from headway.sim.cluster import Costs, SimCluster, World
+from headway.sim.rates import computing, used_cores
 from headway.sim.speed import ALONE, SharingEffect, Speed
-from headway.sim.usage import computing, used_cores
 from make import a_job, a_role, some_nodes
 
 NODES = some_nodes(2, gpus=0, cpu=16)
-PS_JOB = a_job("a", roles=[a_role("ps", cpu=2), a_role("worker", 2, least=1, cpu=4, near=("ps",))], model="resnet-50")
+PS_JOB = a_job("a", roles=[a_role("ps", cpu=2), a_role("worker", 2, min=1, cpu=4, near=("ps",))], model="resnet-50")
 
 
 def cores(speed: Speed, *nodes: tuple[int, ...], requests: object = None) -> float | None:

@@ -22,19 +22,13 @@ def test_work_goes_down_at_the_rate(rate, until, left):
 
 
 @pytest.mark.parametrize(
-    ("every", "saves", "trained", "lost", "left"),
-    [
-        (0.0, True, 7.0, 7.0, 10.0),
-        (2.0, True, 7.0, 1.0, 4.0),
-        (2.0, False, 7.0, 7.0, 10.0),
-        (10.0, True, 7.0, 7.0, 10.0),
-    ],
+    ("every", "trained", "lost", "left"), [(0.0, 7.0, 7.0, 10.0), (2.0, 7.0, 1.0, 4.0), (10.0, 7.0, 7.0, 10.0)]
 )
-def test_a_loss_goes_back_to_the_last_checkpoint(every, saves, trained, lost, left):
-    work = Work(checkpoint_seconds=every)
-    work.add(0, 10.0, now=0.0)
+def test_a_loss_goes_back_to_the_last_checkpoint(every, trained, lost, left):
+    work = Work()
+    work.add(0, 10.0, now=0.0, every=every)
     work.set_rate(0, 1.0, now=0.0)
-    work.set_rate(0, 0.0, now=trained, saves=saves)
+    work.set_rate(0, 0.0, now=trained)
     assert work.lose(0) == lost
     assert work.left[0] == left
 

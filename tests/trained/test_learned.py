@@ -9,14 +9,15 @@ import pytest
 from networks import a_network
 
 from headway.compare.perform import Task, simulate
-from headway.core.snapshot import Standing
+from headway.core.snapshot import TrainedMode
 from headway.policies.headway import Headway
 from headway.policies.knobs import BY_NAME, KNOBS
 from headway.policies.learned import PLAIN, Learned
 from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import FEATURES, outlook
+from headway.trained.file import shipped
 from learn_tasks import elastic, fixed
-from make import a_job, a_snapshot, running, some_nodes
+from make import a_job, a_snapshot, over, running, some_nodes
 
 
 def _log(case, policy, path):
@@ -32,14 +33,14 @@ def test_without_weights_the_log_is_byte_for_byte_that_of_headway(case, network,
 
 
 @pytest.mark.parametrize("case", [fixed(4, 15), elastic(4, 7)], ids=["fixed", "elastic"])
-def test_with_weights_it_decides_otherwise_and_outside_its_training_like_headway(case, tmp_path):
+def test_with_weights_it_decides_otherwise(case, tmp_path):
     plain = _log(case, Headway(), tmp_path / "a.log")
     assert _log(case, Learned(network=a_network()), tmp_path / "b.log") != plain
 
 
 def _busy():
     jobs = [a_job(f"w{number}", gpus=2) for number in range(3)]
-    return a_snapshot(*jobs, running(a_job("r", gpus=4, most=8), [0] * 4), nodes=some_nodes(2, gpus=4), now=60,
+    return a_snapshot(*jobs, running(a_job("r", gpus=4, max=8), [0] * 4), nodes=some_nodes(2, gpus=4), now=60,
                       left={"r": 30.0, "w0": 90.0})  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def test_settings_are_those_of_the_networks_offsets():
 
 @pytest.mark.parametrize(("mode", "plain"), [("", False), ("on", False), ("shadow", True), ("off", True)])
 def test_who_decides_is_an_input_and_part_of_why(mode, plain):
-    snapshot = _busy().standing_as(Standing(mode, "it was found to be worse"))
+    snapshot = _busy().standing_as(TrainedMode(mode, "it was found to be worse"))
     policy = Learned(network=a_network(), name="t.npz abc")
     assert (policy.settled(snapshot) == PLAIN) is plain
     guard = policy.explain(snapshot, 0)["guard"]
@@ -74,14 +75,38 @@ def test_who_decides_is_an_input_and_part_of_why(mode, plain):
     assert ("headway decides" in guard["sentence"]) is plain
 
 
-def test_a_state_unlike_the_training_is_left_to_headway_and_why_says_so():
-    snapshot, policy = _busy(), Learned(network=a_network(high=0.6))
-    assert policy.settled(snapshot) == PLAIN
-    assert "queue is 0.81, it was trained on 0.00 to 0.60" in policy.explain(snapshot, 0)["guard"]["sentence"]
+def test_in_a_state_unlike_the_training_it_decides_as_at_its_end_and_why_says_so():
+    snapshot, network = _busy(), a_network(high=0.6)
+    policy, features = Learned(network=network), outlook(snapshot)
+    assert policy.settled(snapshot) != PLAIN
+    nearest = np.clip(features, -0.15, 0.75)
+    assert (network.offsets(features) == network.offsets(nearest)).all()
+    assert (network.offsets(features) != a_network().offsets(features)).any()
+    sentence = policy.explain(snapshot, 0)["guard"]["sentence"]
+    assert sentence.startswith("The trained policy decides: ")
+    assert "queue is 0.81, it was trained on 0.00 to 0.60" in sentence
+
+
+def test_the_one_that_ships_still_decides_after_5000_finished_jobs():
+    """It was trained on at most 183."""
+    done = [over(a_job(f"f{number}")) for number in range(5000)]
+    snapshot = a_snapshot(*done, *[a_job(f"w{number}", gpus=2) for number in range(3)], nodes=some_nodes(2, gpus=4))
+    assert dict(zip(FEATURES, outlook(snapshot).tolist(), strict=True))["history"] == pytest.approx(np.log2(5001))
+    turned, kept_out = shipped().judged(snapshot)
+    assert kept_out is None
+    assert turned != PLAIN
+
+
+def test_the_one_that_ships_still_decides_with_500_waiting_jobs():
+    """They ask for 62 clusters; it was trained on up to 62 jobs and 1.8 clusters."""
+    snapshot = a_snapshot(*[a_job(f"w{number}", gpus=1) for number in range(500)], nodes=some_nodes(2, gpus=4))
+    turned, kept_out = shipped().judged(snapshot)
+    assert kept_out is None
+    assert turned != PLAIN
 
 
 def test_it_costs_less_than_a_millisecond_with_a_thousand_waiting_jobs():
-    jobs = [a_job(f"w{number}", gpus=1 + number % 4, most=8) for number in range(1000)]
+    jobs = [a_job(f"w{number}", gpus=1 + number % 4, max=8) for number in range(1000)]
     left = {job.id: 60.0 for job in jobs}
     snapshot = a_snapshot(*jobs, nodes=some_nodes(64, gpus=4), now=60, left=left)
     policy, times = Learned(network=a_network()), []

@@ -18,7 +18,7 @@ from headway.trained.file import ARRAYS, SHIPPED, TrainedPolicy, read_trained, w
 
 JOBS = "nodes: [{name: n, count: 2, cpu: 8, gpu: 4}]\njobs:\n" + "".join(
     f"- {{name: j{n}, submit: {20 * n}, seconds: {200 + 90 * n}, user: u{n % 2}, "
-    "roles: {worker: {replicas: 2, least: 1, most: 4, gpu: 1}}}\n"
+    "roles: {worker: {replicas: 2, min: 1, max: 4, gpu: 1}}}\n"
     for n in range(8)
 )  # fmt: skip
 

@@ -11,8 +11,8 @@ from networks import a_network
 from forked import call
 from headway.compare.perform import Task, simulate
 from headway.compare.side_by_side import compare_policies, simulate_policy
-from headway.compare.witness import Witness, kept_out
-from headway.core.snapshot import Standing
+from headway.compare.trained_coverage import TrainedCoverage, kept_out
+from headway.core.snapshot import TrainedMode
 from headway.policies.headway import Headway
 from headway.policies.learned import Learned
 from headway.policies.wrappers.around import Wrappers
@@ -25,7 +25,7 @@ JOBS = """
 nodes: [{name: n, count: 2, gpu: 4}]
 jobs:
 """ + "".join(f"  - {{name: j{i}, gpu: 1, replicas: {1 + i % 4}, seconds: {20 + 7 * i % 90}}}\n" for i in range(12))
-UNLIKE = "the cluster is not like its training: "
+NO_WEIGHTS = "it has no weights"
 
 
 @pytest.fixture
@@ -44,21 +44,19 @@ def _simulate(capsys, file, *more):
     return out
 
 
-@pytest.mark.parametrize(
-    ("file", "why"), [("idle.npz", f"{UNLIKE}load is "), ("empty.npz", "it has no weights")], ids=["idle", "empty"]
-)
-def test_simulate_says_at_its_end_that_it_never_decided_and_why(files, capsys, file, why):
-    last = _simulate(capsys, file).splitlines()[-1]
+def test_simulate_says_at_its_end_that_it_never_decided_and_why(files, capsys):
+    last = _simulate(capsys, "empty.npz").splitlines()[-1]
     assert last.startswith("note: learned: the trained policy never decided, headway did in ")
-    assert f" cases: {why}" in last
-    told = json.loads(_simulate(capsys, file, "--json"))["trained"]
+    assert f" cases: {NO_WEIGHTS}" in last
+    told = json.loads(_simulate(capsys, "empty.npz", "--json"))["trained"]
     assert told["asked"] > told["decided"] == 0
-    assert told["why"].startswith(why)
+    assert told["why"].startswith(NO_WEIGHTS)
 
 
-def test_where_it_decided_nothing_is_said(files, capsys):
-    assert "never decided" not in _simulate(capsys, "good.npz")
-    told = json.loads(_simulate(capsys, "good.npz", "--json"))["trained"]
+@pytest.mark.parametrize("file", ["good.npz", "idle.npz"])
+def test_where_it_decided_nothing_is_said(files, capsys, file):
+    assert "never decided" not in _simulate(capsys, file)
+    told = json.loads(_simulate(capsys, file, "--json"))["trained"]
     assert 0 < told["decided"] <= told["asked"]
     assert told["why"] == ""
     code, out, _ = call(capsys, "simulate", "jobs.yaml", "--json")
@@ -73,7 +71,7 @@ def test_compare_says_it_too(files, capsys, seeds):
         "--policies",
         "headway,learned",
         "--set",
-        "learned.file=idle.npz",
+        "learned.file=empty.npz",
         "--seeds",
         seeds,
     )
@@ -85,7 +83,7 @@ def test_compare_says_it_too(files, capsys, seeds):
     plain, trained = json.loads(call(capsys, *words, "-j", 1, "--json")[1])["results"]
     assert "trained" not in plain
     assert trained["trained"]["decided"] == 0
-    assert trained["trained"]["why"].startswith(UNLIKE)
+    assert trained["trained"]["why"].startswith(NO_WEIGHTS)
 
 
 def test_one_seed_of_several():
@@ -107,10 +105,10 @@ def test_one_seed_of_several():
 )
 def test_it_looks_behind_queues_and_rounds_and_changes_nothing(wrappers, tmp_path):
     case, logs = fixed(4, 12), []
-    for name, network in {"one": a_network(), "none": a_network(high=0.0)}.items():
+    for name, network in {"one": a_network(), "none": a_network(0.0)}.items():
         told = simulate_policy(case, wrappers.around(Learned(network=network)))["trained"]
         assert (told["decided"] > 0) is (name == "one")
-    for policy in (Learned(network=a_network(high=0.0)), Headway()):
+    for policy in (Learned(network=a_network(0.0)), Headway()):
         log = tmp_path / "a.log"
         simulate(case, Task(policy="x", make=lambda policy=policy: wrappers.around(policy)), log=log)
         logs.append(log.read_bytes())
@@ -120,7 +118,7 @@ def test_it_looks_behind_queues_and_rounds_and_changes_nothing(wrappers, tmp_pat
 
 def test_a_run_that_was_continued_says_nothing_of_it(tmp_path):
     """Its recorded plans were not made again, so nobody knows who made them."""
-    log, task = tmp_path / "a.log", Task(policy="learned", make=lambda: Learned(network=a_network(high=0.0)))
+    log, task = tmp_path / "a.log", Task(policy="learned", make=lambda: Learned(network=a_network(0.0)))
     assert simulate(fixed(4, 12), task, log=log).result()["trained"]["decided"] == 0
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[: len(lines) // 2]))
@@ -130,13 +128,13 @@ def test_a_run_that_was_continued_says_nothing_of_it(tmp_path):
 def test_the_reason_is_the_one_that_held_most_often():
 
     snapshot = a_snapshot(a_job("w", gpus=2), nodes=some_nodes(2, gpus=4))
-    witness = Witness(Learned(network=a_network()))
-    for standing in [Standing("shadow", "too few jobs"), *[Standing("off", "it was found to be worse")] * 2]:
+    witness = TrainedCoverage(Learned(network=a_network()))
+    for standing in [TrainedMode("shadow", "too few jobs"), *[TrainedMode("off", "it was found to be worse")] * 2]:
         witness(snapshot.standing_as(standing))
     assert witness.told() == {"asked": 3, "decided": 0, "why": "it is off: it was found to be worse (2 cases)"}
     idle = a_snapshot(nodes=some_nodes(2, gpus=4))
     for _ in range(9):
         witness(idle)
     assert witness.told() == {"asked": 12, "decided": 0, "why": "it is off: it was found to be worse (2 cases)"}
-    witness(snapshot.standing_as(Standing("on", "")))
+    witness(snapshot.standing_as(TrainedMode("on", "")))
     assert witness.told() == {"asked": 13, "decided": 1, "why": ""}

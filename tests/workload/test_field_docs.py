@@ -21,7 +21,7 @@ def test_the_page_is_that_of_the_code():
 
 @pytest.mark.parametrize("struct", FIELD_DOCS, ids=lambda struct: struct.__name__)
 def test_every_field_has_a_meaning_and_an_example_that_is_read(struct):
-    assert set(FIELD_DOCS[struct]) == set(struct.__struct_fields__)
+    assert set(FIELD_DOCS[struct]) == set(struct.__struct_encode_fields__)
     assert struct in TITLES
     for field, (about, example) in FIELD_DOCS[struct].items():
         assert about.endswith(".")
@@ -29,7 +29,8 @@ def test_every_field_has_a_meaning_and_an_example_that_is_read(struct):
         written = values(example.encode())
         assert list(written) == [field]
         read = msgspec.convert({**REQUIRED.get(struct.__name__, {}), **written}, struct)
-        assert getattr(read, field) not in (None, "", [], {})
+        name = struct.__struct_fields__[struct.__struct_encode_fields__.index(field)]
+        assert getattr(read, name) not in (None, "", [], {})
 
 
 @pytest.mark.parametrize("name", ["jobs-file.schema.json", "workload-line.schema.json", "cluster-file.schema.json"])

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from headway.workload.cluster import open_cluster
+from headway.workload.jobsfile import load
 from headway.workload.models import WEIGHTS
 from headway.workload.open import CSV_COLUMNS, FORMATS, open_workload
 from headway.workload.settings import NAMES
@@ -37,8 +38,10 @@ def test_the_files_shown_are_read(tmp_path):
     assert table
     (tmp_path / "w.csv").write_text(re.sub(r"^    ", "", table.group(), flags=re.MULTILINE))
     bert, sweep = open_workload(tmp_path / "w.csv").jobs
-    assert (bert.seconds, bert.roles[0].most, bert.deadline, sweep.submit) == (7200, 16, 10800, 300)
-    cluster = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    assert cluster
-    (tmp_path / "c.yaml").write_text(cluster.group(1))
+    assert (bert.seconds, bert.roles[0].max, bert.deadline, sweep.submit) == (7200, 16, 10800, 300)
+    sweep, cluster = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / "c.yaml").write_text(cluster)
     assert len(open_cluster(tmp_path / "c.yaml")) == 24
+    (tmp_path / "s.yaml").write_text(sweep)
+    names = [job.id for job in load(tmp_path / "s.yaml").jobs]
+    assert (len(names), names[0], names[-1]) == (6, "mlp-lr0-1-seed0", "mlp-lr0-01-seed2")

@@ -134,7 +134,7 @@ BAD = {
         "name,replicas\na,0\n",
         "a.csv, line 2: field replicas: must be a whole number >= 1, not '0'",
     ),
-    "own sizes": ("a.csv", "name,replicas,least\na,2,3\n", "a.csv, line 2, role 'worker': field replicas: least (3)"),
+    "own sizes": ("a.csv", "name,replicas,min\na,2,3\n", "a.csv, line 2, role 'worker': field replicas: min (3)"),
     "own truth": ("a.csv", "name,true_seconds\na,-2\n", "a.csv, line 2: field true_seconds: '-2' is not a duration"),
     "own nothing": ("a.csv", "name,gpu\na,0\n", "a.csv, line 2: field gpu: the job requests no resource"),
     "own twice": (

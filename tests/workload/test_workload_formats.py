@@ -108,7 +108,7 @@ def test_tiresias_with_and_without_a_tenant(tmp_path):
 
 def test_elasticflow_keeps_deadline_and_true_duration(tmp_path):
     trace = opened(tmp_path, "elasticflow")
-    assert [(job.deadline, job.steps, job.roles[0].least, job.roles[0].most) for job in trace.jobs] == [
+    assert [(job.deadline, job.steps, job.roles[0].min, job.roles[0].max) for job in trace.jobs] == [
         (771, 10, 1, 64),
         (2065, 20, 1, 64),
     ]
@@ -141,7 +141,7 @@ def test_pollux_has_fitted_durations(tmp_path):
     assert ncf.seconds == pytest.approx(1443, rel=0.01)  # one replica at the base batch size: the fit's own constant
     assert ncf.steps == 194_174
     assert 500 < cifar.seconds < 1500
-    assert cifar.roles[0].most == 64
+    assert cifar.roles[0].max == 64
     assert new.seconds is None
     assert "1 jobs run new, of which no duration is known" in trace.notes
 
@@ -264,7 +264,7 @@ def test_traces_can_be_compressed_rebased_and_cut(tmp_path):
 
 def test_traces_can_be_made_rigid_and_elastic(tmp_path):
     def sizes(trace):
-        return [(role.least, role.replicas, role.most) for job in trace.jobs for role in job.roles]
+        return [(role.min, role.replicas, role.max) for job in trace.jobs for role in job.roles]
 
     trace = opened(tmp_path, "elasticflow")
     assert sizes(trace) == [(1, 1, 64), (1, 4, 64)]

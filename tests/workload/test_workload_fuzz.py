@@ -16,7 +16,7 @@ from headway.workload.open import open_workload
 OWN = {
     "csv": (
         "a.csv",
-        ("name,submit,seconds,replicas,least,most,gpu,cpu,memory,deadline\na,0,5,2,1,4,1,500m,2Gi,9\nb,1,5,1,,,1,,,\n"),
+        ("name,submit,seconds,replicas,min,max,gpu,cpu,memory,deadline\na,0,5,2,1,4,1,500m,2Gi,9\nb,1,5,1,,,1,,,\n"),
     ),
     "jsonl": (
         "a.jsonl",

@@ -77,13 +77,13 @@ def test_jobs_are_sound_and_in_order(chosen):
         assert job.seconds > 0
         assert job.steps >= 1
         assert job.model
-        assert all(1 <= role.least <= role.replicas <= role.most <= 64 for role in job.roles)
+        assert all(1 <= role.min <= role.replicas <= role.max <= 64 for role in job.roles)
         assert job.deadline is None or job.deadline > job.submit
         assert len(job.roles) == 1 or job.role("worker").replicas > 1
     for share, found in (
         (chosen.deadlines, [job.deadline is not None for job in trace.jobs]),
         (chosen.urgent, [job.priority > 0 for job in trace.jobs]),
-        (chosen.elastic, [job.roles[-1].least < job.roles[-1].most for job in trace.jobs]),
+        (chosen.elastic, [job.roles[-1].min < job.roles[-1].max for job in trace.jobs]),
     ):
         assert (share, any(found)) != (0.0, True)
         assert (share, all(found)) != (1.0, False)

@@ -18,7 +18,7 @@ JOB = "jobs:\n- name: a\n  cpu: 1\n  "
 HOSTILE = {
     "priority beyond int32": ("priority: 3000000000", "line 4: job 'a': field priority: must be between"),
     "replicas beyond int32": ("replicas: 3000000000", "job 'a', role 'worker': field replicas: must be 1000000"),
-    "most beyond int32": ("most: 3000000000", "line 4: job 'a', role 'worker': field most: must be 1000000 or less"),
+    "max beyond int32": ("max: 3000000000", "line 4: job 'a', role 'worker': field max: must be 1000000 or less"),
     "steps beyond int64": ("steps: 99999999999999999999", "line 4: job 'a': field steps: must be 1000000000000000 or"),
     "5,000 digits": ("replicas: " + "9" * 5000, "line 4: the number 99999999999999999999999999999"),
     "no date": ("submit: 2024-99-99", "line 4: job 'a': field submit: '2024-99-99' is not a duration"),
@@ -47,7 +47,7 @@ HOSTILE = {
     "did you mean": ("cpus: 2", "line 4: job 'a': unknown field 'cpus'; did you mean cpu?"),
     "shortened": ("mem: 2Gi", "line 4: job 'a': unknown field 'mem'; did you mean memory?"),
     "in a role": ("roles: {ps: {replcas: 2}}", "field roles.ps: unknown field 'replcas'; did you mean replicas?"),
-    "type in a role": ("roles: {ps: {cpu: 1}, w: {least: x}}", "field roles.w.least: must be a whole number, not"),
+    "type in a role": ("roles: {ps: {cpu: 1}, w: {min: x}}", "field roles.w.min: must be a whole number, not"),
     "in a target": ("target: {at_leest: 1}", "job 'a': field target: unknown field 'at_leest'; did you mean at_least?"),
     "no such limit": ("limit: {gpu: 1}", "job 'a': field limit: unknown field 'gpu'; there are cpu, memory"),
     "choice": ("success: {when: never}", "line 4: job 'a': field success.when: must be all or any, not 'never'"),

@@ -29,7 +29,7 @@ def roles(draw: st.DrawFn) -> Role:
     gpu, cpu, memory = draw(st.integers(1, 8)), draw(st.integers(0, 9000)), draw(st.integers(0, 9000))
     request = tuple((kind, amount) for kind, amount in (("cpu", cpu), ("gpu", gpu), ("memory", memory)) if amount)
     return Role(
-        name="worker", least=least, replicas=least + more, most=least + more + most, request=request,
+        name="worker", min=least, replicas=least + more, max=least + more + most, request=request,
         accelerator=draw(words),
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ def test_what_is_written_reads_back(tmp_path, name, trace):
 def test_several_roles_and_nodes_read_back(tmp_path):
     ps = Role(name="ps", request=(("cpu", 1500),), limit=(("cpu", 2000),), near=("worker",), tolerates=("spot",))
     worker = Role(
-        name="worker", replicas=2, least=1, most=4, request=(("fpga", 1), ("gpu", 1)), after=("ps",), apart=("ps",),
+        name="worker", replicas=2, min=1, max=4, request=(("fpga", 1), ("gpu", 1)), after=("ps",), apart=("ps",),
         selector=(("zone", "a"),), command=("python", "x.py"), env=(("A", "1"),),
     )  # fmt: skip
     job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False,
@@ -130,7 +130,7 @@ def test_a_csv_may_be_short(tmp_path):
     assert (first.id, first.seconds, first.replicas, first.deadline) == ("a", 90, 1, 300)
     assert (second.id, second.seconds, second.replicas, second.submit, second.deadline) == ("b", 5400, 4, 120, None)
     assert second.roles[0].request == (("gpu", 1),)
-    assert second.roles[0].least == second.roles[0].most == 4
+    assert second.roles[0].min == second.roles[0].max == 4
 
 
 def test_a_row_may_say_where_its_job_stops(tmp_path):

@@ -19,16 +19,15 @@ import numpy as np
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.job import Target
-from headway.estimates.fit.change_costs import ChangeCosts, Usual, UsualSeconds
-from headway.estimates.fit.duration import Durations, Explained, Histogram
-from headway.estimates.fit.history import History
-from headway.estimates.fit.kinds import Kind, Seconds, Shown
-from headway.estimates.fit.lengths import BINS
-from headway.estimates.fit.lessons import ModelOnType
-from headway.estimates.fit.pledge import Trust
-from headway.estimates.fit.speed import Form
-from headway.estimates.fit.target import GRID, Reached
-from headway.estimates.fit.unseen import Unseen
+from headway.estimates.history.by_user import ModelHistory, Seconds, Shown
+from headway.estimates.history.change_costs import ChangeCosts, Usual, UsualSeconds
+from headway.estimates.history.durations import Durations, Explained, Histogram
+from headway.estimates.history.history import History
+from headway.estimates.history.lengths import BINS
+from headway.estimates.history.lessons import ModelOnType
+from headway.estimates.job.promise import UserReliability
+from headway.estimates.job.target import GRID, Reached
+from headway.estimates.speed.model import Form
 
 FORMAT = "headway beliefs"
 VERSION = 1
@@ -75,15 +74,6 @@ class KindFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     across: Positive = 0.0
 
 
-class UnseenFields(msgspec.Struct, forbid_unknown_fields=True):
-    """What is believed of the scaling of models that nobody has seen."""
-
-    form: Form
-    coefficients: list[Positive]
-    spread: Annotated[float, msgspec.Meta(gt=0, le=10)]
-    models: int
-
-
 class DurationFields(msgspec.Struct, forbid_unknown_fields=True):
     kind: list[str | int]
     count: int
@@ -112,7 +102,8 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     explained: dict[str, tuple[float, Positive]] = {}
     """What kinds of jobs have explained of lengths, by what they go by; the share is the first over the second."""
     targets: list[ReachedFields] = []
-    unseen: list[UnseenFields] = []
+    unseen: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    """In files of earlier versions; it is read over."""
     promises: dict[str, tuple[Positive, float]] = {}
     """By user: what the promises of finished jobs were worth."""
     starts: Usually = {}
@@ -151,7 +142,7 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
                          [shape.tolist() for shape in found.shapes])
             for (model, target), found in history.targets.items()
         ],
-        [UnseenFields(form, list(one.coefficients), one.spread, one.models) for form, one in history.unseen.items()],
+        msgspec.UNSET,
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
         _usually(history.costs.starts), _usually(history.costs.stops),
     )  # fmt: skip
@@ -191,7 +182,7 @@ def is_beliefs(path: Path) -> bool:
 # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kind_fields(key: ModelOnType, kind: Kind) -> KindFields:
+def _kind_fields(key: ModelOnType, kind: ModelHistory) -> KindFields:
     model, form, accelerator = key
     users = {user: ShownFields(*_shown_fields(one), one.across) for user, one in kind.users.items()}
     return KindFields(model, form, *_shown_fields(kind), users, accelerator, kind.across)
@@ -205,7 +196,7 @@ def _usual(fields: Usually) -> Usual:
     return {model: UsualSeconds(weight, mean, tuple(last)) for model, (weight, mean, last) in fields.items()}
 
 
-def _shown_fields(shown: Kind | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
+def _shown_fields(shown: ModelHistory | Shown) -> tuple[list[float], float, dict[int, tuple[float, float, float]]]:
     seconds = {workers: (one.count, one.mean, one.square) for workers, one in shown.seconds.items()}
     return list(shown.coefficients), shown.weight, seconds
 
@@ -228,19 +219,18 @@ def _history(fields: BeliefsFields) -> History:
         targets[three.model, Target(metric=three.metric, value=three.value, higher=three.higher)] = _reached(
             f"field targets[{number}]", three
         )
-    unseen = {one.form: _unseen(f"field unseen[{number}]", one) for number, one in enumerate(fields.unseen)}
-    users = {user: Trust(*numbers) for user, numbers in fields.promises.items()}
+    users = {user: UserReliability(*numbers) for user, numbers in fields.promises.items()}
     explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
     costs = ChangeCosts(_usual(fields.starts), _usual(fields.stops))
-    return History(kinds, Durations(durations, explained), targets, users, unseen, types=types, costs=costs)
+    return History(kinds, Durations(durations, explained), targets, users, types=types, costs=costs)
 
 
-def _kind(where: str, fields: KindFields) -> Kind:
+def _kind(where: str, fields: KindFields) -> ModelHistory:
     users = {
         user: Shown(*_numbers(f"{where}.users.{user}", fields.form, one), one.across)
         for user, one in fields.users.items()
     }
-    return Kind(*_numbers(where, fields.form, fields), users, fields.across)
+    return ModelHistory(*_numbers(where, fields.form, fields), users, fields.across)
 
 
 def _numbers(
@@ -251,10 +241,6 @@ def _numbers(
     _check(all(workers > 0 for workers in fields.seconds), f"{where}.seconds", "must be by one worker or more")
     seconds = {workers: Seconds(*numbers) for workers, numbers in fields.seconds.items()}
     return found, fields.weight, seconds
-
-
-def _unseen(where: str, fields: UnseenFields) -> Unseen:
-    return Unseen(_coefficients(where, fields.form, fields.coefficients), fields.spread, fields.models)
 
 
 def _coefficients(where: str, form: Form, told: Sequence[float]) -> tuple[float, ...]:

@@ -12,10 +12,10 @@ from statistics import median
 
 from headway.core.job import Job
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.history import History
-from headway.estimates.fit.lengths import Lengths
-from headway.estimates.fit.speed import Setting
+from headway.estimates.history.history import History
+from headway.estimates.history.lengths import Lengths
 from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.model import Setting
 
 ALL = ("all",)
 

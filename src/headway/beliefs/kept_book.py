@@ -20,6 +20,11 @@ EVERY = 60.0
 """Seconds between two writes, by the clock of the machine."""
 
 
+def kept_beliefs(log: Path) -> Path:
+    """Where the run that writes this log keeps what it learns."""
+    return log.with_name(f"{log.name}.beliefs")
+
+
 @dataclass(slots=True)
 class BeliefsKeeper:
     """Writes the newest history, at most once in a while and at the end. A write that fails is tried again; nothing

@@ -6,17 +6,16 @@ import os
 from pathlib import Path
 
 from headway.core.errors import UserError
+from headway.progress import whole_file
 
 
-def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, private: bool = False, synced: bool = True) -> None:
     """Who reads the path meanwhile finds the old file or the new one. A private one is for its owner only."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        fresh.touch(0o600 if private else 0o666)
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        with whole_file(path, part=part, permissions=0o600 if private else 0o666, synced=synced) as file:
+            file.write(content)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 

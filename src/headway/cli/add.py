@@ -1,77 +1,159 @@
-"""`headway add`: puts jobs into the queue of a run, while it runs or between runs."""
+"""`headway add`: puts a command, or the jobs of files, into the queue or into a run, also between runs."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from headway.cli.queue_files import some
+from headway.cli.jobs_watch import some
+from headway.cli.options import Json
+from headway.cli.plain_help import AFTER, WithCommand
+from headway.cli.queue import meant_folder, queue_home
+from headway.cli.queue_status import read_status
 from headway.cli.say import say
 from headway.cli.wiring import check_claims, warn
 from headway.core.errors import UserError
-from headway.local.added import RunCard, added_jobs, ask_again, card_of, put
-from headway.local.claims import running_folders
+from headway.core.job import Job
+from headway.jobspec import NAME
+from headway.local.added import RunCard, added_jobs, ask_again, card_of, known_names, put
 from headway.local.machine import check_jobs
 from headway.local.replica import check_programs
-from headway.local.state_folder import folder_of, is_locked
+from headway.local.state_folder import is_locked
 from headway.workload.deadlines import impossible_deadlines
-from headway.workload.jobsfile import load_all
+from headway.workload.jobsfile import JobFields, jobs_of, load_all
 
-To = Annotated[Path | None, typer.Option("--to", help="Name the jobs file of the run. Default: the run that goes on.")]
+COMMAND = WithCommand
+CARRIED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""Variables that a command takes with it from where it was added: the queue was started elsewhere."""
+HERE = "headway add"
+
+To = Annotated[Path | None, typer.Option("--to", help="Add to the run of this jobs file. Default: the queue.")]
 State = Annotated[Path | None, typer.Option(help="The folder that was given to `headway run --state`.")]
+Text = Annotated[str | None, typer.Option()]
 
 
 def add(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Jobs files (YAML) with the jobs to add.")],
+    ctx: typer.Context,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Jobs files (YAML).")] = None,
+    name: Annotated[str, typer.Option(help="Name the job. Default: that of its script, with a number.")] = "",
+    cpu: Annotated[str | None, typer.Option(help="Cores of the job, such as 2 or 500m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Its memory, such as 2Gi.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Its GPUs.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="By when it should be done, from now: 90s, 5m, 2h.")] = None,
+    priority: Annotated[int, typer.Option(help="Jobs with a higher priority come first.")] = 0,
+    retries: Annotated[int, typer.Option(help="Start it again so often after an error.")] = 0,
+    sweep: Annotated[
+        list[str], typer.Option("--for", help="One job for each value: lr=0.1,0.01 or seed=3 (0 to 2). Repeatable.")
+    ] = [],  # noqa: B006  typer copies it
     to: To = None,
     state: State = None,
+    json: Json = False,
 ) -> None:
-    """Add jobs to a run, while it goes on or before its next start. A job that was added before is replaced."""
-    folder = queue_folder(to, state)
+    """Add a command, or the jobs of files, to the queue of this machine or to a run that goes on.
+
+    Example: `headway add --gpu 1 -- python train.py --lr 0.1`. It runs in the current folder.
+    """
+    words: list[str] = ctx.meta[AFTER]
+    if bool(files) == bool(words):
+        raise UserError("give jobs files, or a command after `--`: headway add -- python train.py --lr 0.1")
+    folder = meant_folder(state, to)
     card = card_of(folder) or RunCard([str(to.resolve())] if to else [], [])
-    own = [file for file in files if str(file.resolve()) in card.files]
-    others = [file for file in files if file not in own]
-    if own:
-        load_all(own)
-        _again(folder, own)
-    if not others:
-        return
-    workload = load_all(others)
-    for file in others:
-        jobs = load_all([file]).jobs
+    if words:
+        given = {"cpu": cpu, "memory": memory, "gpu": gpu, "deadline": deadline}
+        fields = {key: value for key, value in given.items() if value is not None}
+        jobs = _of_command(folder, words, name, {**fields, "priority": priority, "retries": retries}, sweep)
+        by_file: list[tuple[Path, Sequence[Job]]] = [(Path(HERE), jobs)]
+    else:
+        by_file = _of_files(folder, card, files or [])
+    _put(folder, card, by_file, as_json=json)
+
+
+def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job]]], *, as_json: bool) -> None:
+    for file, jobs in by_file:
         if card.nodes:
             check_jobs(str(file), jobs, card.nodes)
         check_programs(str(file), jobs)
         check_claims(file, card.settings, jobs)
         warn(impossible_deadlines(jobs))
-    before = added_jobs(folder)
-    for file in others:
-        put(folder, load_all([file]).jobs, file)
-    names = [job.id for job in workload.jobs]
+    before = added_jobs(folder, {})
+    for file, jobs in by_file:
+        put(folder, jobs, file)
+    names = [job.id for _, jobs in by_file for job in jobs]
+    if as_json:
+        import json as json_
+
+        print(json_.dumps({"folder": str(folder), "jobs": names}))
+        return
     fresh, replaced = [job for job in names if job not in before], [job for job in names if job in before]
     told = [f"{word}: {some(jobs)}" for word, jobs in (("added", fresh), ("replaced", replaced)) if jobs]
-    say(f"{'; '.join(told)}; {_then(folder, card)}")
+    if told:
+        say(f"{'; '.join(told)}; {_then(folder, card)}")
 
 
-def queue_folder(to: Path | None, state: Path | None, option: str = "--to") -> Path:
-    """The state folder of the run that is meant: the named one, the one that goes on, or the only one here."""
-    if state is not None:
-        return folder_of(Path(), state)
-    if to is not None:
-        if not to.exists() and not folder_of(to).exists():
-            raise UserError(f"{option} {to}: does not exist")
-        return folder_of(to)
-    running = running_folders()
-    if len(running) == 1:
-        return running[0]
-    if running:
-        raise UserError(f"{len(running)} runs go on ({', '.join(map(str, running))}); name one with --state")
-    here = sorted(path.parent for path in Path(".headway").resolve().glob("*/run.log"))
-    if len(here) == 1:
-        return here[0]
-    raise UserError(f"no run goes on, and {len(here) or 'none'} ran in this folder; name its jobs file with {option}")
+def _of_files(folder: Path, card: RunCard, files: list[Path]) -> list[tuple[Path, Sequence[Job]]]:
+    own = [file for file in files if str(file.resolve()) in card.files]
+    others = [file for file in files if file not in own]
+    if own:
+        load_all(own)
+        _again(folder, own)
+    if others:
+        load_all(others)
+    by_file: list[tuple[Path, Sequence[Job]]] = [(file, load_all([file]).jobs) for file in others]
+    finished = {job.name for job in read_status(folder).jobs if job.state == "finished"} - {*added_jobs(folder, {})}
+    for file, jobs in by_file if folder == queue_home() else ():
+        for job in jobs:
+            if job.id in finished:
+                raise UserError(f"{file}: job {job.id!r}: field name: a job of that name has finished; rename it")
+    return by_file
+
+
+def _of_command(folder: Path, words: list[str], name: str, fields: dict[str, Any], sweep: list[str]) -> list[Job]:
+    """The job of a command line, or those of its sweep, with names that are still free."""
+    env = {key: os.environ[key] for key in CARRIED if os.environ.get(key)}
+    if words[0] in ("python", "python3") and ("VIRTUAL_ENV" in env or "CONDA_PREFIX" in env):
+        words = [shutil.which(words[0]) or words[0], *words[1:]]
+    taken = known_names(folder) | {job.name for job in read_status(folder).jobs}
+    bare = JobFields(command=[*words], env={**env}, sweep=_sweep(sweep), **fields)
+
+    def jobs_called(called: str) -> list[Job]:
+        bare.name = called
+        return jobs_of(HERE, bare, str(Path.cwd()))
+
+    if name:
+        jobs = jobs_called(name)
+        for job in jobs:
+            if job.id in taken:
+                raise UserError(f"--name {name}: there is a job {job.id!r} already; give another name")
+        return jobs
+    base = _name_of(words)
+    tries = (jobs_called(base if number == 1 else f"{base}-{number}") for number in count(1))
+    return next(jobs for jobs in tries if taken.isdisjoint(job.id for job in jobs))
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """From its script, module or program: `train` of `python src/train.py --lr 0.1`."""
+    plain = [word for word in words if not word.startswith("-")]
+    is_python = re.fullmatch(r"python[\d.]*|sh|bash|env|torchrun", Path(plain[0]).name) if plain else None
+    told = next((word for word in plain[1:] if re.fullmatch(r"[\w./-]+", word)), plain[0]) if is_python else plain[0]
+    name = re.sub(r"[^a-z0-9]+", "-", Path(told).stem.lower()).strip("-")[:40].strip("-")
+    return name if NAME.fullmatch(name) else "job"
+
+
+def _sweep(given: Sequence[str]) -> dict[str, list[str | int | float] | int]:
+    found: dict[str, list[str | int | float] | int] = {}
+    for one in given:
+        key, _, values = one.partition("=")
+        if not values or key in found:
+            raise UserError(f"--for {one}: write NAME=VALUE,VALUE,… or NAME=N, each name once")
+        found[key] = int(values) if values.isdigit() else [*values.split(",")]
+    return found
 
 
 def _again(folder: Path, own: list[Path]) -> None:
@@ -84,6 +166,8 @@ def _again(folder: Path, own: list[Path]) -> None:
 
 
 def _then(folder: Path, card: RunCard) -> str:
+    if folder == queue_home():
+        return "`headway jobs` shows them" if is_locked(folder) else "the queue is down: `headway up` runs them"
     if is_locked(folder):
         return f"the run that goes on takes them in (process {card.pid}, {folder})"
     return f"`headway run {card.files[0]}` runs them" if card.files else f"the next run in {folder} runs them"

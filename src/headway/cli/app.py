@@ -14,8 +14,9 @@ from headway.core.errors import UserError
 
 COMMANDS = {
     "run": "run",
+    "up": "up",
+    "down": "up",
     "add": "add",
-    "remove": "remove",
     "clean": "clean",
     "simulate": "simulate",
     "compare": "compare",
@@ -23,6 +24,7 @@ COMMANDS = {
     "generate": "generate",
     "replay": "replay",
     "why": "why",
+    "eta": "eta",
     "schedule": "schedule",
     "submit": "submit",
     "jobs": "jobs",
@@ -30,6 +32,9 @@ COMMANDS = {
     "resume": "orders",
     "cancel": "orders",
     "logs": "logs",
+    "move-up": "orders",
+    "retry": "orders",
+    "wait": "orders",
     "lab": "lab",
     "predict": "predict",
     "learn": "learn",
@@ -39,9 +44,10 @@ COMMANDS = {
 
 SENTENCES = {
     "run": "Train jobs for real on this machine. The same command again runs what is new, failed or unfinished.",
-    "add": "Add jobs to a run, while it goes on or before its next start. A job that was added before is replaced.",
-    "remove": "Take jobs that `headway add` added out again. One that runs is saved and stopped; its checkpoint stays.",
-    "clean": "Remove what `headway run` has set aside: old checkpoints, output and logs. What runs go on with stays.",
+    "up": "Start the queue of this machine in the background, or go on with it. Jobs are added with `headway add`.",
+    "down": "End the queue of this machine: every job that can save saves and stops. `headway up` goes on.",
+    "add": "Add a command, or the jobs of files, to the queue of this machine or to a run that goes on.",
+    "clean": "Remove what `headway run` has set aside: old checkpoints, output and logs. It lists all, and asks first.",
     "simulate": "Run jobs in virtual time under one policy. `headway run` runs the same jobs file for real.",
     "compare": (
         "Compare policies on one trace: a table with confidence intervals and ratios to two bounds, a page with charts."
@@ -54,13 +60,17 @@ SENTENCES = {
     ),
     "replay": "Replay a log. With the recorded policy, exit with code 1 if any plan differs.",
     "why": "Tell why a job is not running: what it needs, what is free, who holds it, and what would help.",
+    "eta": "Tell when jobs start and when they are done, as times of day with ranges.",
     "schedule": "Schedule TrainingJobs on Kubernetes.",
     "submit": "Submit the jobs of a file as TrainingJobs, at the submit times in the file.",
-    "jobs": "List TrainingJobs: phase, nodes, progress, expected end, and why a job waits.",
-    "suspend": "Suspend TrainingJobs on a cluster: they save, their pods go, and they wait until they are resumed.",
-    "resume": "Resume suspended TrainingJobs on a cluster: they go on from their checkpoints when there is room.",
-    "cancel": "Cancel TrainingJobs on a cluster for good. They save first. The objects stay until they are deleted.",
-    "logs": "Print the log of a replica of a TrainingJob on a cluster, of its newest start.",
+    "jobs": "List the jobs of the queue, or of a cluster: state, progress, and why a job waits.",
+    "suspend": "Suspend jobs: they save, stop, and wait until they are resumed. In the queue, or on a cluster.",
+    "resume": "Resume suspended jobs: they go on from their checkpoints. In the queue, or on a cluster.",
+    "cancel": "Cancel jobs. They save first. In the queue their checkpoints stay; on a cluster the objects stay.",
+    "logs": "Print what a replica of a job prints: in the queue, or on a cluster with its options or KUBECONFIG.",
+    "move-up": "Move waiting jobs of the queue up: their priority becomes higher than that of all others that wait.",
+    "retry": "Run jobs of the queue again that failed or were cancelled, from their checkpoints.",
+    "wait": "Wait until jobs of the queue are over. Exit code 1 if one of them did not finish.",
     "lab": "Run a real Kubernetes on this machine, with simulated and real nodes.",
     "predict": "Measure how good the estimates of remaining time are.",
     "learn": "Learn from finished jobs, for the runs to come.",
@@ -138,7 +148,7 @@ def _add(app: typer.Typer, name: str) -> None:
             command.cls = PlainCommand
         app.add_typer(module.app, name=name, cls=PlainGroup)
     else:
-        app.command(name, cls=PlainCommand)(getattr(module, name))
+        app.command(name, cls=getattr(module, "COMMAND", PlainCommand))(getattr(module, name.replace("-", "_")))
 
 
 def _needs_extra(name: str, missing: str) -> Callable[..., Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headway.cli.show import near
 from headway.core.errors import UserError
-from headway.local.state_folder import folder_of, remove, set_aside_before
+from headway.local.state_folder import folder_of, pieces_of, remove, set_aside_before, size_of
 
 
 def clean(
@@ -16,8 +18,9 @@ def clean(
         list[Path] | None, typer.Argument(metavar="FILE", help="Jobs files. Default: all that ran in this folder.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="The folder that was given to `headway run --state`.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove what `headway run` has set aside: old checkpoints, output and logs. What runs go on with stays."""
+    """Remove what `headway run` has set aside: old checkpoints, output and logs. It lists all, and asks first."""
     for file in files or ():
         if not file.exists() and not folder_of(file).exists():
             raise UserError(f"{file}: does not exist")
@@ -27,13 +30,22 @@ def clean(
         folders = [folder_of(file) for file in files]
     else:
         folders = sorted(path for path in Path(".headway").resolve().glob("*") if path.is_dir())
-    count = total = 0
-    for folder in folders:
-        for aside in set_aside_before(folder):
-            size = remove(aside)
-            count, total = count + 1, total + size
-            print(f"removed {aside} ({_amount(size)})")
-    print(f"{_amount(total)} removed" if count else "nothing is set aside")
+    found = [aside for folder in folders for aside in set_aside_before(folder)]
+    if not found:
+        print("nothing is set aside")
+        return
+    for aside in found:
+        print(f"{near(str(aside))}: {', '.join(pieces_of(aside))} ({_amount(size_of(aside))})")
+    if not yes and not sys.stdin.isatty():
+        raise UserError(f"{_folders(found)} would be removed; add --yes to do it")
+    if yes or typer.confirm(f"remove {_folders(found)}?"):
+        print(f"{_amount(sum(remove(aside) for aside in found))} removed")
+    else:
+        print("nothing was removed")
+
+
+def _folders(found: list[Path]) -> str:
+    return f"{len(found)} folder{'s' if len(found) > 1 else ''}"
 
 
 def _amount(size: float) -> str:

@@ -18,6 +18,8 @@ from headway.cli.options import (
     Cluster,
     Estimates,
     Format,
+    From,
+    Head,
     Json,
     Processes,
     Queues,
@@ -29,6 +31,7 @@ from headway.cli.wiring import (
     beliefs_for,
     check_estimates,
     command_line,
+    cut,
     make_policy,
     queue_setting,
     seeds_of,
@@ -53,6 +56,8 @@ def compare(
     queues: Queues = None,
     cluster: Cluster = "",
     format_: Format = "",
+    from_: From = "",
+    head: Head = 0,
     estimates: Estimates = "declared",
     beliefs: BeliefsFile = None,
     world: World = None,
@@ -70,7 +75,7 @@ def compare(
     numbers = seeds_of(seeds)
     if baseline and baseline not in names:
         raise UserError(f"--baseline {baseline}: it is not among the compared policies ({', '.join(names)})")
-    scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
+    scenario = replace(cut(read_scenario(file, format_, cluster, world, estimates), from_, head), beliefs=known)
     warn_of_claims(queue_setting(queues), scenario.trace.jobs)
     tasks = [
         Task(

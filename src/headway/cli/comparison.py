@@ -39,7 +39,7 @@ def said(assumptions: dict[str, str]) -> Table:
 
 def times_table(found: Compared, width: int) -> Table:
     columns = [
-        TableColumn("policy", is_text=True), TableColumn("mean"), TableColumn("95 % interval", drop=6),
+        TableColumn("policy", is_text=True), TableColumn("mean"), TableColumn("95 % interval"),
         TableColumn("p50", drop=4), TableColumn("p99"), TableColumn("wait", drop=2), TableColumn("makespan", drop=3),
         TableColumn("held", drop=5), TableColumn("deadlines", drop=1),
     ]  # fmt: skip
@@ -56,7 +56,7 @@ def times_table(found: Compared, width: int) -> Table:
 
 def ratios_table(found: Compared, width: int) -> Table:
     columns = [
-        TableColumn("policy", is_text=True), TableColumn("of baseline"), TableColumn("95 % interval", drop=3),
+        TableColumn("policy", is_text=True), TableColumn("of baseline"), TableColumn("95 % interval"),
         TableColumn("of clairvoyant", drop=1), TableColumn("of area", drop=2), TableColumn("worse off"),
         TableColumn("not done"),
     ]  # fmt: skip

@@ -24,11 +24,11 @@ from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted, parts
 from headway.cli.wiring import command_line, seeds_of, writable
 from headway.compare.executors import make_executor, running
+from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers
 from headway.core.errors import UserError
 from headway.experiment.case import Experiment
 from headway.experiment.gather import result, run
-from headway.experiment.kept import Kept, kept
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
 
@@ -94,9 +94,9 @@ def _workers(executor: str, jobs: int) -> Iterator[Workers]:
         yield pool
 
 
-def _kept(*, fresh: bool) -> Kept | None:
+def _kept(*, fresh: bool) -> KeptRuns | None:
     try:
-        return kept(fresh=fresh)
+        return KeptRuns.of_user(fresh=fresh)
     except OSError as error:
         say(f"finished runs are not kept: {error}", error=True)
         return None

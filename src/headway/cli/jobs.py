@@ -1,4 +1,4 @@
-"""`headway jobs`: prints the TrainingJobs of a cluster as a table."""
+"""`headway jobs`: prints the jobs of the queue, or the TrainingJobs of a cluster, as a table."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.options import Context, Json, Kubeconfig, access_for, need_extra
+from headway.cli.options import Context, Json, Kubeconfig, OnKube, State, access_for, need_extra, on_cluster
+from headway.cli.queue import meant_folder, show_jobs, status_of
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.core.errors import UserError
+from headway.local.state_folder import is_locked
 
 if TYPE_CHECKING:
     from headway.kube.api.access import Access
-    from headway.kube.listing import ListedJob
+    from headway.kube.commands import ListedJob
 
 COLUMNS = (
     TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=4), TableColumn("phase"),
-    TableColumn("replicas", drop=3), TableColumn("progress"), TableColumn("loss", drop=1), TableColumn("eta", drop=2),
+    TableColumn("replicas", drop=4), TableColumn("progress"), TableColumn("loss", drop=1), TableColumn("eta", drop=3),
+    TableColumn("deadline", is_text=True, drop=2),
     TableColumn("attempt", drop=6), TableColumn("nodes", is_text=True, drop=5),
     TableColumn("why", is_text=True, one_line=True),
 )  # fmt: skip
@@ -35,9 +38,23 @@ def jobs(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="List this namespace, or `all`. Default: the context's.")
     ] = "",
+    kube: OnKube = None,
+    state: State = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of the queue: list all jobs that are over.")] = False,
     json: Json = False,
 ) -> None:
-    """List TrainingJobs: phase, nodes, progress, expected end, and why a job waits."""
+    """List the jobs of the queue, or of a cluster: state, progress, and why a job waits.
+
+    Of a cluster with --kube, -n, --kubeconfig or --context, or where KUBECONFIG is set; --here: of this machine.
+    """
+    if not on_cluster(kube, namespace, kubeconfig, context):
+        folder = meant_folder(state)
+        if json:
+            told = msgspec.to_builtins(status_of(folder).jobs)
+            print(json_.dumps({"folder": str(folder), "up": is_locked(folder), "jobs": told}))
+        else:
+            show_jobs(folder, everything=everything)
+        return
     need_extra()
     access = access_for(kubeconfig, context)
     rows = asyncio.run(_list(access, namespace or access.namespace))
@@ -56,7 +73,7 @@ def table_of(rows: list[ListedJob], width: int = 80, today: str = "") -> Table:
     for row in rows:
         loss = "" if row.loss is None else f"{row.loss:.4f}"
         texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, _short(row.eta, today),
-                 str(row.attempt or ""), " ".join(row.nodes), row.message)  # fmt: skip
+                 row.deadline, str(row.attempt or ""), " ".join(row.nodes), row.message)  # fmt: skip
         cells.append([plain(text) for text in texts])
     return fitted("", COLUMNS, cells, width)
 
@@ -72,7 +89,7 @@ def _short(eta: str, today: str) -> str:
 async def _list(access: Access, namespace: str) -> list[ListedJob]:
     from headway.kube.api.client import Client
     from headway.kube.api.errors import ApiError
-    from headway.kube.listing import list_jobs
+    from headway.kube.commands import list_jobs
 
     async with Client(access) as client:
         try:

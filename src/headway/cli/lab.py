@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headway.cli.options import Json
-from headway.lab import Lab, LabError, LabStatus, ensure_debian_packages, node_groups
+from headway.lab import RELEASE, Lab, LabError, LabStatus, ensure_debian_packages, node_groups
 
 app = typer.Typer(
     name="lab",
@@ -56,9 +56,17 @@ def up(
         typer.Option(help="Give the simulated nodes this shape, repeatable: [COUNT:]8xA100,96cpu,768Gi."),
     ] = None,
     racks: Annotated[int, typer.Option(help="Spread the simulated nodes over this many racks.")] = 1,
+    pods: Annotated[int, typer.Option(help="Let this many pods run on the simulated nodes from the start.")] = 0,
+    kubernetes: Annotated[str, typer.Option(help="Run this release of Kubernetes: 1.36 or 1.37.")] = RELEASE,
     kubelet_cpus: Annotated[
         float | None, typer.Option(help="Offer this many cores on each real node; default: all cores of the machine.")
     ] = None,
+    kubelet_cores: Annotated[
+        int, typer.Option(help="Give each real node this many cores of its own; default: all share all cores.")
+    ] = 0,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="Run kube-proxy beside the real nodes, in one lab at a time.")
+    ] = False,
     with_: Annotated[
         str,
         typer.Option("--with", help="Run these job operators, separated by commas: jobset, training-operator, kueue."),
@@ -77,10 +85,14 @@ def up(
     with _one_sentence():
         lab = Lab.up(
             name,
+            kubernetes=kubernetes,
             kubelets=kubelets,
             kubelet_cpus=kubelet_cpus,
+            kubelet_cores=kubelet_cores,
+            proxy=proxy,
             simulated=node_groups(nodes, shape or ()),
             racks=racks,
+            pods=pods,
             life=_life_command(name, times_faster) if life else (),
             operators=[word.strip() for word in with_.split(",") if word.strip()],
             bench=bench,
@@ -150,17 +162,33 @@ def _print_status(one: LabStatus) -> None:
     Console().print(table)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.command(context_settings=PASSED_ON)
 def kubectl(
     arguments: Annotated[list[str], typer.Argument(help="Arguments of kubectl; put `--` before them.")],
     name: Name = "default",
 ) -> None:
     """Run kubectl of the lab's version against the lab."""
+    _run_against(name, "kubectl", arguments)
+
+
+@app.command(context_settings=PASSED_ON)
+def helm(
+    arguments: Annotated[list[str], typer.Argument(help="Arguments of helm; put `--` before them.")],
+    name: Name = "default",
+) -> None:
+    """Run helm against the lab."""
+    _run_against(name, "helm", arguments)
+
+
+def _run_against(name: str, program: str, arguments: list[str]) -> None:
     with _one_sentence():
         lab = Lab.attach(name)
-        program = lab.kubectl
+        path = lab.program(program)
     environment = {**os.environ, "KUBECONFIG": str(lab.kubeconfig)}
-    raise typer.Exit(subprocess.run([program, *arguments], env=environment, check=False).returncode)
+    raise typer.Exit(subprocess.run([path, *arguments], env=environment, check=False).returncode)
 
 
 @app.command()
@@ -248,20 +276,24 @@ def build(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="PROGRAM", help="Build only these; default: all.")
     ] = None,
+    kubernetes: Annotated[str, typer.Option(help="Build this release of Kubernetes: 1.36 or 1.37.")] = RELEASE,
 ) -> None:
     """Build the lab's programs now instead of at the first `up`."""
     from headway.lab.build import ensure
-    from headway.lab.programs import PROGRAMS, find
+    from headway.lab.options import check_release
+    from headway.lab.programs import PROGRAMS, at_release, find
 
+    known = [name for name in PROGRAMS if "@" not in name]
     with _one_sentence():
+        check_release(kubernetes)
         for name in names or ():
-            if name not in PROGRAMS:
-                raise LabError(f"there is no program '{name}' to build; choose from {', '.join(PROGRAMS)}")
-        ensure(names or PROGRAMS)
+            if name not in known:
+                raise LabError(f"there is no program '{name}' to build; choose from {', '.join(known)}")
+        wanted = {at_release(name, kubernetes) for name in names or known}
+        ensure(wanted)
         for name, program in PROGRAMS.items():
-            if names and name not in names:
-                continue
-            print(f"{name:26}{program.version:10}{find(name)}")
+            if name in wanted:
+                print(f"{program.name:26}{program.version:10}{find(name)}")
 
 
 @app.command()

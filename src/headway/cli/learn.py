@@ -9,7 +9,6 @@ import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,20 +23,13 @@ from headway.cli.show import plain
 from headway.cli.tables import TableColumn, fitted
 from headway.cli.train import train
 from headway.cli.wiring import warn, writable
+from headway.compare.own_log import is_log
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.text import clean
-from headway.estimates.fit.change_costs import ALL, Usual
-from headway.estimates.fit.unseen import errors, pooled
-from headway.estimates.models.coefficients import BUILT_IN
-from headway.record.lines import Head
-from headway.record.log import read
-from headway.record.logfile import LogError
+from headway.estimates.history.change_costs import ALL, Usual
 from headway.record.replay import snapshots
 from headway.workload.open import open_workload
-
-UNSEEN = False
-"""Whether a file has the prior of models that nobody has seen, unless the user says so: it was no gain."""
 
 APART = 1.2
 """From this factor on, models are told to differ."""
@@ -60,9 +52,6 @@ def beliefs(
     start: Annotated[
         Path | None, typer.Option("--from", help="Begin with the beliefs of this file, and add to them.")
     ] = None,
-    unseen: Annotated[
-        bool, typer.Option(help="Put in what published profiles say of models that nobody has seen.")
-    ] = UNSEEN,
     format_: Format = "",
     json: Json = False,
 ) -> None:
@@ -84,16 +73,13 @@ def beliefs(
         made_of.append(SourceFields(path.name, digest, folding.jobs - jobs))
     if not folding.jobs:
         raise UserError(f"{sources[0]}: no job finished in it; there is nothing to learn from")
-    history, scores = replace(folding.history, unseen={}), folding.scores()
-    if unseen:
-        history, scores = replace(history, unseen=pooled(BUILT_IN)), {**scores, **errors(BUILT_IN)}
-    found = LearnedBeliefs(history, tuple(made_of), tuple(scores.items()))
+    found = LearnedBeliefs(folding.history, tuple(made_of), tuple(folding.scores().items()))
     write_beliefs(out, found, __version__)
     _tell(out, found, as_json=json)
 
 
 def _fold(folding: Folding, path: Path, format_: str) -> None:
-    if not format_ and _is_log(path):
+    if not format_ and is_log(path):
         folding.run(snapshots(path))
         return
     if not format_ and is_beliefs(path):
@@ -110,13 +96,6 @@ def _finished(jobs: Iterable[Job], work: object) -> Iterable[tuple[Job, float]]:
             yield job, seconds
 
 
-def _is_log(path: Path) -> bool:
-    try:
-        return isinstance(next(iter(read(path)), None), Head)
-    except (LogError, UserError):
-        return False
-
-
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -124,8 +103,8 @@ def _sha256(path: Path) -> str:
 
 def _tell(out: Path, found: LearnedBeliefs, *, as_json: bool) -> None:
     scores, history = dict(found.scores), found.history
-    models = sum(1 for kind in history.kinds.values() if kind.weight)
-    types = Counter(accelerator for (_, _, accelerator), kind in history.types.items() if kind.weight)
+    models = sum(1 for kind in history.kinds.values() if kind.at_several)
+    types = Counter(accelerator for (_, _, accelerator), kind in history.types.items() if kind.at_several)
     usual = {"starts": _seconds_by_model(history.costs.starts), "stops": _seconds_by_model(history.costs.stops)}
     if as_json:
         print(json_.dumps({
@@ -142,9 +121,6 @@ def _tell(out: Path, found: LearnedBeliefs, *, as_json: bool) -> None:
     for what, by_model in usual.items():
         if ALL in by_model:
             print(f"  {what:<15} {_usually(by_model)}")
-    for form, one in history.unseen.items():
-        told = f"{form.value}: by {one.models} published profiles, each term +- {one.spread:.0%} of a step"
-        print(f"  unseen models   {told}")
 
 
 def _on_types(types: Counter[str]) -> str:

@@ -12,8 +12,7 @@ from rich.console import Console
 from headway.cli.live import Bars
 from headway.cli.tables import TableColumn, fitted
 from headway.compare.perform import Workers, perform_all
-from headway.experiment.learning.curve import ARMS, CHANGES, ArmCourse, courses_of, ratio
-from headway.experiment.learning.curve_windows import itp_windows, own_windows
+from headway.experiment.learning.curve import ARMS, CHANGES, ArmCourse, courses_of, itp_windows, own_windows, ratio
 from headway.experiment.learning.liar import Moved, moved_by
 
 
@@ -69,4 +68,4 @@ def _show(courses: Mapping[tuple[str, str], ArmCourse], moved: list[Moved], told
     )
     print(f"right after the swap {first:+.1%}; in the last window {last:+.1%}, against frozen {frozen:+.1%}")
     for one in moved:
-        print(f"a liar with {one.lie} moves what others are told by {one.most:.1%} at most")
+        print(f"a liar with {one.lie} moves what others are told by {one.max:.1%} at most")

@@ -14,8 +14,8 @@ from headway.cli.live import Bars
 from headway.cli.options import need_learn
 from headway.cli.tables import TableColumn, fitted
 from headway.compare.executors import make_executor, running
+from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers
-from headway.experiment.kept import kept
 
 
 def learning(*, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False) -> None:
@@ -25,7 +25,7 @@ def learning(*, quick: bool, workers: Workers, as_json: bool, report: Path | Non
     from headway.experiment.learning.proof import Workplace, looks, prove, told
 
     plan, digest = read_plan()
-    store = kept(fresh=fresh)
+    store = KeptRuns.of_user(fresh=fresh)
     folder = store.folder / "learning"
     folder.mkdir(parents=True, exist_ok=True)
     if quick:
@@ -33,9 +33,7 @@ def learning(*, quick: bool, workers: Workers, as_json: bool, report: Path | Non
     pool = make_executor("", workers) if isinstance(workers, int) else workers
     with running(pool), Bars(["learn", "windows"], quiet=as_json) as bars:
         proof = prove(plan, digest, Workplace(pool, folder, store, workers), bars.set)
-    older = folder / f"older-{digest[:12]}.json"
-    before = json_.loads(older.read_text(encoding="utf-8")) if older.exists() else {}
-    found = {**told(proof, before), "looks": len([one for one in looks(folder) if one["plan"] == digest])}
+    found = {**told(proof), "looks": len([one for one in looks(folder) if one["plan"] == digest])}
     if report is not None:
         report.write_text(json_.dumps(found, indent=1) + "\n", encoding="utf-8")
     if as_json:
@@ -64,13 +62,6 @@ def _show(found: dict[str, Any]) -> None:
     for group, by_arm in found["slowest over first-fit"].items():
         told = ", ".join(f"{name} {one['ratio']:.2f} (up to {one['high']:.2f})" for name, one in by_arm.items())
         print(f"{group}, slowest 5 % over first-fit's: {told}")
-    for group, by_arm in found["gap closed"].items():
-        told = ", ".join(
-            f"{name} {by_arm[name]['median window']:.0%} in the median window, {by_arm[name]['all windows']:.0%} of "
-            "all windows'"
-            for name in ("0", "beliefs")
-        )
-        print(f"{group}, gap between the older rule and all-knowing that is closed: {told}")
     if found["missing"]:
         print(f"MISSING, ended before they were run: {', '.join(found['missing'])}; the same command goes on")
     print(f"looks at these windows: {found['looks']}")

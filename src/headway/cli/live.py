@@ -15,6 +15,7 @@ from rich.live import Live as RichLive
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from headway.cli.clock_times import LooksAhead
 from headway.cli.live_table import live_table, where
 from headway.cli.show import near, plain
 from headway.cli.steady import SteadyStream
@@ -64,7 +65,13 @@ class Bars:
 
 
 class Live:
-    def __init__(self, *, quiet: bool = False, told: Mapping[JobId, State] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        told: Mapping[JobId, State] | None = None,
+        ahead: LooksAhead | None = None,
+    ) -> None:
         self._console = Console(file=cast(TextIO, SteadyStream(sys.stderr)))
         self._quiet = quiet
         self._table = RichLive(console=self._console, auto_refresh=False, transient=True)
@@ -72,6 +79,7 @@ class Live:
         self._last: dict[JobId, Sample] = {}
         self._states: dict[JobId, State] = dict(told or {})  # announced, by this run or an earlier one
         self._decided: dict[JobId, str] = {}  # the last decision that was told
+        self._ahead = ahead
         self._earlier: Counter[State] = Counter()  # jobs that are no longer known by name
 
     def __enter__(self) -> Self:
@@ -98,7 +106,8 @@ class Live:
             size = (self._console.width, self._console.height)
             # Drawn by this thread alone: a second one that draws meanwhile would leave parts of the table before.
             told = Counter(self._states.values()) + self._earlier
-            self._table.update(live_table(decided, self._last, told, size), refresh=True)
+            times = None if self._ahead is None else self._ahead.look(snapshot)
+            self._table.update(live_table(decided, self._last, told, size, times), refresh=True)
         self._forget()
 
     def _forget(self) -> None:

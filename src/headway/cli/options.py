@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 TraceFile = Annotated[Path, typer.Argument(help="A jobs file (YAML) or a published trace.", metavar="TRACE")]
 PolicyName = Annotated[str, typer.Option("--policy", help="Choose a policy by name, or your own: mine.py:function.")]
+AgentEnv = Annotated[
+    str,
+    typer.Option("--env", help="Take --policy mine.py:agent as an agent of headway/Order-v0 or headway/Size-v0."),
+]
 Set = Annotated[list[str], typer.Option("--set", help="Set a policy's setting, name=value. Repeatable.")]
 Queues = Annotated[
     Path | None,
@@ -25,6 +30,10 @@ Cluster = Annotated[
     typer.Option(help="Set the nodes: 32x4 (nodes x GPUs), 2x4cpu,16Gi,1gpu, or a file. Default: those of the input."),
 ]
 Format = Annotated[str, typer.Option("--format", help="Name the trace's format, where it is not recognised.")]
+From = Annotated[
+    str, typer.Option("--from", help="Leave out jobs that the trace submits before this time: 22d, 90m or seconds.")
+]
+Head = Annotated[int, typer.Option("--head", help="Take so many jobs only, the first of the trace or from --from on.")]
 Estimates = Annotated[
     str, typer.Option(help="Choose the source of remaining times: oracle, declared, progress, linear, none.")
 ]
@@ -46,6 +55,17 @@ Report = Annotated[
 ExecutorName = Annotated[
     str, typer.Option(help="Run on another concurrent.futures executor: the dotted name of its class or maker.")
 ]
+SaveSeconds = Annotated[float, typer.Option(help="Give a job this long to save a checkpoint when asked.")]
+Cgroups = Annotated[
+    bool, typer.Option(help="Limit cpu and memory by cgroup where permitted. Otherwise: cpu by affinity.")
+]
+Share = Annotated[bool, typer.Option("--share", help="Take what other runs leave of this machine.")]
+Gpus = Annotated[
+    str | None,
+    typer.Option(help="Give out these GPUs only: 0,1, or their ids; none: no GPU. Default: all that are found."),
+]
+Page = Annotated[bool, typer.Option("--page", help="Show it live in a browser, at an address of this machine only.")]
+BusyGpus = Annotated[bool, typer.Option("--busy-gpus", help="Give out GPUs that processes of others use, too.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Processes = Annotated[int, typer.Option("--jobs", "-j", help="Use this many processes. 0 means one per core.", min=0)]
 
@@ -54,8 +74,20 @@ Processes = Annotated[int, typer.Option("--jobs", "-j", help="Use this many proc
 Kubeconfig = Annotated[
     Path | None, typer.Option(help="Read this kubeconfig. Default: KUBECONFIG, the pod's, ~/.kube/config.")
 ]
+OnKube = Annotated[
+    bool | None,
+    typer.Option("--kube/--here", help="On the cluster of the current context, or on this machine."),
+]
+State = Annotated[Path | None, typer.Option(help="The state folder of a run. Default: the queue, else the run here.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="In this namespace. Default: the context's.")]
 Context = Annotated[str, typer.Option(help="Use this context of the kubeconfig. Default: the current one.")]
+
+
+def on_cluster(kube: bool | None, namespace: str, kubeconfig: Path | None, context: str) -> bool:
+    """Whether a cluster is meant: by an option of one, or because KUBECONFIG is set; else this machine is."""
+    if kube is not None:
+        return kube
+    return bool(namespace or kubeconfig is not None or context or os.environ.get("KUBECONFIG"))
 
 
 def need_extra() -> None:
@@ -63,6 +95,12 @@ def need_extra() -> None:
     for package in ("aiohttp", "uvloop", "cryptography"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'headway[kube]'")
+
+
+def need_page(*, wanted: bool) -> None:
+    """Raises a UserError if the page is wanted and its extra is not installed."""
+    if wanted and importlib.util.find_spec("aiohttp") is None:
+        raise UserError("--page: aiohttp is not installed: pip install 'headway[page]'")
 
 
 def access_for(kubeconfig: Path | None, context: str) -> Access:

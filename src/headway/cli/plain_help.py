@@ -9,12 +9,22 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+AFTER = "headway.after"
 WORDS = {"int": "N", "float": "N", "str": "TEXT", "path": "FILE"}
 
 
 class PlainCommand(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         return [worded(param, ctx) for param in super().get_params(ctx)]
+
+
+class WithCommand(PlainCommand):
+    """What follows `--` is a command of the user: its words are in `meta[AFTER]` of the context."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[AFTER] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at])
 
 
 class PlainGroup(TyperGroup):

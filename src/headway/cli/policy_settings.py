@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from headway.cli.queues_file import read_queues
+from headway.cli.queue_config import read_queues
 from headway.core.errors import UserError
 from headway.jobspec import meant
-from headway.policies.ranges import Range
+from headway.policies.ranges import FORMER_NAMES, Range
 from headway.policies.wrappers.around import Wrappers
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
@@ -47,7 +47,9 @@ def read_settings(
         key, equals, value = item.partition("=")
         if not equals or key not in known:
             offer = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
-            close = meant(key, known) if "mean" in meant(key, known) else ""
+            former = FORMER_NAMES.get(key, key)
+            close = f"; did you mean {former}?" if former in known else meant(key, known)
+            close = close if "mean" in close else ""
             raise UserError(f"--set {shortened(item, 80)}: policy {name} has these settings: {offer}{close}")
         try:
             chosen[key] = _value(value, known[key])
@@ -67,10 +69,10 @@ def check_range(item: str, value: Any, allowed: Range) -> None:
 
 
 def _value(text: str, default: Any) -> Any:
-    return _named_numbers(text) if isinstance(default, tuple) else msgspec.convert(text, type(default), strict=False)
+    return named_numbers(text) if isinstance(default, tuple) else msgspec.convert(text, type(default), strict=False)
 
 
-def _named_numbers(value: str) -> tuple[tuple[str, float], ...]:
+def named_numbers(value: str) -> tuple[tuple[str, float], ...]:
     """From ann=8,bob=2, or from a YAML file of names and numbers."""
     if value.endswith((".yaml", ".yml")):
         return tuple(decode(Path(value), dict[str, float]).items())

@@ -19,8 +19,6 @@ from headway.core.plan import Plan
 from headway.cycle.loop import run
 from headway.estimates.models.scaling import plain_speed
 from headway.estimates.plain_books import NoEstimates
-from headway.record.lines import Head
-from headway.record.log import read
 from headway.record.replay import Difference, ReplayCluster
 
 MOST_SHOWN = 5
@@ -34,26 +32,28 @@ def replay(
     json: Json = False,
 ) -> None:
     """Replay a log. With the recorded policy, exit with code 1 if any plan differs."""
-    head = next((line for line in read(log) if isinstance(line, Head)), None)
-    if head is None:
+    cluster, names = ReplayCluster(log, plain_speed), list[str]()
+    for head in cluster.parts():
+        name = policy or head.policy
+        asked = list(settings) or ([] if policy else head.settings.get("set", []))
+        if not policy and not settings:
+            warn(filter(None, [is_another(head)]))
+        run(cluster, make_policy(name, asked), NoEstimates(), safe=safe_policy_for(asked))
+        names.append(name)
+    if not names:
         raise UserError(f"{log}: this is not a headway log: it has no head line")
-    name = policy or head.policy
-    asked = list(settings) or ([] if policy else head.settings.get("set", []))
-    chosen = make_policy(name, asked)
-    if not policy and not settings:
-        warn(filter(None, [is_another(head)]))
-    cluster = ReplayCluster(log, plain_speed)
-    run(cluster, chosen, NoEstimates(), safe=safe_policy_for(asked))
-    differences = cluster.differences
+    recorded, replayed = (
+        ", ".join(dict.fromkeys(head.policy for head in cluster.heads)),
+        ", ".join(dict.fromkeys(names)),
+    )
+    differences, where = cluster.differences, cluster.heads[0].cluster
     if json:
         print(json_.dumps({
-            "policy": name, "recorded": head.policy, "cluster": head.cluster, "cycles": cluster.cycles,
+            "policy": replayed, "recorded": recorded, "cluster": where, "cycles": cluster.cycles,
             "differences": [{"cycle": d.cycle, "now": d.now} for d in differences],
         }))  # fmt: skip
     else:
-        _show(
-            f"{cluster.cycles} cycles of a {head.cluster} run under {head.policy}, replayed under {name}", differences
-        )
+        _show(f"{cluster.cycles} cycles of a {where} run under {recorded}, replayed under {replayed}", differences)
     if differences and not policy:
         raise typer.Exit(1)
 

@@ -15,10 +15,10 @@ LossWindow = Annotated[float, typer.Option(min=0, help="The seconds of that wind
 LostNodeSeconds = Annotated[
     float, typer.Option(help="Wait this long for a silent node before its gangs start elsewhere.")
 ]
-MostRestarts = Annotated[int, typer.Option(min=0, help="Let jobs ask for at most so many losses and refusals.")]
-LeastWindow = Annotated[float, typer.Option(min=0, help="Let jobs ask for a window of at least so many seconds.")]
+MaxRestarts = Annotated[int, typer.Option(min=0, help="Most losses and refusals that a job may request.")]
+MinWindow = Annotated[float, typer.Option(min=0, help="Smallest window that a job may request, in seconds.")]
 Refusals = Annotated[int, typer.Option(min=0, help="Fail a job after more refused starts in a row than this.")]
 
 
-def restart_limits(losses: int, window: float, refusals: int, most: int, least_window: float) -> RestartLimits:
-    return RestartLimits(losses=losses, window_seconds=window, refusals=refusals, most=most, least_window=least_window)
+def restart_limits(losses: int, window: float, refusals: int, most: int, min_window: float) -> RestartLimits:
+    return RestartLimits(losses=losses, window_seconds=window, refusals=refusals, max=most, min_window=min_window)

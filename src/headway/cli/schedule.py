@@ -9,6 +9,7 @@ import signal
 import socket
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -17,7 +18,9 @@ import typer
 
 from headway.cli import restart_options as restarts
 from headway.cli.earlier_log import earlier
+from headway.cli.followed_priorities import FollowedPolicy, followed, written_out
 from headway.cli.options import (
+    AgentEnv,
     BeliefsFile,
     Context,
     Estimates,
@@ -33,6 +36,7 @@ from headway.cli.options import (
 from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
+    env_setting,
     guard_for,
     head_settings,
     keep_beliefs,
@@ -46,6 +50,7 @@ from headway.cli.wiring import (
 from headway.core.errors import UserError
 from headway.core.policy import Policy
 from headway.core.restarts import RestartLimits
+from headway.cycle.explained import explanation
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.kube.settings import Measure
 from headway.record.lines import Head
@@ -55,11 +60,13 @@ from headway.record.metrics import Tally
 from headway.record.rotation import MIB, Rotation
 
 if TYPE_CHECKING:
+    from headway.beliefs.file import LearnedBeliefs
     from headway.kube.api.access import Access
-    from headway.kube.api.preflight import ClusterFacts
+    from headway.kube.api.discovery import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
-    from headway.kube.worker import ApiWorker
+    from headway.kube.writes.lease import SchedulerLease
+    from headway.kube.writes.worker import ApiWorker
     from headway.trained.guard import TrainedGuard
 
 
@@ -68,6 +75,7 @@ SYSTEM_NAMESPACE = "headway-system"
 
 def schedule(
     policy: PolicyName = "headway",
+    env: AgentEnv = "",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
     estimates: Estimates = "progress",
@@ -107,17 +115,15 @@ def schedule(
     losses: restarts.Losses = RestartLimits().losses,
     loss_window: restarts.LossWindow = RestartLimits().window_seconds,
     refusals: restarts.Refusals = RestartLimits().refusals,
-    most_restarts: restarts.MostRestarts = RestartLimits().most,
-    least_loss_window: restarts.LeastWindow = RestartLimits().least_window,
+    max_restarts: restarts.MaxRestarts = RestartLimits().max,
+    min_loss_window: restarts.MinWindow = RestartLimits().min_window,
     progress_seconds: Annotated[
         float, typer.Option(help="Write progress to a job's status at most once in this time.")
     ] = 60.0,
     measure: Annotated[
-        Measure, typer.Option(help="By what to measure the cpu and memory that jobs use; kubelet needs more rights.")
+        Measure, typer.Option(help="Source of usage of cpu and memory: metrics, kubelet (needs more rights), off.")
     ] = Measure.METRICS,
-    master_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Tell training scripts to meet at this port of rank 0.")
-    ] = 29500,
+    master_port: Annotated[int, typer.Option(min=1, max=65535, help="MASTER_PORT of training scripts.")] = 29500,
     show_demand: Annotated[
         int, typer.Option(min=0, help="Make pending pods of so many gangs that lack nodes, for autoscalers to see.")
     ] = 0,
@@ -140,40 +146,44 @@ def schedule(
         _install(kubeconfig, context, inside, only_print=print_manifests, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
-    from headway.kube.worker import ApiWorker
+    from headway.kube.writes.worker import ApiWorker
 
-    settings = [*settings, *queue_setting(queues)]
-    chosen, known = make_policy(policy, settings), beliefs_for(estimates, beliefs)
-    guard, access = guard_for(policy, settings, log), access_for(kubeconfig, context)
+    settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
+    chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
+    guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    address = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
-    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{address}", level=pod_security)
+    report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
+    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", level=pod_security)
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
-    limits = restarts.restart_limits(losses, loss_window, refusals, most_restarts, least_loss_window)
+    limits = restarts.restart_limits(losses, loss_window, refusals, max_restarts, min_loss_window)
+    claims = ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits)
     timeouts = KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds)
+    system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
     with ExitStack() as undo:
-        worker = ApiWorker(access, inside, all_pods=facts.sees_all_pods)  # the server lists while the log is read
+        worker = ApiWorker(access, inside, all_pods=facts.sees_all_pods, lease=_lease(access, system, inside))
         undo.callback(worker.close)
         (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
         how = KubeSettings(
             began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-            pods=pods, measure=measure, demand_gangs=show_demand, quotas=quotas_of(chosen), timeouts=timeouts,
-            claims=ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits),
+            pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts, claims=claims,
+            quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
-        system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
         cluster = _open(access, worker, progress_listen, system, how)
         undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
-    head, tally = Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, ""), Tally()
-    writer = LogWriter(log, head, *([tally] if until_idle and log is None else []), durable=True)
+    head, tally = partial(_head, policy, estimates, known, began), Tally()
+    writer = LogWriter(log, head(written_out(settings)), *([tally] if until_idle and log is None else []), durable=True)
     if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
         writer.rotation = Rotation(log_megabytes * MIB)
+    if isinstance(chosen, FollowedPolicy):
+        chosen.changed = lambda found: writer.restate(head(found))
     _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard)
-    if until_idle and not cluster.board.unfinished:
-        writer.end(cluster.now(), 0)
-    writer.close()
     if until_idle:
         _show(tally, log, as_json=json)
+
+
+def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, settings: list[str]) -> Head:
+    return Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, "")
 
 
 def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
@@ -187,7 +197,7 @@ def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
 
 def _look(access: Access, namespace: str) -> ClusterFacts:
     """Asks the API server once, and says what follows from the answers."""
-    from headway.kube.api.preflight import look_at
+    from headway.kube.api.discovery import look_at
 
     facts, log = asyncio.run(look_at(access, namespace)), logging.getLogger("headway")
     if facts.users_since is None:
@@ -197,13 +207,22 @@ def _look(access: Access, namespace: str) -> ClusterFacts:
     return facts
 
 
+def _lease(access: Access, system: str, namespace: str) -> SchedulerLease:
+    """What keeps a second scheduler of the same jobs away."""
+    from headway.kube.writes.fence import Fence
+    from headway.kube.writes.lease import NAME, SchedulerLease
+
+    lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME)
+    asyncio.run(lease.acquire(access))
+    return lease
+
+
 def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
-    from headway.kube.job.pod_marks import PodMarks
-    from headway.kube.pod_identity import PodIdentity
-    from headway.kube.pod_key import POD_KEY
-    from headway.kube.progress_authority import PROGRESS_AUTHORITY, server_context
-    from headway.kube.roster import PodRoster
+    from headway.kube.identity.certificates import PROGRESS_AUTHORITY, server_context
+    from headway.kube.identity.secrets import POD_KEY
+    from headway.kube.identity.tokens import PodIdentity, PodRoster
+    from headway.kube.pods.marks import PodMarks
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
@@ -225,6 +244,8 @@ def _serve(
         cluster.show(decided.snapshot)
         if guard is not None:
             guard.observe(decided)
+        if isinstance(policy, FollowedPolicy):
+            policy.look()
         for job, sentence in decided.snapshot.notes:
             if job == ABOUT_THE_POLICY:
                 warn("%s", sentence)
@@ -240,6 +261,9 @@ def _serve(
         cluster.close()
         if guard is not None:
             guard.close()
+    if cluster.settings.until_idle and not cluster.board.unfinished:
+        writer.end(cluster.now(), 0)
+    writer.close()
 
 
 def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool, kubelets: bool) -> None:

@@ -12,13 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.tables import TableColumn, fitted
+from headway.core.job import Job
 from headway.core.states import State
 from headway.core.text import clean, duration, in_one_unit, lasting
+from headway.local.over import last_lines, outputs_of
 from headway.record.metrics import Course, Tally
 
 MOST_JOBS = 50
 """Jobs of a run with more than these are not shown one by one."""
 MOST_LATE = 5
+LAST_LINES = 5
+"""Of the output of a failed job."""
+LONGEST_LINE = 200
 _UNITS = ((10_000.0, "seconds", 1.0), (600_000.0, "minutes", 60.0), (float("inf"), "hours", 3600.0))
 
 
@@ -33,7 +38,8 @@ def near(text: str) -> str:
     return text if here == here.parent else text.replace(f"{here}/", "")
 
 
-def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
+def show_result(tally: Tally, *, as_json: bool, jobs: bool = True, folder: Path | None = None) -> None:
+    """`folder`: the state folder of a run on this machine, for the last lines that a failed job printed."""
     result = tally.result()
     if as_json:
         print(json.dumps(result))
@@ -44,7 +50,15 @@ def show_result(tally: Tally, *, as_json: bool, jobs: bool = True) -> None:
     for course in courses:
         if course.note and course.state is State.FAILED:
             console.print(plain(f"{course.job.id} failed: {near(course.note)}"), highlight=False)
+            for line in [] if folder is None else last_words(folder, course.job):
+                console.print(plain(f"  | {line}"), highlight=False, style="dim")
     console.print(summary(result, courses), highlight=False, markup=False)
+
+
+def last_words(folder: Path, job: Job) -> list[str]:
+    """The last lines of the output that was written last."""
+    outputs = outputs_of(folder, job)
+    return [line[:LONGEST_LINE] for line in last_lines(outputs[-1], LAST_LINES)] if outputs else []
 
 
 def job_table(courses: Sequence[Course], width: int = 80) -> Table:
@@ -88,11 +102,9 @@ def summary(result: dict[str, Any], courses: Sequence[Course] = ()) -> str:
     if used:
         lines.append(f"  held        {used}")
     if result["slowdown"]["mean"] is not None:
-        fair = result["fairness"]
         lines.append(
             f"  slowdown    mean {result['slowdown']['mean']:.2f}  p50 {result['slowdown']['p50']:.2f}"
             f"  p99 {result['slowdown']['p99']:.2f}"
-            + (f"  unfairly late: {fair['unfair']:.0%}".replace("%", " %") if result["jobs"] > 1 else "")
         )
     if met["total"]:
         lines.append(f"  deadlines   {met['met']} of {met['total']} met{_missed(courses)}")

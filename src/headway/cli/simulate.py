@@ -7,10 +7,13 @@ from functools import partial
 
 from headway.cli.live import Bars
 from headway.cli.options import (
+    AgentEnv,
     BeliefsFile,
     Cluster,
     Estimates,
     Format,
+    From,
+    Head,
     Json,
     Log,
     PolicyName,
@@ -28,8 +31,12 @@ from headway.cli.wiring import (
     beliefs_for,
     check_estimates,
     command_line,
+    cut,
+    env_setting,
     make_policy,
+    no_sharing,
     queue_setting,
+    warn,
     warn_of_claims,
     writable,
 )
@@ -39,7 +46,7 @@ from headway.compare.perform import Task
 from headway.compare.perform import simulate as run_simulation
 from headway.compare.scenario import Scenario, read_scenario
 from headway.compare.table import compared
-from headway.compare.witness import kept_out
+from headway.compare.trained_coverage import kept_out
 from headway.record.metrics import Tally
 from headway.record.results import outcome
 
@@ -47,10 +54,13 @@ from headway.record.results import outcome
 def simulate(
     file: TraceFile,
     policy: PolicyName = "headway",
+    env: AgentEnv = "",
     settings: Set = [],  # noqa: B006  typer copies it
     queues: Queues = None,
     cluster: Cluster = "",
     format_: Format = "",
+    from_: From = "",
+    head: Head = 0,
     estimates: Estimates = "declared",
     beliefs: BeliefsFile = None,
     seed: Seed = 0,
@@ -65,12 +75,13 @@ def simulate(
     """
     check_estimates(estimates)
     known = beliefs_for(estimates, beliefs)
-    settings = [*settings, *queue_setting(queues)]
+    settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
     make = partial(make_policy, policy, tuple(settings))
     make()  # a mistake in the settings is told before anything is read
     writable(report, "--report", [file, world, beliefs, queues])
-    scenario = replace(read_scenario(file, format_, cluster, world, estimates), beliefs=known)
+    scenario = replace(cut(read_scenario(file, format_, cluster, world, estimates), from_, head), beliefs=known)
     warn_of_claims(settings, scenario.trace.jobs)
+    warn(no_sharing(policy, scenario.trace.jobs))
     task = Task(
         policy=policy, make=make, settings=tuple(settings), trained=trained_name(policy, settings), seed=seed,
         picture=report is not None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.jobs_watch import some
 from headway.cli.options import Context, Kubeconfig, access_for, need_extra
 from headway.cli.wiring import warn
 from headway.core.errors import UserError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from headway.kube.api.client import Client
 
 Submission = tuple[Path, Job]
+VERDICT_SECONDS = 3.0
+"""So long a verdict on deadlines is waited for."""
 READY_SECONDS = 20.0
 
 
@@ -60,6 +63,10 @@ def submit(
             f"--directory {directory}: must be an absolute path in the container, or `.` for the file's own folder"
         )
     warn(impossible_deadlines(job for _, job in jobs))
+    for name in ("retries", "on_end", "on_failure"):
+        ignored = [job.id for _, job in jobs if getattr(job, name)]
+        if ignored:
+            warn([f"field {name}: counts on this machine only, not on Kubernetes: {some(ignored)}"])
     access = access_for(kubeconfig, context)
     where = namespace or access.namespace
     failed = asyncio.run(_submit(access, where, jobs, directory=directory, at_once=at_once, wait=wait))
@@ -83,7 +90,29 @@ async def _submit(
             asked = replace(job, user=job.user or me)
             recorded = await _post(client, namespace, path, asked, inside)
             print(f"{time.time() - began:7.1f} s  submitted {job.id}{_instead(asked.user, recorded)}", flush=True)
+        await _verdicts(client, namespace, {job.id for _, job in jobs if job.deadline is not None}, began)
         return await _wait(client, namespace, {job.id for _, job in jobs}, began) if wait else False
+
+
+async def _verdicts(client: Client, namespace: str, names: set[str], began: float) -> None:
+    """Prints of jobs with a deadline whether they will be in time, as soon as the scheduler says so; it may be away."""
+    from headway.kube.api.errors import ApiError
+    from headway.kube.commands import list_jobs
+
+    give_up, told = time.monotonic() + VERDICT_SECONDS, dict[str, str]()
+    while names - told.keys() and time.monotonic() < give_up:
+        await asyncio.sleep(0.25)
+        try:
+            found = await list_jobs(client, namespace)
+        except ApiError:
+            return
+        last = time.monotonic() + 0.5 >= give_up
+        for row in found:
+            said = next((one for one in row.explained if one.startswith("in time: ")), "")
+            if row.name in names and (said or (last and row.deadline)):
+                told.setdefault(row.name, said or row.deadline)
+    for name, saying in sorted(told.items()):
+        print(f"{time.time() - began:7.1f} s  {name}: {clean(saying.removeprefix('in time: '))}", flush=True)
 
 
 async def _own_name(client: Client) -> str:
@@ -110,7 +139,7 @@ async def _post(client: Client, namespace: str, path: Path, job: Job, directory:
     from headway.kube.api.client import loads
     from headway.kube.api.errors import ApiError, Conflict, NotFound
     from headway.kube.api.objects import API_VERSION
-    from headway.kube.job.spec import manifest_of
+    from headway.kube.intake.spec import manifest_of
 
     body = manifest_of(job, namespace, directory=directory, submitted_at=time.time())
     try:
@@ -145,7 +174,7 @@ async def _create(client: Client, path: str, body: dict[str, Any]) -> bytes:
 async def _wait(client: Client, namespace: str, names: set[str], began: float) -> bool:
     """Waits until all jobs are over and prints each end. Returns whether one did not succeed."""
     from headway.kube.api.errors import ApiError
-    from headway.kube.listing import OVER_PHASES, list_jobs
+    from headway.kube.commands import OVER_PHASES, list_jobs
 
     bad, silent_since = False, None
     while names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
@@ -26,6 +27,8 @@ class TableColumn:
     """Left-aligned, and folded over several lines where there is no room."""
     one_line: bool = False
     """A text that is cut instead of folded."""
+    left: bool = False
+    """Left-aligned, but never folded or cut."""
     drop: int = 0
     """Where there is no room, the column with the highest number is dropped first; 0 is never dropped."""
 
@@ -52,7 +55,8 @@ def fitted(
             table.add_column(column.name, overflow="ellipsis" if column.one_line else "fold",
                              no_wrap=column.one_line, width=widths[number])  # fmt: skip
         else:
-            table.add_column(column.name, justify="right", no_wrap=True, min_width=_natural(columns, texts, number))
+            side: Literal["left", "right"] = "left" if column.left else "right"
+            table.add_column(column.name, justify=side, no_wrap=True, min_width=_natural(columns, texts, number))
     for row in texts:
         table.add_row(*[
             folded(row[number], widths[number]) if columns[number].is_text and not columns[number].one_line
@@ -81,6 +85,14 @@ def parts(title: str, names: Sequence[str], rows: Sequence[Sequence[str | Text]]
         name = title if group is groups[1] else f"{title} (continued)"
         tables.append(fitted(name, columns, [[row[number] for number in group] for row in texts], width))
     return tables
+
+
+def cut(name: str, width: int = LONGEST_NAME) -> str:
+    """A long name without its middle: the jobs of a sweep differ at their ends."""
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
 
 
 def _on_lines(name: str, width: int) -> str:

@@ -19,11 +19,11 @@ LEVELS = ("privileged", "baseline", "restricted")
 
 def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, level: str) -> PodDefaults:
     """What all pods have in common, by the file and the options. Raises UserError."""
-    from headway.kube.job.checkpoints import find_volume
-    from headway.kube.job.pod_security import PodSecurity
-    from headway.kube.job.replica import MAIN
-    from headway.kube.job.template import TemplateError, check_template
-    from headway.kube.job.template_rules import TemplateRules
+    from headway.kube.intake.pod_security import PodSecurity
+    from headway.kube.intake.template_rules import TemplateRules
+    from headway.kube.pods.body import TemplateError, check_template
+    from headway.kube.pods.checkpoints import find_volume
+    from headway.kube.pods.replica import MAIN
     from headway.kube.settings import PodDefaults
 
     if level not in LEVELS:

@@ -1,21 +1,23 @@
-"""The policy `learned` on the command line: which file it is, who watches it live, and how a log names it."""
+"""Policies that were trained, on the command line: `learned` and agents. Which file it is, and how a log names it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headway.cli.policy_settings import wrappers_of
+from headway.cli.options import need_learn
+from headway.cli.policy_settings import read_settings
 from headway.core.errors import UserError
+from headway.policies.ranges import Range
 from headway.record.lines import Head
 
 if TYPE_CHECKING:
+    from headway.learn.agents import AgentPolicy
     from headway.trained.file import TrainedPolicy
-    from headway.trained.guard import TrainedGuard
 
-TRAINED, FILE = "learned", "file="
+TRAINED, FILE, ENV = "learned", "file=", "env="
 
 
 def read_named(settings: Sequence[str]) -> TrainedPolicy:
@@ -25,21 +27,39 @@ def read_named(settings: Sequence[str]) -> TrainedPolicy:
     return read_trained(_file(settings))
 
 
-def guard_for(name: str, settings: Sequence[str], log: Path | None) -> TrainedGuard | None:
-    """Who watches a trained policy in a live run; it replays within the run's queues and rounds. None for others."""
-    if name != TRAINED:
-        return None
-    if log is None:
-        raise UserError("--policy learned: a live run is watched by its log; add --log FILE")
-    from headway.trained.guard import TrainedGuard
-    from headway.trained.regret import regret_of
+def env_setting(env: str, policy: str) -> list[str]:
+    """The option as a setting, so that the log has it like every other setting."""
+    if env and ".py:" not in policy:
+        raise UserError(f"--env {env}: it is of an agent; give --policy mine.py:agent")
+    return [f"{ENV}{env}"] if env else []
 
-    replay = partial(regret_of, wrappers=wrappers_of(name, settings))
-    return TrainedGuard(read_named(settings).policy(), log, _file(settings), replay)
+
+def is_agent(settings: Sequence[str]) -> bool:
+    return any(item.startswith(ENV) for item in settings)
+
+
+def read_agent(name: str, settings: Sequence[str]) -> AgentPolicy:
+    """The agent `mine.py:agent` as a policy. In one process it is always the same one."""
+    need_learn()
+    ranges = {"slots": Range(0), "seconds": Range(0.0, above=True)}
+    chosen = read_settings(name, settings, {"env": "", "slots": 0, "seconds": 0.05}, ranges)
+    file = Path(name.rpartition(":")[0])
+    return _agent(name, file.stat().st_mtime_ns if file.is_file() else 0, tuple(chosen.items()))
+
+
+@cache
+def _agent(name: str, _written: int, settings: tuple[tuple[str, Any], ...]) -> AgentPolicy:
+    from headway.learn.agents import agent_policy
+
+    return agent_policy(name, **dict(settings))
 
 
 def trained_name(policy: str, settings: Sequence[str]) -> str:
     """The file's name and the begin of its hash, as the head of a log names it; empty for other policies."""
+    if is_agent(settings):
+        from headway.learn.agents import agent_name
+
+        return agent_name(policy)
     return read_named(settings).name if policy == TRAINED else ""
 
 

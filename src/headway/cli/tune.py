@@ -33,7 +33,7 @@ def tune(
     ],
     settings: Annotated[
         list[str],
-        typer.Option("--set", help="Say what you have now, name=value. Default: as the log's run. Repeatable."),
+        typer.Option("--set", help="Current settings, name=value. Default: as the log's run. Repeatable."),
     ] = [],  # noqa: B006  typer copies it
     only: Annotated[str, typer.Option(help="Tune these settings only: names separated by commas.")] = "",
     window: Annotated[int, typer.Option(help="Set the jobs of a window.", min=10)] = 150,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json as json_
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
-from headway.cli.options import Context, Json, Kubeconfig, Namespace
+from headway.cli.options import Context, Json, Kubeconfig, Namespace, OnKube, State, on_cluster
+from headway.cli.queue import meant_folder, queue_home
 from headway.cli.say import say
 from headway.cli.show import near
 from headway.cli.trained_policy import is_another
@@ -20,15 +21,20 @@ from headway.cli.why_cluster import why_on_cluster
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
 from headway.core.job import JobId
-from headway.core.policy import Policy, explain_with
+from headway.core.policy import Policy
+from headway.core.quantity import GPU
 from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import lasting
+from headway.cycle.explained import explained, sentences
 from headway.cycle.loop import decide
-from headway.cycle.sound import PolicyError, raised
+from headway.cycle.sound import PolicyError
 from headway.estimates.models.scaling import plain_speed
+from headway.local.claims import running_folders
+from headway.local.device_pool import ABOUT_GPUS
 from headway.local.settings import clock_zero
 from headway.local.state_folder import is_locked
+from headway.record.lines import Head
 from headway.record.replay import ReplayCluster
 from headway.workload.deadlines import late
 
@@ -36,25 +42,28 @@ from headway.workload.deadlines import late
 def why(
     job: Annotated[str, typer.Argument(help="The job's name.")],
     log: Annotated[
-        Path | None, typer.Option(help="The run's log; default: the newest in .headway here or one folder down.")
+        Path | None, typer.Option(help="The run's log; default: the queue's, else the newest in .headway here.")
     ] = None,
     json: Json = False,
-    kube: Annotated[bool, typer.Option("--kube", help="Ask the cluster of the current context.")] = False,
+    state: State = None,
+    kube: OnKube = None,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
     """Tell why a job is not running: what it needs, what is free, who holds it, and what would help.
 
-    Of a run on this machine, by its log; with --kube, -n, --kubeconfig or --context of a TrainingJob on a cluster.
+    In the queue or a run on this machine, by its log; of a TrainingJob on a cluster with --kube, -n, --kubeconfig or
+    --context, or where KUBECONFIG is set.
     """
-    if kube or namespace or kubeconfig is not None or context:
+    options = kube or namespace or kubeconfig is not None or context
+    if options or (log is None and state is None and on_cluster(kube, namespace, kubeconfig, context)):
         if log is not None:
             raise UserError("--log: a job on a cluster has no log here; give --log or the options of a cluster")
         why_on_cluster(job, namespace, kubeconfig, context, as_json=json)
         return
-    path = log or _newest()
-    last = _last(path)
+    path = log or meant_log(state)
+    last = last_cycle(path)
     snapshot = last.snapshot
     if JobId(job) not in snapshot.jobs.row_of:
         known = ", ".join(sorted(snapshot.jobs.row_of)[:10])
@@ -68,15 +77,19 @@ def why(
     reason = explain(snapshot, plan, JobId(job))
     told |= explained(last.policy, snapshot, row)
     note, too_late = last.notes.get(JobId(job), ""), _late(last, row)
+    gpus, asks = snapshot.gpus.get(row), any(role.amount(GPU) for role in snapshot.jobs.job(row).roles)
+    about_gpus = last.notes.get(ABOUT_GPUS, "") if asks else ""
     if json:
         found = {**asdict(reason), "gap": reason.gap, "job": job, "now": snapshot.now, "note": note, "dead": last.dead}
-        print(json_.dumps({**found, "late": too_late, **told}, default=str))
+        used = None if gpus is None else {"devices": gpus.devices, "busy": gpus.busy, "memory_mib": gpus.memory}
+        print(json_.dumps({**found, "late": too_late, "gpus": used, "about_gpus": about_gpus, **told}, default=str))
         return
     ran = last.dead and reason.code is Code.RUNNING
     sentence = "It was running when Headway ended." if ran else reason.sentence
     say(f"{job} ({reason.code}, at {lasting(snapshot.now)}): {sentence}")
-    sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late)]
-    shown = [f"  {word:<9} {saying}" for word, saying in sayings if saying] + lines(told)
+    sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late),
+               ("gpus", str(gpus or "")), ("machine", about_gpus)]  # fmt: skip
+    shown = [f"  {word:<9} {saying}" for word, saying in (*sayings, *sentences(told)) if saying]
     if note:
         shown.append(f"  note      {near(note)}")
     if last.dead:
@@ -85,39 +98,7 @@ def why(
         say(line, hang=12)
 
 
-def explained(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
-    """What the policy says about this job. One that cannot is told in a sentence."""
-    try:
-        told: Any = explain_with(policy, snapshot, row)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a policy may be anyone's
-        return {"policy": f"explain fails: {raised('', error, getattr(policy, 'file', '')).why}"}
-    if not isinstance(told, Mapping):
-        return {"policy": f"explain fails: it returned {type(told).__name__}, not a mapping of topics"}
-    return told
-
-
-def lines(told: Mapping[str, Any]) -> list[str]:
-    """What a policy explains, one line per topic and one for what would help."""
-    shown = []
-    for topic, value in told.items():
-        remedy = ""
-        if not isinstance(value, Mapping):
-            sentence = str(value)
-        elif "sentence" in value:
-            sentence = f"{value['verdict']}: {value['sentence']}" if "verdict" in value else value["sentence"]
-            remedy = value.get("remedy", "")
-        elif all(isinstance(part, int | float) for part in value.values()) and "total" in value:
-            parts = " + ".join(f"{name} {part:.3f}" for name, part in value.items() if name != "total")
-            sentence = f"{value['total']:.3f} = {parts}"
-        else:
-            sentence = ", ".join(f"{name} {part}" for name, part in value.items())
-        shown.append(f"  {str(topic).replace('_', ' '):<9} {sentence}")
-        if remedy:
-            shown.append(f"  {'needs':<9} {remedy}")
-    return shown
-
-
-def _late(last: _Last, row: int) -> str:
+def _late(last: LastCycle, row: int) -> str:
     """Why the job misses its deadline. What is not estimated is taken from what the user declared."""
     jobs, snapshot = last.snapshot.jobs, last.snapshot
     job = jobs.job(row)
@@ -131,17 +112,27 @@ def _late(last: _Last, row: int) -> str:
     return late(job, last.now, left, replicas)
 
 
-def _newest() -> Path:
+def meant_log(state: Path | None) -> Path:
+    """The log of the state folder, of the queue or run that goes on, or the newest one here; else that of the queue."""
+    home = queue_home()
+    if state is not None or running_folders():
+        return meant_folder(state) / "run.log"
+    return _newest(home / "run.log")
+
+
+def _newest(otherwise: Path) -> Path:
     logs = sorted(
         (log for at in (".", "*") for log in Path().glob(f"{at}/.headway/*/run.log")),
         key=lambda path: path.stat().st_mtime,
     )
+    if not logs and otherwise.exists():
+        return otherwise
     if not logs:
         raise UserError("--log: there is no run in .headway here; name the log of a run, or a cluster by --kube or -n")
     return logs[-1]
 
 
-class _Last(NamedTuple):
+class LastCycle(NamedTuple):
     """The end of a log."""
 
     snapshot: Snapshot
@@ -154,14 +145,17 @@ class _Last(NamedTuple):
     """By job: the last note about it."""
     dead: bool
     """The run was not finished, and no Headway works on it."""
+    head: Head
 
 
-def _last(path: Path) -> _Last:
+def last_cycle(path: Path, follow: Callable[[Snapshot], None] = lambda _: None) -> LastCycle:
+    """`follow` gets every snapshot of the log, one after the other."""
     cluster = ReplayCluster(path, plain_speed)
     last: Snapshot | None = None
     notes: dict[JobId, str] = {}
     while (snapshot := cluster.next_snapshot()) is not None:
         last = snapshot
+        follow(snapshot)
         notes.update(snapshot.notes)
     if last is None:
         raise UserError(f"{path}: the log has no cycle yet")
@@ -175,4 +169,4 @@ def _last(path: Path) -> _Last:
         told = {"policy": changed} if (changed := is_another(head)) else {}
     except UserError as error:
         policy, told = safe_policy, {"policy": f"{error}; the reason is first-fit's"}
-    return _Last(last, now, policy, told, notes, local and not is_locked(path.parent))
+    return LastCycle(last, now, policy, told, notes, local and not is_locked(path.parent), head)

@@ -40,7 +40,7 @@ async def look(access: Access, namespace: str, job: str) -> tuple[dict[str, Any]
     """The job, and how many waiting jobs came before it."""
     from headway.kube.api.client import Client
     from headway.kube.api.errors import ApiError
-    from headway.kube.verbs import ahead_of, read_job
+    from headway.kube.commands import ahead_of, read_job
 
     async with Client(access) as client:
         try:
@@ -59,6 +59,8 @@ def told(found: dict[str, Any], ahead: int | None) -> dict[str, Any]:
         "reason": status.get("reason") or "NotSeenYet",
         "message": status.get("message") or ("" if status else "no scheduler has looked at it yet; does one run?"),
         "refused": status.get("refused") or "", "queue": spec.get("queue") or "", "ahead": ahead,
+        "explained": [str(one) for one in status.get("explained") or []],
+        "deadline": (status.get("deadline") or {}).get("text") or "",
         "nodes": status.get("nodes") or [], "replicas": status.get("replicas") or 0,
         "attempt": status.get("attempt") or 0, "progress": progress.get("text") or "", "loss": progress.get("loss"),
         "left": progress.get("left"), "spread": progress.get("spread"), "basis": progress.get("basis") or "",
@@ -72,9 +74,11 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         around = "" if facts["spread"] is None else f" ±{lasting(facts['spread'] * facts['left'])}"
         left = f"{lasting(facts['left'])}{around}: {facts['basis']}"
     place = "" if facts["ahead"] is None else _before(facts["ahead"])
+    said = [(topic, saying) for one in facts["explained"] for topic, _, saying in [one.partition(": ")]]
     return [
-        ("refused", facts["refused"]), ("queue", place), ("nodes", "; ".join(facts["nodes"])),
-        ("progress", facts["progress"]), ("left", left or facts["basis"]), ("done", facts["done"]),
+        ("refused", facts["refused"]), ("queue", place), *said, ("due", facts["deadline"]),
+        ("nodes", "; ".join(facts["nodes"])), ("progress", facts["progress"]),
+        ("left", left or facts["basis"]), ("done", facts["done"]),
     ]  # fmt: skip
 
 

@@ -6,30 +6,40 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.beliefs.books import ESTIMATES, make_book
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
-from headway.beliefs.kept_book import KeptBook, go_on_learning
+from headway.beliefs.kept_book import KeptBook, go_on_learning, kept_beliefs
 from headway.cli.own_policy import load_own
 from headway.cli.policy_settings import QUEUES, own_settings, read_settings, wrappers_of
-from headway.cli.queues_file import beyond_rules, read_queues, read_rules
+from headway.cli.queue_config import beyond_rules, read_queues, read_rules
 from headway.cli.say import say
-from headway.cli.trained_policy import FILE, TRAINED, guard_for, read_named, trained_name
+from headway.cli.trained_policy import FILE, TRAINED, env_setting, is_agent, read_agent, read_named, trained_name
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.plan import Plan
 from headway.core.policy import Policy
 from headway.core.queue_rules import QueueRule
 from headway.core.snapshot import Snapshot
+from headway.core.text import lasting
 from headway.cycle.loop import Book
+from headway.jobspec import seconds
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES, ranges_of, settings_of
 from headway.policies.wrappers.queues import Queued
 from headway.record.replay import snapshots
 from headway.record.rotation import before
 from headway.workload.cluster import open_cluster as parse_cluster
+from headway.workload.trace import head, since
+
+if TYPE_CHECKING:
+    from headway.compare.scenario import Scenario
+    from headway.policies.learned import Learned
+    from headway.trained.guard import TrainedGuard
 
 __all__ = [
     "ESTIMATES",
@@ -37,6 +47,8 @@ __all__ = [
     "check_claims",
     "check_estimates",
     "command_line",
+    "cut",
+    "env_setting",
     "guard_for",
     "head_settings",
     "keep_beliefs",
@@ -65,7 +77,7 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
 
     With any policy, the setting `queues=FILE` puts it behind queues, and `round=SECONDS` makes it decide in rounds.
     """
-    policy = _bare_policy(name, own_settings(settings))
+    policy = bare_policy(name, own_settings(settings))
     return wrappers_of(name, settings).around(policy)
 
 
@@ -113,9 +125,18 @@ def warn_of_claims(settings: Sequence[str], jobs: Iterable[Job]) -> None:
         warn([f"{len(said)} jobs claim more than their queue allows and would be refused on a cluster: {said[0]}"])
 
 
-def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
+def no_sharing(policy: str, jobs: Sequence[Job]) -> list[str]:
+    """What a policy that moves jobs cannot do with these, in a sentence."""
+    if policy != "migration" or not jobs or any(role.shares_cpu for job in jobs for role in job.roles):
+        return []
+    return ["--policy migration: no job has a cpu limit above its request: none slows another down, and none moves"]
+
+
+def bare_policy(name: str, settings: Sequence[str]) -> Policy:
     if name == TRAINED:
         return _trained(settings)
+    if is_agent(settings):
+        return read_agent(name, settings)
     if ".py:" in name:
         return load_own(name, lambda known: read_settings(name, settings, known))
     if name not in POLICIES:
@@ -125,9 +146,30 @@ def _bare_policy(name: str, settings: Sequence[str]) -> Policy:
     return POLICIES[name](**read_settings(name, settings, settings_of(name), ranges_of(name)))
 
 
-def _trained(settings: Sequence[str]) -> Policy:
-    read_settings(TRAINED, [item for item in settings if not item.startswith(FILE)], {"file": "FILE"})
-    return read_named(settings).policy()
+def _trained(settings: Sequence[str]) -> Learned:
+    known, rest = {"file": "FILE", **settings_of("headway")}, [one for one in settings if not one.startswith(FILE)]
+    return read_named(settings).policy(read_settings(TRAINED, rest, known, ranges_of("headway")))
+
+
+def guard_for(
+    name: str, settings: Sequence[str], log: Path | None, beliefs: LearnedBeliefs = NO_BELIEFS
+) -> TrainedGuard | None:
+    """Who watches a trained policy in a live run; it replays what decides that run. None for other policies."""
+    if name != TRAINED and not is_agent(settings):
+        return None
+    if log is None:
+        raise UserError(f"--policy {name}: a live run is watched by its log; add --log FILE")
+    from headway.trained.guard import TrainedGuard
+    from headway.trained.regret import Decider, regret_of
+
+    own, wrappers = own_settings(settings), wrappers_of(name, settings)
+    watched = _trained(own) if name == TRAINED else read_agent(name, own)
+    plain = [one for one in own if not one.startswith(FILE)] if name == TRAINED else []
+    decider = Decider(
+        trained=partial(bare_policy, name, own), plain=partial(bare_policy, "headway", plain), wrappers=wrappers,
+        beliefs=beliefs,
+    )  # fmt: skip
+    return TrainedGuard(watched, log, partial(regret_of, decider)).go_on()
 
 
 def beliefs_for(estimates: str, file: Path | None) -> LearnedBeliefs:
@@ -155,7 +197,7 @@ def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> B
     is_quick = log.exists() and log.stat().st_size <= MOST_LOG_BYTES
     goes_on = any(file.is_file() and file.stat().st_size for file in (log, before(log)))
     past = snapshots(log) if is_quick else ()
-    kept = log.with_name(f"{log.name}.beliefs")
+    kept = kept_beliefs(log)
     return go_on_learning(kept, beliefs, past, new_clock=not goes_on, tell=lambda sentence: warn([sentence]))
 
 
@@ -209,6 +251,23 @@ def seeds_of(text: str, first: int = 0) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def cut(scenario: Scenario, from_: str, most: int) -> Scenario:
+    """The jobs of the trace that `--from` and `--head` leave."""
+    if most < 0:
+        raise UserError(f"--head {most}: give a number of jobs above zero")
+    trace = scenario.trace
+    if from_:
+        try:
+            trace = since(trace, seconds(from_))
+        except ValueError as error:
+            raise UserError(f"--from {from_}: {error}") from None
+        if not trace.jobs:
+            last = lasting(scenario.trace.jobs[-1].submit)
+            raise UserError(f"--from {from_}: no job comes after that; the last is submitted at {last}")
+    return replace(scenario, trace=head(trace, most) if most else trace)
+
+
 def quotas_of(policy: Policy) -> Callable[[Snapshot], Callable[[int], str]]:
     """Of a snapshot and then of a job's row: why its queue may not hold it, whatever nodes there are."""
-    return policy.beyond if isinstance(policy, Queued) else lambda _snapshot: lambda _row: ""
+    inner = getattr(policy, "current", policy)  # one that is made anew while it decides
+    return inner.beyond if isinstance(inner, Queued) else lambda _snapshot: lambda _row: ""

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from headway.compare.scenario import Scenario
+from headway.compare.scenario import Scenario, shares_cpu
 from headway.core.text import lasting
 from headway.estimates.models.scaling import PARALLEL
 from headway.jobspec import seconds
-from headway.workload.simulate_fields import FaultFields, SpeedFields
+from headway.workload.simulate_fields import FaultFields
 
 COSTS = {"start": "a start", "save": "a save", "stop": "a stop", "scale": "a change of size", "resize": "a resize"}
 LITTLE_WAITING = 0.05
@@ -35,7 +35,7 @@ def assumptions(scenario: Scenario, estimates: str, *, rigid: bool = False) -> d
 
 def _sizes(scenario: Scenario, *, rigid: bool) -> str:
     jobs = scenario.trace.jobs
-    elastic = 0 if rigid else sum(any(role.least != role.most for role in job.roles) for job in jobs)
+    elastic = 0 if rigid else sum(any(role.min != role.max for role in job.roles) for job in jobs)
     if not elastic:
         return "rigid: every job keeps the size it asks for"
     return f"elastic: {elastic:,} of {len(jobs):,} jobs may have fewer or more replicas than they ask for"
@@ -51,9 +51,8 @@ def _speed(scenario: Scenario) -> str:
     losses = {name: getattr(fields, name) for name in ("node_loss", "domain_loss", "neighbour_loss")}
     parts = [f"{name} {loss:g}" for name, loss in losses.items() if loss]
     parts += ["types of accelerator differ"] * bool(fields.accelerators or scenario.trace.seconds_on)
-    parts += ["idle cpu is shared"] * fields.share_cpu
-    if fields == SpeedFields() and not scenario.trace.seconds_on:
-        return said
+    if shares_cpu(scenario.trace):
+        parts.append("jobs with a limit use idle cpu of their node")
     return "; ".join([said, *parts])
 
 

@@ -70,7 +70,7 @@ def floor(needs: Sequence[Need], nodes: Nodes) -> Floor:
         _, busy = one_machine(submit, seconds, remaining=False)
         completion = max(completion, flow, busy + float(fastest.mean()) / 2)
         makespan = max(makespan, float((submit + np.cumsum(seconds[::-1])[::-1]).max()))
-    return Floor(completion, makespan)
+    return Floor(completion, makespan - float(submit[0]))
 
 
 def one_machine(submit: FloatArray, seconds: FloatArray, *, remaining: bool) -> tuple[float, float]:
@@ -189,7 +189,7 @@ def _reach(kinds: int, configurations: Iterable[Configuration]) -> Reach:
 
 def sizes(job: Job) -> list[tuple[int, ...]]:
     """All sizes that it may have, the smallest first."""
-    every = itertools.product(*(range(role.least, role.most + 1) if role.most > role.least else (role.replicas,)
+    every = itertools.product(*(range(role.min, role.max + 1) if role.max > role.min else (role.replicas,)
                                 for role in job.roles))  # fmt: skip
     return sorted(every, key=lambda counts: (sum(counts), counts))
 
@@ -199,12 +199,12 @@ def _allowed(job: Job) -> Iterator[tuple[int, ...]]:
     if not job.can & (Can.SIZE | Can.SCALE):
         yield tuple(role.replicas for role in job.roles)
         return
-    ranges = [range(role.least, role.most + 1) for role in job.roles]
+    ranges = [range(role.min, role.max + 1) for role in job.roles]
     if math.prod(len(sizes) for sizes in ranges) <= MOST_SIZES:
         yield from itertools.product(*ranges)
     else:
-        yield tuple(role.least for role in job.roles)
-        yield tuple(role.most for role in job.roles)
+        yield tuple(role.min for role in job.roles)
+        yield tuple(role.max for role in job.roles)
 
 
 def _placements(job: Job, counts: tuple[int, ...], nodes: Nodes) -> Iterator[Placement]:

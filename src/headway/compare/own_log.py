@@ -15,9 +15,17 @@ from headway.core.placement import Placement
 from headway.core.states import TRAINING, State
 from headway.record.lines import Head
 from headway.record.log import read
+from headway.record.logfile import LogError
 from headway.record.metrics import Course, Tally
 from headway.sim.speed import ALONE, SpeedOf
 from headway.workload.trace import Trace
+
+
+def is_log(path: Path) -> bool:
+    try:
+        return isinstance(next(iter(read(path)), None), Head)
+    except (LogError, UserError):
+        return False
 
 
 def trace_of_log(path: Path, speed: SpeedOf) -> tuple[Trace, Head]:

@@ -8,7 +8,7 @@ import pickle
 import random
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 from headway.beliefs.books import make_book
 from headway.compare.scenario import Scenario, differing
-from headway.compare.witness import witnessed
+from headway.compare.trained_coverage import witnessed
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Nodes
-from headway.core.policy import Policy
+from headway.core.plan import Plan
+from headway.core.policy import Policy, is_gangless
+from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Decided, run
-from headway.cycle.resume import resume
 from headway.cycle.sound import PolicyError, stalls
 from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
@@ -34,6 +35,21 @@ from headway.record.resume import interrupted
 from headway.sim.cluster import SimCluster
 from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import rigid
+
+
+def resume(policy: Policy, plans: Sequence[Plan]) -> Policy:
+    """A policy whose first answers are the recorded plans; then the given policy decides. For virtual time."""
+    if not plans:
+        return policy
+    recorded: Iterator[Plan] = iter(plans)
+
+    def resumed(snapshot: Snapshot) -> Plan:
+        plan = next(recorded, None)
+        return policy(snapshot) if plan is None else plan
+
+    resumed.gangless = is_gangless(policy)  # type: ignore[attr-defined]
+    return resumed
+
 
 Tell = Callable[[float], None]
 """Called from time to time with the share that is done, 0 to 1."""
@@ -53,6 +69,8 @@ class Task:
     trained: str = ""
     """The file of a trained policy, with the begin of its hash, as the log keeps it."""
     seed: int = 0
+    before: int = 0
+    """Jobs that came before those of the scenario, and are over: policies may go by their number."""
     rigid: bool = False
     """Jobs keep the size that they ask for: for policies that know no other."""
     picture: bool = False
@@ -115,7 +133,9 @@ def make_cluster(scenario: Scenario, task: Task) -> SimCluster:
     if task.samples or (task.estimates or scenario.estimates) in ("progress", "linear"):
         world = replace(world, samples=True)
     jobs = shuffled(trace.jobs, task.seed) if scenario.shuffles else trace.jobs
-    return SimCluster(Nodes.of(scenario.nodes), jobs, world)
+    cluster = SimCluster(Nodes.of(scenario.nodes), jobs, world)
+    cluster.board.table.arrivals = task.before
+    return cluster
 
 
 def shuffled(jobs: Sequence[Job], seed: int) -> Sequence[Job]:

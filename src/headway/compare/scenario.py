@@ -138,12 +138,17 @@ def _world(trace: Trace, seed: int) -> World:
             node_loss=speed.node_loss, domain_loss=speed.domain_loss, accelerators=dict(speed.accelerators),
             profiles=_profiles(speed.profiles),
         ),
-        sharing=Sharing(cpu=speed.share_cpu, neighbour_loss=speed.neighbour_loss),
+        sharing=Sharing(cpu=shares_cpu(trace), neighbour_loss=speed.neighbour_loss),
         faults=_faults(fields.faults),
-        checkpoint_seconds=_seconds(fields, "checkpoint"),
+        checkpoint_seconds=None if fields.checkpoint is None else _seconds(fields, "checkpoint"),
         reports=Reports(seconds=_seconds(fields, "report"), noise=fields.noise),
         work=trace.work, samples=False, seed=seed,
     )  # fmt: skip
+
+
+def shares_cpu(trace: Trace) -> bool:
+    """Whether replicas may use more cpu than they hold. If none may, nobody looks at neighbours."""
+    return trace.simulate.speed.share_cpu and any(role.shares_cpu for job in trace.jobs for role in job.roles)
 
 
 def _profiles(wanted: str) -> Mapping[str, Profile]:

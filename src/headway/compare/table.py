@@ -18,7 +18,7 @@ from headway.compare.assumptions import assumptions, contention
 from headway.compare.bounds import Floor, Need, floor, ratio, ratios
 from headway.compare.perform import Task
 from headway.compare.scenario import Scenario
-from headway.compare.witness import kept_out
+from headway.compare.trained_coverage import kept_out
 from headway.core.node import BoolArray, FloatArray, Nodes
 from headway.record.results import Outcome
 

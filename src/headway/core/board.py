@@ -8,7 +8,7 @@ nothing and carries out nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement, holds, resized, take
 from headway.core.plan import Action, Move, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
-from headway.core.snapshot import Flight, Sample, Snapshot
+from headway.core.snapshot import Flight, GpuUse, Sample, Snapshot
 from headway.core.states import OVER, STATES, TRAINING, TRANSITIONS, State
 
 Remap = Callable[[list[int]], None]
@@ -44,6 +44,7 @@ class Board:
         self._placements: dict[int, Placement] = {}
         self._flights: dict[int, Flight] = {}
         self._used_cpu: dict[int, float] = {}
+        self._gpus: dict[int, GpuUse] = {}
         self._held: dict[int, tuple[Placement, ...]] = {}
         self._shared = self._free_shared = False
         """Whether the last snapshot has the same mappings; whether it has the same free capacity."""
@@ -87,6 +88,7 @@ class Board:
         if placement is None:
             self._placements.pop(row, None)
             self._used_cpu.pop(row, None)
+            self._gpus.pop(row, None)
         else:
             self._placements[row] = placement
         fields = self._enter(row, state, now)
@@ -106,6 +108,7 @@ class Board:
                 mapping[row] = value  # type: ignore[assignment]
         if placement is None:
             self._used_cpu.pop(row, None)
+            self._gpus.pop(row, None)
         was_over = self.state(row) in OVER
         self.table.set("state", row, state)
         self.table.set("size", row, 0 if placement is None else placement.width())
@@ -115,7 +118,7 @@ class Board:
     def replace(self, row: int, job: Job, now: float) -> int:
         """The job goes on as it is under other terms, in a new row, which is returned. The old row is cancelled."""
         fields, placement, flight = self.table.read(row).copy(), self._placements.get(row), self._flights.get(row)
-        cores = self._used_cpu.get(row)
+        cores, gpus = self._used_cpu.get(row), self._gpus.get(row)
         fresh = self.add(job, now)
         self.restore(row, State.CANCELLED, None, None)
         self.table.set("since", row, now)
@@ -124,6 +127,7 @@ class Board:
             self.table.set(name, fresh, getattr(fields, name))
         if cores is not None:
             self.uses(fresh, cores)
+        self.uses_gpus(fresh, gpus)
         return fresh
 
     def touch(self, row: int) -> None:
@@ -154,6 +158,14 @@ class Board:
             self._own()
             self._used_cpu[row] = cores
 
+    def uses_gpus(self, row: int, use: GpuUse | None) -> None:
+        """Sets the GPUs that the job has, and what it uses of them."""
+        if row in self._placements and self._gpus.get(row) != use:
+            self._own()
+            self._gpus.pop(row, None)
+            if use is not None:
+                self._gpus[row] = use
+
     def set_nodes(self, nodes: Nodes) -> None:
         """Replaces the table of nodes. The cluster itself settles the jobs on lost nodes."""
         self._own()
@@ -164,6 +176,17 @@ class Board:
         for row, held in self._held.items():
             for placement in held:
                 take(self._free, placement, self.table.shape_at(row))
+
+    def adjust(self, nodes: Nodes, changed: Iterable[int]) -> None:
+        """The same nodes, of which these have changed: as `set_nodes`, at the cost of these."""
+        self._own()
+        if self._free_shared:
+            self._free, self._free_shared = self._free.copy(), False
+        for number in changed:
+            before = self.nodes.capacity[:, number] * self.nodes.ready[number]
+            self._free[:, number] += nodes.capacity[:, number] * nodes.ready[number] - before
+        self.nodes = nodes
+        self.table.adjust_nodes(nodes)
 
     def aim(self, row: int, decision: Action) -> tuple[State, Placement | None]:
         """The state into which a decision brings the job, and its placement when the change has ended."""
@@ -228,7 +251,7 @@ class Board:
         snapshot = Snapshot.of({
             "now": now, "cycle": self._cycle, "nodes": self.nodes, "free": self._free, "jobs": Jobs(self.table),
             "placements": self._placements, "flights": self._flights, "used_cpu": self._used_cpu,
-            "samples": samples, "changed": changed, "notes": notes, "estimates": NO_ESTIMATES,
+            "gpus": self._gpus, "samples": samples, "changed": changed, "notes": notes, "estimates": NO_ESTIMATES,
         })  # fmt: skip
         self._free.flags.writeable = False
         self._cycle += 1
@@ -245,6 +268,7 @@ class Board:
         self._placements = {new_row[row]: value for row, value in self._placements.items()}
         self._flights = {new_row[row]: value for row, value in self._flights.items()}
         self._used_cpu = {new_row[row]: value for row, value in self._used_cpu.items()}
+        self._gpus = {new_row[row]: value for row, value in self._gpus.items()}
         self._held = {new_row[row]: value for row, value in self._held.items()}
         self._shared = self._free_shared = False
         self._free = self._free.copy()
@@ -259,6 +283,7 @@ class Board:
             self._placements = self._placements.copy()
             self._flights = self._flights.copy()
             self._used_cpu = self._used_cpu.copy()
+            self._gpus = self._gpus.copy()
             self._shared = False
 
     def _hold(self, row: int, placements: tuple[Placement, ...]) -> None:

@@ -96,8 +96,8 @@ class _Checker:
         if number is None:
             return f"the job has no role {role!r}"
         target = shape.roles[number]
-        if not (0 if self.gangless else target.least) <= len(nodes) <= target.most:
-            return f"role {role!r} must have {target.least} to {target.most} replicas, not {len(nodes)}"
+        if not (0 if self.gangless else target.min) <= len(nodes) <= target.max:
+            return f"role {role!r} must have {target.min} to {target.max} replicas, not {len(nodes)}"
         why = self._nodes_suit(shape, number, nodes)
         if why:
             return why
@@ -126,10 +126,10 @@ class _Checker:
         if len(placement.nodes) != len(shape.roles):
             return "the placement has another number of roles than the job"
         for number, (role, nodes) in enumerate(zip(shape.roles, placement.nodes, strict=True)):
-            if len(nodes) != role.replicas or not role.least <= role.replicas <= role.most:
+            if len(nodes) != role.replicas or not role.min <= role.replicas <= role.max:
                 least = most = role.replicas
                 if any_size or self.snapshot.jobs.value(row, "can") & Can.SIZE:
-                    least, most = role.least, role.most
+                    least, most = role.min, role.max
                 if not (0 if self.gangless else least) <= len(nodes) <= most:
                     bounds = f"{least} to {most}" if least != most else str(least)
                     return f"gangs are whole: role {role.name!r} must have {bounds} replicas, not {len(nodes)}"

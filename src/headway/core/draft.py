@@ -8,7 +8,7 @@ import numpy as np
 
 from headway.core.job import Role
 from headway.core.node import IntArray
-from headway.core.placement import Placement, Shape, holds, resized, take
+from headway.core.placement import Placement, Shape, holds, only_role, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
@@ -16,10 +16,17 @@ from headway.core.snapshot import Snapshot
 NOTHING = Plan()
 
 
+class Leave:
+    """In place of a decision: no later step of this plan may touch the job. It does not reach the plan."""
+
+
+LEAVE = Leave()
+
+
 class Draft:
     """Policies write their plan into a draft. Each decision takes what it needs out of `free`."""
 
-    __slots__ = ("_decisions", "_in_flight", "_own", "coming", "free", "snapshot", "until")
+    __slots__ = ("_decisions", "_in_flight", "_left", "_own", "coming", "free", "snapshot", "until")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -29,6 +36,7 @@ class Draft:
         """What the stops, moves and shrinks of this plan will free later; it must not be given away yet."""
         self.until = math.inf
         self._decisions: dict[int, Decision] = {}
+        self._left: dict[int, Leave] = {}
         self._own = False
         self._in_flight: IntArray | None = None
 
@@ -37,26 +45,30 @@ class Draft:
         other.free = self.free.copy()
         other.coming = self.coming.copy()
         other.until = self.until
-        other._decisions = dict(self._decisions)
+        other._decisions, other._left = dict(self._decisions), dict(self._left)
         other._own = True
         return other
 
     def adopt(self, trial: Draft) -> None:
         """Takes over a trial that went well."""
         self.free, self.coming, self.until = trial.free, trial.coming, trial.until
-        self._decisions, self._own = trial._decisions, True
+        self._decisions, self._left, self._own = trial._decisions, trial._left, True
 
     def plan(self) -> Plan:
         if not self._decisions and self.until == math.inf:
             return NOTHING
         return Plan(tuple(self._decisions.values()), self.until)
 
-    def decided(self, row: int) -> Decision | None:
-        return self._decisions.get(row)
+    def decided(self, row: int) -> Decision | Leave | None:
+        return self._decisions.get(row) or self._left.get(row)
 
     def decided_rows(self) -> list[int]:
-        """Rows that have a decision, in the order of the decisions."""
-        return list(self._decisions)
+        """Rows that have a decision, in the order of the decisions; then those that are left as they are."""
+        return [*self._decisions, *self._left] if self._left else list(self._decisions)
+
+    def leave(self, row: int) -> None:
+        """Keeps later steps of this plan from touching the job."""
+        self._left[row] = LEAVE
 
     def wake(self, at: float) -> None:
         """Asks for a cycle at this moment even if nothing happens."""
@@ -77,8 +89,8 @@ class Draft:
                 more.remove(node)
             else:
                 gone.append(node)
-        self._take(row, _only(old, role, tuple(more)))
-        self._release(row, _only(old, role, tuple(gone)))
+        self._take(row, only_role(old, role, tuple(more)))
+        self._release(row, only_role(old, role, tuple(gone)))
         self._decisions[row] = Scale(job.id, job.roles[role].name, nodes)
 
     def resize(self, row: int, role: int, cpu: int, memory: int) -> None:
@@ -86,7 +98,7 @@ class Draft:
         shape, kinds = self.snapshot.jobs.shape_at(row), self.snapshot.nodes.kinds
         wanted = resized(old, shape, role, kinds, {CPU: cpu, MEMORY: memory})
         growth = tuple(int(amount) for amount in wanted.vector(shape, role) - old.vector(shape, role))
-        only = _only(old, role, old.nodes[role])
+        only = only_role(old, role, old.nodes[role])
         self._take(row, only.with_request(role, tuple(max(0, amount) for amount in growth)))
         self._release(row, only.with_request(role, tuple(max(0, -amount) for amount in growth)))
         self._decisions[row] = Resize(job.id, job.roles[role].name, cpu, memory)
@@ -100,6 +112,10 @@ class Draft:
     def stop(self, row: int, because: Because = Because.PREEMPTED) -> None:
         self._release(row, self.snapshot.placements[row])
         self._decisions[row] = Stop(self.snapshot.jobs.job(row).id, because)
+
+    def insist(self, row: int) -> None:
+        """The job is stopped already in this plan: now for a quota, so that it goes even if it does not save."""
+        self._decisions[row] = Stop(self.snapshot.jobs.job(row).id, Because.RECLAIMED)
 
     def reserve(self, row: int, placement: Placement, until: float) -> None:
         """Records that this placement is kept for the job, and asks for a cycle at `until`."""
@@ -145,9 +161,3 @@ class Draft:
 
     def _release(self, row: int, placement: Placement) -> None:
         self.coming.append((placement, self.snapshot.jobs.shape_at(row)))
-
-
-def _only(placement: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
-    """The same placement with the replicas of one role only."""
-    empty: tuple[tuple[int, ...], ...] = tuple(() for _ in placement.nodes)
-    return Placement(empty, placement.requests).with_role(role, nodes)

@@ -89,7 +89,7 @@ OVERRUN_SHARE = 0.1
 """A job that should be done by now and is not: it is expected to need this share of what it has trained."""
 
 BASES: dict[Basis, str] = {
-    Basis.NOTHING: "nothing is known: no time was declared, no like job has finished and it has not reported",
+    Basis.NOTHING: "nothing is known: no time was declared, too few like jobs have finished and it has not reported",
     Basis.DECLARED: "as the user declared: it has not reported enough yet",
     Basis.HISTORY: "as long as like jobs took",
     Basis.STEPS: "steps left, at its measured speed",
@@ -98,7 +98,7 @@ BASES: dict[Basis, str] = {
     Basis.SILENT: "its reports stopped, so they are no longer believed",
     Basis.BACKWARDS: "its steps go backwards without a restart, so its reports are not believed",
     Basis.CLOCK: "its reports carry impossible times, so they are not believed",
-    Basis.LATE: "it has not been done when its own reports said, again and again, so they are not believed",
+    Basis.LATE: "its reports promised an earlier end several times, so they are not believed",
     Basis.OVERRUN: "it trains past its own total of steps, so its reports are not believed",
     Basis.ERRATIC: "its steps or their total jump out of proportion, so its reports are not believed",
 }
@@ -154,8 +154,8 @@ class Estimates:
     """What a book writes into a snapshot. Computed when first asked for."""
 
     __slots__ = (
-        "_beliefs", "_restart", "_scaling", "_scalings", "_sentence", "_source", "_speed", "asked_restart",
-        "asked_scalings", "asked_speeds", "of_row",
+        "_beliefs", "_scaling", "_scalings", "_sentence", "_source", "_speed",
+        "asked_scalings", "asked_speeds", "of_row", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -171,16 +171,16 @@ class Estimates:
         self._sentence = sentence
         self._scaling = scaling
         self._scalings = scalings
-        self._restart: Callable[[], float | None] = lambda: None
         self.of_row = of_row
         """Of a plain book whose belief about a job follows from its row alone: that belief, without the columns. It
         changes only when the row does."""
+        self.sizes: object = None
+        """What the book keeps of sizes from cycle to cycle (`estimates.sizes`)."""
         self._beliefs: Beliefs | None = None
         self.asked_speeds: dict[tuple[int, Counts], float] = {}
         """By row and counts: the speeds that were asked for so far."""
         self.asked_scalings: dict[int, Scaling] = {}
         """By row: the same for whole tables of sizes."""
-        self.asked_restart: float | None = None
 
     @property
     def known(self) -> bool:
@@ -259,7 +259,7 @@ class Estimates:
     def scaling(self, row: int, span: SizeSpan) -> Scaling:
         """How fast a job of one role would be at all its sizes, at once."""
         known = self.asked_scalings.get(row)
-        if known is None or len(known.speeds) <= span.most:
+        if known is None or len(known.speeds) <= span.max:
             known = self.asked_scalings[row] = self._all_sizes(row, span)
         return known
 
@@ -275,18 +275,13 @@ class Estimates:
             new = [row for row, _ in missing]
             asked.update(zip(new, self._scalings(new, [span for _, span in missing]), strict=True))
         known = map(asked.get, rows)
-        return [one if one is not None and len(one.speeds) > span.most else self.scaling(row, span)
+        return [one if one is not None and len(one.speeds) > span.max else self.scaling(row, span)
                 for row, span, one in zip(rows, spans, known, strict=True)]  # fmt: skip
 
-    def with_restart(self, source: Callable[[], float | None]) -> Estimates:
-        """For the book that makes them: these estimates, which now tell what changes have taken."""
-        self._restart = source
+    def with_sizes(self, sizes: object) -> Estimates:
+        """For the book that makes them: these estimates, with what the book keeps of sizes."""
+        self.sizes = sizes
         return self
-
-    def restart(self) -> float | None:
-        """Seconds that stopping a job and starting it again has taken; None before enough of it was seen."""
-        self.asked_restart = self._restart()
-        return self.asked_restart
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:
         if self._scaling is not None:

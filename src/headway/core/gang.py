@@ -11,12 +11,14 @@ from __future__ import annotations
 import enum
 import math
 import signal
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from headway.core.job import Job
-from headway.core.plan import Action, Because, Stop
+from headway.core.job import Job, JobId
+from headway.core.plan import Action, Stop
+from headway.core.text import lasting
 
 ReplicaKey = tuple[str, int]
 """Role and index: which replica of a job."""
@@ -207,8 +209,8 @@ def ask_again_at(decision: Action, refused: int, last: float, now: float) -> flo
     Example: a job that cannot save is asked again after 1, 2, 4, … 30 seconds. Without this pause a policy, which sees
     the job run, would ask again at once.
     """
-    cancelled = isinstance(decision, Stop) and decision.because is Because.CANCELLED
-    if not refused or cancelled or now < last:  # now < last: the clock was set back
+    final = isinstance(decision, Stop) and decision.because.is_final
+    if not refused or final or now < last:  # now < last: the clock was set back
         return now
     return max(now, last + min(2.0 ** (refused - 1), LONGEST_PAUSE_SECONDS))
 
@@ -224,6 +226,79 @@ def to_ask(
     Empty until every present replica that can save is connected: no part of the checkpoint may be missing.
     """
     return frozenset(connected & present) if connected >= savers & present else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StepsSeen:
+    """How far the last start of a job came, by its reports: what was lost is told when it goes on."""
+
+    first: tuple[int, float] = (-1, 0.0)
+    """Step, and when it was reported; -1: none."""
+    last: tuple[int, float] = (-1, 0.0)
+    over: bool = False
+    """The job has stopped since; the next report is of another start."""
+
+    def reported(self, step: int, at: float) -> StepsSeen:
+        if self.over or self.last[0] < 0:
+            return StepsSeen((step, at), (step, at))
+        return replace(self, last=(step, at)) if step >= self.last[0] else self
+
+    def stopped(self) -> StepsSeen:
+        return self if self.over else replace(self, over=True)
+
+    def sentence(self, first: int) -> str:
+        """Of a start whose first reported step is this; empty if none came before it."""
+        if self.last[0] < 0:
+            return ""
+        lost = max(0, self.last[0] - first + 1)
+        goes_on = f"it goes on from step {first - 1}" if first > 1 else "it starts again at its first step"
+        if not lost:
+            return goes_on
+        steps, seconds = self.last[0] - self.first[0], self.last[1] - self.first[1]
+        took = f" ({lasting(seconds / steps * lost)})" if steps > 0 else ""
+        return f"{goes_on}; {lost} step{'s' if lost > 1 else ''}{took} {'were' if lost > 1 else 'was'} lost"
+
+
+SAVE_SHARE = 0.02
+"""At most this share of a job's time goes into saves that are asked for by time."""
+
+
+def save_interval(every: float, cost: float) -> float:
+    """Seconds of training between two saves that are asked for by time; infinite where none are.
+
+    Example: `every` is 600 seconds. A save that was measured to take 12 seconds is asked for every 600, one that takes
+    60 every 2,940: saving then takes 2 % of the time.
+    """
+    return max(every, cost * (1.0 / SAVE_SHARE - 1.0)) if every > 0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTurn:
+    """A job that may be asked to save now, because it trains and all that can save are connected."""
+
+    job: JobId
+    disk: str
+    """Where its checkpoint is."""
+    every: float
+    since: float
+    """When it began to train, last saved or was last asked, whichever is the latest."""
+    took: Sequence[float] = ()
+    """Seconds that its last saves took."""
+
+    @property
+    def due(self) -> float:
+        """The middle of its last saves counts: one that found the disk busy is no measure."""
+        cost = statistics.median_low(self.took) if self.took else 0.0
+        return self.since + save_interval(self.every, cost)
+
+
+def due_saves(turns: Iterable[SaveTurn], busy: AbstractSet[str], now: float) -> list[JobId]:
+    """Who is asked to save now: of each disk the one that is overdue for longest, none of a disk that is busy."""
+    chosen: dict[str, JobId] = {}
+    for turn in sorted(turns, key=lambda turn: (turn.due, turn.job)):
+        if turn.due <= now and turn.disk not in busy:
+            chosen.setdefault(turn.disk, turn.job)
+    return list(chosen.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +325,11 @@ class SaveRound:
         if error is not None:
             return replace(self, failed=error or "it gave no reason")
         return replace(self, saved=self.saved | {replica})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was asked for, and is neither answered by all nor failed."""
+        return bool(self.asked) and not self.failed and not self.is_complete
 
     @property
     def is_complete(self) -> bool:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import NewType
 
+from headway.core.quantity import CPU
 from headway.core.restarts import Restarts
 
 JobId = NewType("JobId", str)
+SAVE_EVERY_SECONDS = 600.0
 Amounts = tuple[tuple[str, int], ...]
 """Resource kind and amount, sorted by kind, in the units of `quantity`."""
 
@@ -19,7 +21,7 @@ class Can(enum.IntFlag):
 
     NOTHING = 0
     SIZE = 1
-    """Choose the number of replicas at the start, between min (`least`) and max (`most`)."""
+    """Choose the number of replicas at the start, between min (`min`) and max (`max`)."""
     SCALE = 2
     """Add or remove replicas while it runs."""
     RESIZE = 4
@@ -45,9 +47,9 @@ class Role:
     name: str
     replicas: int = 1
     """How many replicas the user asks for."""
-    least: int = 1
+    min: int = 1
     """Min replicas: the gang does not train with fewer and is never started with fewer."""
-    most: int = 1
+    max: int = 1
     """Max replicas."""
     request: Amounts = ()
     """What one replica is promised. Plans count requests and nothing else."""
@@ -71,9 +73,16 @@ class Role:
     """Roles of the same job that these replicas should not share a node with."""
     command: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    unstated: bool = False
+    """Its user names no resources: its request is a default, and follows what it uses."""
 
     def amount(self, kind: str) -> int:
         return dict(self.request).get(kind, 0)
+
+    @property
+    def shares_cpu(self) -> bool:
+        """Whether a replica may use more cpu than it asks for."""
+        return bool(self.limit) and dict(self.limit).get(CPU, 0) > self.amount(CPU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +136,22 @@ class Job:
     success: Success = _DEFAULT_SUCCESS
     restarts: Restarts = _DEFAULT_RESTARTS
     """How often it may start again, as far as its user says so and the cluster allows it."""
+    retries: int = 0
+    """How often it starts again, from its checkpoint, after it ended with an error."""
+    on_end: tuple[str, ...] = ()
+    """A command of its user that runs when the job is over, however it ended."""
+    on_failure: tuple[str, ...] = ()
+    """The same, only where it failed."""
     checkpoints: bool = True
     """The job saves a checkpoint on request and resumes from it. Without this no policy moves or stops it."""
     saves_itself: bool = False
     """Its script saves by itself, as stock scripts do. It is not asked to: a signal ends it, and it goes on from its
     last checkpoint. A change of size is a new start, because every replica must know the new size."""
+    save_every: float = SAVE_EVERY_SECONDS
+    """Seconds of training after which it is asked to save, so that a loss costs no more; 0: only before it is stopped
+    or moved."""
+    fresh: bool = False
+    """Where its command has changed, it starts afresh; else, with the same program, from its checkpoint."""
     model: str = ""
     """The name under which speed profiles and the history of like jobs are kept."""
 
@@ -146,13 +166,13 @@ class Job:
         return sum(role.replicas for role in self.roles)
 
     @property
-    def least(self) -> int:
+    def min(self) -> int:
         """Min replicas of the gang, over all roles."""
-        return sum(role.least for role in self.roles)
+        return sum(role.min for role in self.roles)
 
     @property
     def elastic(self) -> bool:
-        return any(role.most > role.least for role in self.roles)
+        return any(role.max > role.min for role in self.roles)
 
 
 def start_order(roles: tuple[Role, ...]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ A node keeps its number for as long as the cluster lives. A node that goes away 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -72,9 +72,14 @@ class Constraint:
             labels[NODE_NAME] = node.name
             if not any(matches(selector, labels) for selector in self.affinity):
                 return f"does not match {' or '.join(self.affinity)}"[:200]
-        if self.accelerator and node.accelerator != self.accelerator:
+        if self.accelerator and node.accelerator.lower() != self.accelerator.lower():
             return f"has {node.accelerator or 'no accelerator'}, not {self.accelerator}"
         return ""
+
+
+def _demands(node: Node) -> tuple[object, ...]:
+    """What decides whether a role may run there at all."""
+    return node.labels, node.taints, node.accelerator, node.ready
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +117,32 @@ class Nodes:
             column.flags.writeable = False
         return cls(table, names, capacity, ready, domain, {n.name: i for i, n in enumerate(table)}, len(domains))
 
+    def replaced(self, changes: Mapping[int, Node]) -> Nodes:
+        """The same nodes with these, by number, in place of the old ones. Costs what changed, not what exists.
+
+        Names stay. Where a node is in another domain or has a kind that the table lacks, the whole is made anew.
+        """
+        table = list(self.nodes)
+        for number, node in changes.items():
+            table[number] = node
+        old = [self.nodes[number] for number in changes]
+        kinds = {kind for node in changes.values() for kind, _ in node.capacity}
+        if not kinds <= set(self.kinds) or any(
+            one.name != two.name or one.domain != two.domain for one, two in zip(old, changes.values(), strict=True)
+        ):
+            return Nodes.of(table, self.kinds)
+        capacity, ready = self.capacity.copy(), self.ready.copy()
+        for number, node in changes.items():
+            capacity[:, number] = 0
+            for kind, amount in node.capacity:
+                capacity[self.kinds.index(kind), number] = amount
+            ready[number] = node.ready
+        for column in (capacity, ready):
+            column.flags.writeable = False
+        same = all(_demands(one) == _demands(two) for one, two in zip(old, changes.values(), strict=True))
+        masks = self._masks if same else {}
+        return Nodes(tuple(table), self.kinds, capacity, ready, self.domain, self.index, self.domains, masks)
+
     def __len__(self) -> int:
         return len(self.nodes)
 
@@ -145,6 +176,10 @@ class Nodes:
         if not self._largest:
             self._largest.extend(self.capacity.max(axis=1, initial=0).tolist())
         return self._largest[kind]
+
+    def per_node(self, asks: Sequence[tuple[int, int]]) -> int:
+        """How many replicas that ask for this the largest empty node takes, at least one; 0 where they ask nothing."""
+        return max(1, min(self.largest(kind) // amount for kind, amount in asks)) if asks else 0
 
     def keep(self, key: object, value: T) -> T:
         """Remembers what follows from the nodes alone. Nodes may stay the same for weeks of jobs, so it is bounded."""

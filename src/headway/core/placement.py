@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headway.core.job import Amounts, Job, start_order
+from headway.core.job import Amounts, Job, Role, start_order
 from headway.core.node import Constraint, IntArray, Nodes
+from headway.core.quantity import CPU, MEMORY
 from headway.core.states import State
 
 ShapeKey = tuple[tuple[object, ...], ...]
@@ -39,8 +40,8 @@ class RoleShape:
     asks: tuple[tuple[int, int], ...]
     """The same without zeros, as (number of the kind, amount). Fit tests loop over these."""
     replicas: int
-    least: int
-    most: int
+    min: int
+    max: int
     constraint: Constraint
     near: tuple[int, ...]
     """Indices of the roles that these replicas exchange data with."""
@@ -58,7 +59,7 @@ class Shape:
     """Role indices in the order in which they are placed and started."""
     counts: tuple[int, ...]
     """Requested replicas per role."""
-    least: tuple[int, ...]
+    min: tuple[int, ...]
     missing: str
     """A resource kind that the job requests and that no node has; empty where there is none."""
     elastic: bool
@@ -71,9 +72,9 @@ def shape_key(job: Job) -> ShapeKey:
     """Jobs with equal keys have the same shape."""
     return tuple(
         (
-            role.name, role.replicas, role.least, role.most, role.request,
+            role.name, role.replicas, role.min, role.max, role.request,
             role.selector, role.tolerates, role.accelerator, role.affinity, role.overhead,
-            role.after, role.near, role.apart,
+            role.after, role.near, role.apart, role.unstated,
         )
         for role in job.roles
     )  # fmt: skip
@@ -84,23 +85,33 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
     roles = []
     missing = ""
     for role in job.roles:
-        missing = missing or _missing(role.request, nodes) or _missing(role.overhead, nodes)
-        vector, beside = _known(role.request, nodes), _known(role.overhead, nodes)
+        asked = "" if role.unstated else _missing(role.request, nodes)
+        missing = missing or asked or _missing(role.overhead, nodes)
+        vector, beside = _known(with_memory(role, nodes), nodes), _known(role.overhead, nodes)
         vector += beside
         vector.flags.writeable = False
         roles.append(
             RoleShape(
                 role.name, vector, tuple((i, int(a)) for i, a in enumerate(vector) if a),
-                role.replicas, role.least, role.most, nodes.one(Constraint.of(role)),
+                role.replicas, role.min, role.max, nodes.one(Constraint.of(role)),
                 tuple(numbers[name] for name in role.near if name in numbers),
                 tuple(numbers[name] for name in role.apart if name in numbers),
                 tuple((i, int(a)) for i, a in enumerate(beside) if a),
             )
         )  # fmt: skip
     return Shape(
-        tuple(roles), start_order(job.roles), tuple(r.replicas for r in roles), tuple(r.least for r in roles),
-        missing, any(r.most > r.least for r in roles),
+        tuple(roles), start_order(job.roles), tuple(r.replicas for r in roles), tuple(r.min for r in roles),
+        missing, any(r.max > r.min for r in roles),
     )  # fmt: skip
+
+
+def with_memory(role: Role, nodes: Nodes) -> Amounts:
+    """Its request; where its user names nothing, with as much memory as goes with that cpu on these nodes."""
+    if not role.unstated or not {CPU, MEMORY} <= set(nodes.kinds):
+        return role.request
+    whole = dict(zip(nodes.kinds, nodes.total().tolist(), strict=True))
+    share = role.amount(CPU) / max(whole[CPU], 1.0)
+    return tuple(sorted({**dict(role.request), MEMORY: int(whole[MEMORY] * min(share, 1.0))}.items()))
 
 
 def _known(amounts: Amounts, nodes: Nodes) -> IntArray:
@@ -181,6 +192,12 @@ def beyond(role: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
     """The replicas that are in `role` and not in `before`, by their nodes; node by node."""
     had = dict(counted(before))
     return tuple([node for node, count in counted(role) for _ in range(count - had.get(node, 0))])
+
+
+def only_role(placement: Placement, role: int, nodes: tuple[int, ...]) -> Placement:
+    """The same placement with the replicas of one role only, on these nodes."""
+    empty: tuple[tuple[int, ...], ...] = tuple(() for _ in placement.nodes)
+    return Placement(empty, placement.requests).with_role(role, nodes)
 
 
 def take(free: IntArray, placement: Placement, shape: Shape, sign: int = -1) -> None:

@@ -16,6 +16,13 @@ class Because(enum.StrEnum):
     PREEMPTED = "preempted"
     SUSPENDED = "suspended"
     CANCELLED = "cancelled"
+    RECLAIMED = "reclaimed"
+    """Its queue is over its quota, and another queue needs what its own quota guarantees."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job stops even if it does not save in time. After any other request it runs on."""
+        return self in (Because.CANCELLED, Because.RECLAIMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Save, then stop. A preempted or suspended job waits again; a cancelled job is over."""
+    """Save, then stop. A cancelled job is over, any other waits again."""
 
     job: JobId
     because: Because

@@ -24,6 +24,8 @@ _TWOS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST, _FURTHEST = 256, 400
 LARGEST = 2**31 - 1
 """Columns of amounts are int32, so no node and no request may hold more."""
+DEFAULT_CPU = 1000
+"""One core: what a replica counts for that names no cpu."""
 
 
 class QuantityError(ValueError):

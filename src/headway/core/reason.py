@@ -64,11 +64,9 @@ class Reason:
             case Code.FRAGMENTED:
                 return f"{self.have} of {_counted(self.need)} fit: what is free is scattered"
             case Code.LARGER_THAN_ANY_NODE:
-                return (
-                    f"never: one replica asks for {show(self.kind, self.need)}, a node has {show(self.kind, self.have)}"
-                )
+                return f"one replica asks for {show(self.kind, self.need)}, a node has {show(self.kind, self.have)}"
             case Code.LARGER_THAN_CLUSTER:
-                return f"never: needs {_counted(self.need)}, the empty cluster holds {self.have}"
+                return f"needs {_counted(self.need)}, the empty cluster holds {self.have}"
             case Code.BEHIND_OTHERS:
                 return f"behind {_named(self.blocked_by)}" if self.blocked_by else "its turn has not come"
         return self.sentence
@@ -122,17 +120,41 @@ class Reasons:
             self._free = snapshot.free.copy()
             for start in self._starts:
                 take(self._free, start.placement, snapshot.jobs.shape_at(snapshot.jobs.row_of[start.job]))
+        if (reason := self._gang_short_of(row, shape)) is not None:
+            return reason
         for role in shape.roles:
             mask = snapshot.nodes.mask(role.constraint)
             room = int(_replicas_that_fit(np.where(mask, self._free, 0), role).sum())
-            if room < role.least:
+            if room < role.min:
                 if role.constraint not in self._holders:
                     self._holders[role.constraint] = _holders(snapshot, mask)
                 return _short_of(snapshot, self._free, row, role, (room, self._holders[role.constraint]))
         return None
 
+    def _gang_short_of(self, row: int, shape: Shape) -> Reason | None:
+        """What all roles together need beyond what is free on the nodes that suit any of them."""
+        snapshot, free = self._snapshot, self._free
+        roles = [role for role in shape.roles if role.min]
+        if len(roles) < 2 or free is None:
+            return None
+        masks = [snapshot.nodes.mask(role.constraint) for role in roles]
+        mask: BoolArray = np.logical_or.reduce(masks)
+        need = sum((role.vector.astype(np.int64) * role.min for role in roles), np.zeros(len(free), np.int64))
+        have = np.where(mask, free, 0).clip(min=0).sum(axis=1)
+        gap = need - have
+        if not (gap > 0).any():
+            return None
+        kind = int(np.argmax(gap / np.maximum(need, 1)))
+        name, holders = snapshot.nodes.kinds[kind], _holders(snapshot, mask)
+        return Reason(
+            code=Code.NOT_ENOUGH_FREE, kind=name, need=int(need[kind]), have=int(have[kind]), blocked_by=holders,
+            sentence=f"The gang needs {show(name, need[kind])} for {_counted(sum(role.min for role in roles))}; "
+            f"{show(name, have[kind])} is free ({show(name, gap[kind])} too little).",
+            remedy=_remedy(snapshot, row, 0, holders),
+        )  # fmt: skip
+
     def _behind(self, row: int, decision: object) -> Reason:
-        snapshot, least = self._snapshot, sum(self._snapshot.jobs.shape_at(row).least)
+        snapshot, least = self._snapshot, sum(self._snapshot.jobs.shape_at(row).min)
         if isinstance(decision, Reserve):
             seconds = decision.until - snapshot.now
             return Reason(
@@ -161,7 +183,7 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
             remedy=f"add a node with {shape.missing}, or do not ask for it",
         )  # fmt: skip
     for role in shape.roles:
-        if role.least == 0:
+        if role.min == 0:
             continue
         mask = nodes.mask(role.constraint)
         if not mask.any():
@@ -180,12 +202,12 @@ def _never(snapshot: Snapshot, shape: Shape) -> Reason | None:
             remedy = f"ask for at most {show(kind, have)} per replica"
             return Reason(code=Code.LARGER_THAN_ANY_NODE, kind=kind, need=need, have=have,
                           sentence=sentence, remedy=remedy)  # fmt: skip
-        if int(fits.sum()) < role.least:
+        if int(fits.sum()) < role.min:
             room = int(fits.sum())
             return Reason(
-                code=Code.LARGER_THAN_CLUSTER, need=role.least, have=room,
-                sentence=f"Role {role.name!r} needs {_counted(role.least)}; the empty cluster holds {room}.",
-                remedy=f"lower its min replicas (`least`) to {room}",
+                code=Code.LARGER_THAN_CLUSTER, need=role.min, have=room,
+                sentence=f"Role {role.name!r} needs {_counted(role.min)}; the empty cluster holds {room}.",
+                remedy=f"lower its min replicas (`min`) to {room}",
             )  # fmt: skip
     return None
 
@@ -196,14 +218,14 @@ def _short_of(
     """`found`: how many replicas fit, and the jobs that hold the rest."""
     room, holders = found
     available = np.where(snapshot.nodes.mask(role.constraint), free, 0).clip(min=0)
-    need = role.vector.astype(np.int64) * role.least
+    need = role.vector.astype(np.int64) * role.min
     have = available.sum(axis=1)
     gap = np.where(role.vector > 0, need - have, -1)
     if (gap > 0).any():
         kind = int(np.argmax(gap / np.maximum(need, 1)))
         name = snapshot.nodes.kinds[kind]
         sentence = (
-            f"Role {role.name!r} needs {show(name, need[kind])} for {_counted(role.least)}; "
+            f"Role {role.name!r} needs {show(name, need[kind])} for {_counted(role.min)}; "
             f"{show(name, have[kind])} is free ({show(name, gap[kind])} too little)."
         )
         return Reason(
@@ -211,8 +233,8 @@ def _short_of(
             blocked_by=holders, remedy=_remedy(snapshot, row, room, holders),
         )  # fmt: skip
     return Reason(
-        code=Code.FRAGMENTED, need=role.least, have=room, blocked_by=holders,
-        sentence=f"Enough is free in total, but it is fragmented: {room} of the {role.least} replicas of role "
+        code=Code.FRAGMENTED, need=role.min, have=room, blocked_by=holders,
+        sentence=f"Enough is free in total, but it is fragmented: {room} of the {role.min} replicas of role "
         f"{role.name!r} fit on the nodes as they are.",
         remedy=_remedy(snapshot, row, room, holders),
     )  # fmt: skip
@@ -220,7 +242,7 @@ def _short_of(
 
 def _remedy(snapshot: Snapshot, row: int, room: int, holders: tuple[JobId, ...]) -> str:
     job = snapshot.jobs.job(row)
-    if 0 < room < job.least:
+    if 0 < room < job.min:
         return f"start with {_counted(room)}, if it can train with fewer"
     return f"wait for {holders[0]}" if holders else ""
 
@@ -249,7 +271,7 @@ def _replicas_that_fit(free: object, role: RoleShape) -> FloatArray:
     amounts = np.asarray(free)
     asked = role.vector > 0
     if not asked.any():
-        return np.full(amounts.shape[1], role.most, np.float64)
+        return np.full(amounts.shape[1], role.max, np.float64)
     each: FloatArray = (amounts[asked].clip(min=0) // role.vector[asked][:, None]).min(axis=0).astype(np.float64)
     return each
 

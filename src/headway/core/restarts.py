@@ -28,16 +28,16 @@ class RestartLimits:
     window_seconds: float = 3600.0
     refusals: int = 10
     """More refused starts than this in a row fail the job."""
-    most: int = 100
+    max: int = 100
     """A job may ask for at most so many losses and refusals. The cluster's own limits may be higher."""
-    least_window: float = 60.0
+    min_window: float = 60.0
     """A job may ask for a window of at least so many seconds: in a short one hardly any loss counts."""
 
     def of(self, asked: Restarts) -> RestartLimits:
         """The limits of one job. What it asks for beyond what is allowed is cut to that."""
-        losses = self.losses if asked.losses is None else min(asked.losses, max(self.most, self.losses))
-        refusals = self.refusals if asked.refusals is None else min(asked.refusals, max(self.most, self.refusals))
-        least = min(self.least_window, self.window_seconds)
+        losses = self.losses if asked.losses is None else min(asked.losses, max(self.max, self.losses))
+        refusals = self.refusals if asked.refusals is None else min(asked.refusals, max(self.max, self.refusals))
+        least = min(self.min_window, self.window_seconds)
         window = self.window_seconds if asked.window is None else max(asked.window, least)
         return replace(self, losses=losses, refusals=refusals, window_seconds=window)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class SizeSpan(NamedTuple):
     """The sizes of a job of one role that are asked about."""
 
-    least: int
-    most: int
+    min: int
+    max: int
     per_node: int
     """How many replicas the largest empty node takes; 0 where they ask for nothing."""
 
@@ -21,22 +21,20 @@ class Scaling:
     A book hands out the same object for as long as it believes the same, so that what follows from it is computed once.
     """
 
-    __slots__ = ("apart", "memo", "speeds")
+    __slots__ = ("__weakref__", "apart", "speeds")
 
     def __init__(self, speeds: Iterable[float], apart: float = 1.0) -> None:
         self.speeds = tuple(speeds)
         """By number of replicas, from none to the most, each in its best place; 0 below the min."""
         self.apart = apart
         """The factor in speed where replicas that fit on one node are on several."""
-        self.memo: dict[object, Any] = {}
-        """What was found to follow from this alone."""
 
     @classmethod
     def asked_one_by_one(cls, speed: Callable[[int], float], span: SizeSpan) -> Scaling:
         """From speeds of single sizes. Being apart costs as much per replica as outgrowing a node."""
-        fits, upto = span.per_node, span.most
-        speeds = [0.0] * span.least + [float(speed(count)) for count in range(span.least, upto + 1)]
-        return cls(speeds, step_at(speeds[fits : fits + 2], fits) if span.least <= fits < upto else 1.0)
+        fits, upto = span.per_node, span.max
+        speeds = [0.0] * span.min + [float(speed(count)) for count in range(span.min, upto + 1)]
+        return cls(speeds, step_at(speeds[fits : fits + 2], fits) if span.min <= fits < upto else 1.0)
 
 
 def step_at(speeds: Sequence[float], fits: int) -> float:

@@ -11,6 +11,7 @@ from headway.core.job import Job, JobId
 from headway.core.jobs.view import Jobs
 from headway.core.node import IntArray, Nodes
 from headway.core.placement import Placement
+from headway.core.quantity import MEMORY, show
 from headway.core.states import State
 
 
@@ -37,7 +38,25 @@ class Sample:
     """The metric of the job's target, where the job has a target and reported it."""
 
 
-class Standing(NamedTuple):
+class GpuUse(NamedTuple):
+    """The GPUs of a job, and what it uses of them."""
+
+    devices: tuple[str, ...]
+    """As people name them: `0`, or `0:1` for a slice."""
+    busy: float | None = None
+    """How many of them compute, as last measured: 1.5 of two; None where that is not measured."""
+    memory: int | None = None
+    """MiB in use on all of them."""
+
+    def __str__(self) -> str:
+        """`0,1: 75 %, 21.3 GiB`."""
+        busy = "" if self.busy is None else f"{self.busy / len(self.devices):.0%}"
+        memory = "" if self.memory is None else show(MEMORY, self.memory)
+        measured = ", ".join(part for part in (busy, memory) if part)
+        return f"{','.join(self.devices)}{f': {measured}' if measured else ''}".replace("%", " %")
+
+
+class TrainedMode(NamedTuple):
     """Whether a trained policy may decide, as whoever watches it says. An input, so that a replay decides the same."""
 
     mode: str = ""
@@ -50,7 +69,7 @@ class Standing(NamedTuple):
         return self.mode in ("", "on")
 
 
-UNWATCHED = Standing()
+UNWATCHED = TrainedMode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +87,15 @@ class Snapshot:
     flights: Mapping[int, Flight]
     used_cpu: Mapping[int, float] = field(default_factory=dict)
     """By row: cores that all replicas together really use, as last measured."""
+    gpus: Mapping[int, GpuUse] = field(default_factory=dict)
+    """By row: the GPUs that its replicas have, where the cluster gives them out one by one."""
     samples: tuple[Sample, ...] = ()
     """Since the snapshot before."""
     changed: tuple[int, ...] = ()
     """Rows that changed since the snapshot before."""
     notes: tuple[tuple[JobId, str], ...] = ()
     """Since the snapshot before: a sentence about a job that no column shows, such as why it failed."""
-    standing: Standing = UNWATCHED
+    standing: TrainedMode = UNWATCHED
     """Of a trained policy."""
     estimates: Estimates = field(default_factory=Estimates)
 
@@ -85,7 +106,7 @@ class Snapshot:
         object.__setattr__(snapshot, "__dict__", fields)
         return snapshot
 
-    def standing_as(self, standing: Standing) -> Snapshot:
+    def standing_as(self, standing: TrainedMode) -> Snapshot:
         """A copy in which the trained policy stands so."""
         snapshot = object.__new__(Snapshot)
         snapshot.__dict__.update(self.__dict__)

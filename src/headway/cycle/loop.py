@@ -6,21 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from headway.core.check import Refusal, check
+from headway.core.cluster import Cluster
 from headway.core.job import JobId
 from headway.core.plan import Plan
 from headway.core.policy import Policy, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.cycle.sound import PolicyError, name_of, raised, stalls, unsound
-
-
-class Cluster(Protocol):
-    """Anything that yields snapshots and takes plans."""
-
-    def next_snapshot(self) -> Snapshot | None:
-        """Waits (virtual time jumps) until there is something to decide; None when all is done."""
-
-    def apply(self, plan: Plan) -> None:
-        """Begins to carry out the plan. Later snapshots show what came of it."""
 
 
 class Book(Protocol):
@@ -73,7 +64,7 @@ def run(
     With a `safe` policy, that one decides the cycles in which the policy fails; a note says so. Without, PolicyError.
     With it, too, a book that fails learns nothing in that cycle.
     """
-    guard = None if safe is None else Guard(safe)
+    guard = None if safe is None else Fallback(safe)
     cycle = decide if guard is None else guard.decide
     while (snapshot := cluster.next_snapshot()) is not None:
         book = book.fold(snapshot) if guard is None else guard.fold(book, snapshot)
@@ -86,7 +77,7 @@ ABOUT_THE_POLICY = JobId("--policy")
 """Notes under this name, which no job can have, are about the policy."""
 
 
-class Guard:
+class Fallback:
     """Decides as `decide` does, and by a safe policy in the cycles in which the policy fails.
 
     What it remembers is only what it has told: a log of such a run is decided again alike.

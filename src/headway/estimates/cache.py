@@ -23,7 +23,7 @@ from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
 from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.estimates.fit.like import Likes
+from headway.estimates.history.similar_jobs import SimilarJobsCache
 from headway.estimates.plain_books import declared_beliefs
 
 NOT_SILENT = np.inf
@@ -159,22 +159,22 @@ class Answers(NamedTuple):
     """The jobs, by arrival number: rows may be renumbered later."""
     columns: BeliefColumns
     groups: Groups
-    likes: Likes
+    similar: SimilarJobsCache
     """What like jobs tell, by group."""
 
     @classmethod
     def of(cls, jobs: Jobs, read: ReadRow) -> Answers:
         """From nothing: every row is computed."""
-        return cls(jobs.serial[:0], _EMPTY, Groups(), Likes()).brought_up_to(jobs, (), read)
+        return cls(jobs.serial[:0], _EMPTY, Groups(), SimilarJobsCache()).brought_up_to(jobs, (), read)
 
     def brought_up_to(self, jobs: Jobs, stale: Iterable[int], read: ReadRow) -> Answers:
         """The answers for the jobs as they are now: stale and new rows are computed, the others are taken over."""
-        rows, count, groups, likes = self._rows_left(jobs), jobs.count, self.groups, self.likes
+        rows, count, groups, similar = self._rows_left(jobs), jobs.count, self.groups, self.similar
         before = len(self.serial) if rows is None else len(rows)
         columns = self.columns.copied(rows, count)
         if rows is not None:  # groups of which no job is left go with the rows
             used, columns.group[:before] = np.unique(columns.group[:before], return_inverse=True)
-            groups, likes = groups.kept(used.tolist()), likes.kept(used.tolist())
+            groups, similar = groups.kept(used.tolist()), similar.kept(used.tolist())
         if count > before:
             new = jobs.jobs[before:count]
             groups, columns.group[before:] = groups.with_jobs(new)
@@ -185,7 +185,7 @@ class Answers(NamedTuple):
             row_now = jobs.row_of_serial(serial)
             if row_now is not None and row_now < before:
                 columns.fill(row_now, read(row_now))
-        return Answers(jobs.serial, columns, groups, likes.copy())
+        return Answers(jobs.serial, columns, groups, similar.copy())
 
     def _rows_left(self, jobs: Jobs) -> Rows | None:
         """The rows that are still in the table; None for all of them. Rows that stay keep their order."""

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from headway.core.node import FloatArray
-from headway.estimates.fit.target import known_length, length_by_shape, plain_shapes, shape_of
+from headway.estimates.job.target import known_length, length_by_shape, plain_shapes, shape_of
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 WORST = 10.0

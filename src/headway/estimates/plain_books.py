@@ -20,6 +20,7 @@ from headway.core.scaling import Scaling, ScalingSource, SizeSpan, step_at
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING
 from headway.estimates.models.scaling import computes, plain_speed
+from headway.estimates.sizes.holder import SizesHolder
 
 WINDOW_SECONDS = 30.0
 """`LinearBook` measures speed over this much of a job's recent past."""
@@ -34,22 +35,27 @@ Truth = Callable[[Snapshot], Beliefs]
 class NoEstimates:
     """No estimates at all: asking for one is an error. Also for replays, whose log has the estimates."""
 
+    sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
+
     def fold(self, snapshot: Snapshot) -> NoEstimates:  # noqa: ARG002  the book's protocol
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot
+        return _with_sizes(snapshot, self.sizes) if snapshot.estimates.known else snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredBook:
     """Believes the training time that the user declared."""
 
+    sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
+
     def fold(self, snapshot: Snapshot) -> DeclaredBook:  # noqa: ARG002  what was declared does not change
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: declared_beliefs(snapshot), of_row=lambda row: _declared(snapshot, row))
+        found = annotated(snapshot, lambda: declared_beliefs(snapshot), of_row=lambda row: _declared(snapshot, row))
+        return _with_sizes(found, self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,15 @@ class OracleBook:
     truth: Truth
     speed: Callable[[Job, Counts], float] = plain_speed
     tables: Tables = field(default_factory=lambda: Tables(), compare=False, repr=False)  # noqa: PLW0108  defined below
+    sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
 
     def fold(self, snapshot: Snapshot) -> OracleBook:  # noqa: ARG002  the truth needs no evidence
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         tables = self.tables.of(snapshot, self.speed)
-        return annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth, tables)
+        found = annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth, tables)
+        return _with_sizes(found, self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class LinearBook:
     """Expects that a job goes on at its recent speed. A report that goes backwards starts the measurement anew."""
 
     tracks: Mapping[JobId, Recent] = field(default_factory=dict)
+    sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
 
     def fold(self, snapshot: Snapshot) -> LinearBook:
         jobs = snapshot.jobs
@@ -86,10 +95,11 @@ class LinearBook:
             tracks[sample.job] = Recent(sample, (sample,)) if track is None else track.extended(sample)
         for job in over:  # nothing more will be asked
             tracks.pop(job, None)
-        return LinearBook(tracks)
+        return LinearBook(tracks, self.sizes)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return annotated(snapshot, lambda: self._beliefs(snapshot), sentence=_says_recent_speed)
+        found = annotated(snapshot, lambda: self._beliefs(snapshot), sentence=_says_recent_speed)
+        return _with_sizes(found, self.sizes)
 
     def _beliefs(self, snapshot: Snapshot) -> Beliefs:
         declared = declared_beliefs(snapshot)
@@ -148,7 +158,7 @@ class Tables:
         def scaling(row: int, span: SizeSpan) -> Scaling:
             job = jobs.job(row)
             found = known.get(job.id)
-            if found is None or len(found.speeds) <= span.most:
+            if found is None or len(found.speeds) <= span.max:
                 found = known[job.id] = _by_size(job, speed, span)
             return found
 
@@ -174,7 +184,7 @@ def plain_scaling(snapshot: Snapshot) -> ScalingSource:
 
 @lru_cache(maxsize=MOST_TABLES)
 def _plain_table(trains: bool, asked: int, span: SizeSpan) -> Scaling:
-    role = Role(name="worker" if trains else "ps", replicas=asked, least=span.least, most=span.most)
+    role = Role(name="worker" if trains else "ps", replicas=asked, min=span.min, max=span.max)
     return _by_size(Job(id=JobId(""), roles=(role,)), plain_speed, span)
 
 
@@ -191,6 +201,11 @@ def annotated(
     return snapshot.with_estimates(
         Estimates(source, lambda row, counts: speed(jobs.job(row), counts), sentence, tables, of_row=of_row)
     )
+
+
+def _with_sizes(snapshot: Snapshot, sizes: SizesHolder) -> Snapshot:
+    snapshot.estimates.with_sizes(sizes)
+    return snapshot
 
 
 def _says_truth(row: int, basis: Basis, now: float) -> str:

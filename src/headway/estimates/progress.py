@@ -21,18 +21,43 @@ from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
-from headway.estimates.alike import of_models, taught_by
-from headway.estimates.belief import CURVE_SPREAD, Belief, to_target
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
-from headway.estimates.fit.asked import asked_by, asked_setting
-from headway.estimates.fit.change_costs import ChangeWatch
-from headway.estimates.fit.doubt import patience
-from headway.estimates.fit.history import History
-from headway.estimates.fit.like import Like
-from headway.estimates.fit.pace import Guess
-from headway.estimates.fit.prior import Prior
-from headway.estimates.fit.speed import PRIOR_SPREAD, Setting, SpeedFit, scaling, workers_per_node
-from headway.estimates.fit.track import Track, Where
+from headway.estimates.history.change_costs import ChangeWatch
+from headway.estimates.history.history import History
+from headway.estimates.history.similar_jobs import SimilarJobs
+from headway.estimates.invalidate import of_models, taught_by
+from headway.estimates.job.doubt import patience
+from headway.estimates.job.pace import Guess
+from headway.estimates.job.target import Length
+from headway.estimates.job.track import Track, Where
+from headway.estimates.models.scaling import workers_per_node
+from headway.estimates.sizes.holder import SizesHolder
+from headway.estimates.speed.model import PRIOR_SPREAD, Setting, SpeedFit, scaling
+from headway.estimates.speed.prior import Prior
+from headway.estimates.speed.requested import requested_by, requested_setting
+
+CURVE_SPREAD = 0.6
+"""Spread of a prediction of when a loss stops falling."""
+MOST_SPREAD = 2.0
+"""Max spread: close to a target, or past where it was expected, what is left is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What one job's own reports say of the time left."""
+
+    basis: Basis
+    left: float = math.nan
+    at: float = 0.0
+    spread: float = math.nan
+
+
+def to_target(way: Length, step: float, total: int | None, guess: Guess, at: float) -> Belief:
+    """Time left to the target, or to the last step if that comes first."""
+    end = min(way.median, total or math.inf)
+    left = max(0.0, end - step)
+    spread = way.spread * end / left if left > 0 else MOST_SPREAD
+    return Belief(Basis.TARGET, left * guess.seconds, at, min(MOST_SPREAD, math.hypot(guess.spread, spread)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +72,8 @@ class ProgressBook:
     """Jobs that finished up to this moment have taught already: a run that goes on shows them once more."""
     watch: ChangeWatch = ChangeWatch()
     """What was seen of starts and stops that are under way."""
+    sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
+    """Handed on: what it answers does not depend on what it was asked before."""
 
     def teaches(self, snapshot: Snapshot, row: int) -> bool:
         """Whether this job has finished, and is not one that an earlier run has learned from."""
@@ -58,7 +85,8 @@ class ProgressBook:
         over = [row for row in snapshot.changed if jobs.is_over(row)]
         watch, history = self._changes(snapshot)
         if not snapshot.samples and not over:
-            return ProgressBook(self.tracks, history, self.cache.after(snapshot, snapshot.changed), self.since, watch)
+            cache = self.cache.after(snapshot, snapshot.changed)
+            return replace(self, history=history, cache=cache, watch=watch)
         reported = [row_of[one.job] for one in snapshot.samples if one.job in row_of]
         touched, scaled = [*snapshot.changed, *reported], [*reported, *over]
         tracks, lessons = dict(self.tracks), set[str]()  # models of which running jobs have shown something else
@@ -68,7 +96,7 @@ class ProgressBook:
                 tracks[sample.job] = track
                 if track.seen and (row := row_of.get(sample.job)) is not None:
                     before, job = history, jobs.job(row)
-                    history = history.heard(job, track, asked_setting(job, snapshot.nodes), _service(snapshot, row))
+                    history = history.heard(job, track, requested_setting(job, snapshot.nodes))
                     if history is not before:
                         lessons.add(job.model)
         for row in over:
@@ -77,8 +105,8 @@ class ProgressBook:
             gone = None if lives_on else tracks.pop(job.id, None)
             if self.teaches(snapshot, row):
                 before = history
-                trained, asked = jobs.value(row, "attained"), asked_setting(job, snapshot.nodes)
-                history = history.learn(job, gone, asked, trained, _service(snapshot, row))
+                trained, asked = jobs.value(row, "attained"), requested_setting(job, snapshot.nodes)
+                history = history.learn(job, gone, asked, trained)
                 if gone is not None:
                     taught = taught_by(job, snapshot, tracks, before, history)
                     touched, scaled = touched + taught.times, scaled + taught.scalings
@@ -86,7 +114,8 @@ class ProgressBook:
                 history = left
                 lessons.add(job.model)
         scaled += of_models(snapshot, lessons) if lessons else []
-        return ProgressBook(tracks, history, self.cache.after(snapshot, touched, scaled), self.since, watch)
+        cache = self.cache.after(snapshot, touched, scaled)
+        return replace(self, tracks=tracks, history=history, cache=cache, watch=watch)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_estimates(
@@ -96,7 +125,7 @@ class ProgressBook:
                 lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
                 lambda row, span: self._scaling(snapshot, row, span),
                 lambda rows, spans: self._scalings(snapshot, rows, spans),
-            ).with_restart(self.history.costs.restart)
+            ).with_sizes(self.sizes)
         )
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +147,7 @@ class ProgressBook:
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         where = self._where(snapshot, row, placement)
-        asked = asked_setting(job, snapshot.nodes)
+        asked = requested_setting(job, snapshot.nodes)
         setting, prior = where.setting, where.prior
         if track is None:
             expected = self.history.step(job, asked.on_type(setting.on or asked.on))
@@ -132,7 +161,7 @@ class ProgressBook:
 
     def _where(self, snapshot: Snapshot, row: int, placement: Placement) -> Where:
         job, (attained, since) = snapshot.jobs.job(row), snapshot.jobs.values(row, ("attained", "since"))
-        setting, asked = Setting.of(job, placement, snapshot.nodes), asked_setting(job, snapshot.nodes)
+        setting, asked = Setting.of(job, placement, snapshot.nodes), requested_setting(job, snapshot.nodes)
         return Where(
             placement=placement, setting=setting, now=snapshot.now,
             prior=self.history.prior(job, asked.on_type(setting.on or asked.on)), clock=attained - since,
@@ -156,7 +185,7 @@ class ProgressBook:
         new, waits = snapshot.jobs.attained[rows] == 0.0, ~beliefs.burning[rows]
         group, steps = answers.columns.group[rows], answers.columns.steps[rows]
         for number in np.unique(group).tolist():
-            like = answers.likes.of(number, answers.groups.examples[number], self.history, snapshot.nodes)
+            like = answers.similar.of(number, answers.groups.examples[number], self.history, snapshot.nodes)
             members = group == number
             fresh = members & new & (waits | like.by_steps(steps))
             told = like.new(steps[fresh])
@@ -224,7 +253,7 @@ class ProgressBook:
         waits: at the requested size.
         """
         job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
-        asked = asked_by(job, track, snapshot.nodes)
+        asked = requested_by(job, track, snapshot.nodes)
         if not training:
             guess = track.seconds_at(asked, self.history.prior(job, asked))
         elif placement is None or placement is track.placement or placement == track.placement:
@@ -244,9 +273,9 @@ class ProgressBook:
     def _speed(self, snapshot: Snapshot, row: int, counts: Counts) -> float:
         job = snapshot.jobs.job(row)
         track = self._believed(job)
-        if any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
+        if any(count < role.min for role, count in zip(job.roles, counts, strict=True)):
             return 0.0
-        asked = asked_by(job, track, snapshot.nodes)
+        asked = requested_by(job, track, snapshot.nodes)
         prior = self._hoped(job, track, asked)
         setting = Setting.sized(job, counts, workers_per_node(job, snapshot.nodes))
         if track is None:
@@ -268,16 +297,16 @@ class ProgressBook:
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)
         return [
-            found if found is not None and len(found.speeds) > span.most else self._scaling(snapshot, row, span)
+            found if found is not None and len(found.speeds) > span.max else self._scaling(snapshot, row, span)
             for row, span, found in zip(rows, spans, known, strict=True)
         ]
 
     def _scaling(self, snapshot: Snapshot, row: int, span: SizeSpan) -> Scaling:
         found = self.cache.table_of(snapshot, row)
-        if found is None or len(found.speeds) <= span.most:
+        if found is None or len(found.speeds) <= span.max:
             job = snapshot.jobs.job(row)
             track = self._believed(job)
-            asked = asked_by(job, track, snapshot.nodes)
+            asked = requested_by(job, track, snapshot.nodes)
             prior = self._hoped(job, track, asked)
             coefficients = prior.coefficients if track is None else track.shape(prior).coefficients
             found = scaling(prior.form, coefficients, job, span)
@@ -285,14 +314,7 @@ class ProgressBook:
         return found
 
 
-def _service(snapshot: Snapshot, row: int) -> float:
-    """Replica-seconds that it has trained so far; infinite before any were counted."""
-    state, since, service, size = snapshot.jobs.values(row, ("state", "since", "service", "size"))
-    now: float = service + size * (snapshot.now - since if state in TRAINING else 0.0)
-    return now if service > 0.0 else math.inf
-
-
-def _going(snapshot: Snapshot, like: Like, rows: npt.NDArray[np.intp]) -> FloatArray | None:
+def _going(snapshot: Snapshot, like: SimilarJobs, rows: npt.NDArray[np.intp]) -> FloatArray | None:
     """What is left of jobs that have trained, by how long like jobs took."""
     jobs = snapshot.jobs
     attained, since = jobs.attained[rows], jobs.since[rows]

@@ -45,6 +45,8 @@ class Entry:
     """Jobs keep the size that they ask for: for policies that do not choose sizes."""
     estimates: str = ""
     """Where this policy's estimates come from; empty means as the scenario says."""
+    sees: Callable[[Scenario, int], Scenario] | None = None
+    """The same jobs as this policy sees them, by the seed; None: as they are."""
 
 
 def said(form: str, value: float) -> str:

@@ -85,10 +85,10 @@ def _world(trace: Trace, seed: int, *, needs: Mapping[str, float], samples: bool
 def _roles(asks: tuple[int, int, float], cores: int) -> tuple[Role, ...]:
     servers, workers, _ = asks
     request = ((CPU, 1000 * cores),)
-    worker = Role(name="worker", replicas=workers, least=1, most=MOST_WORKERS, request=request)
+    worker = Role(name="worker", replicas=workers, min=1, max=MOST_WORKERS, request=request)
     if not servers:
         return (worker,)
-    ps = Role(name="ps", replicas=servers, least=1, most=MOST_SERVERS, request=request, near=("worker",))
+    ps = Role(name="ps", replicas=servers, min=1, max=MOST_SERVERS, request=request, near=("worker",))
     return (ps, replace(worker, near=("ps",), after=("ps",)))
 
 

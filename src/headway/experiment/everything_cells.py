@@ -112,11 +112,14 @@ def window(trace: Trace, seed: int, jobs: int, *, tuning: bool = False) -> Trace
     return replace(trace, jobs=trace.jobs[first : first + jobs])
 
 
-def blind(trace: Trace) -> Trace:
-    """The same jobs without declared times and priorities: most of the compared policies know no priorities."""
+def blind(trace: Trace, *, deadlines: bool = True) -> Trace:
+    """The same jobs without declared times and priorities: most of the compared policies know no priorities. Without
+    deadlines, too, where all that counts is when jobs are done.
+    """
     truth = {job.id: trace.work(job) or 0.0 for job in trace.jobs}
     known = (job for job in trace.jobs if truth[job.id] > 0)
     jobs = tuple(replace(job, seconds=None, priority=0, steps=job.steps or PARTS) for job in known)
+    jobs = jobs if deadlines else tuple(replace(job, deadline=None) for job in jobs)
     return replace(trace, jobs=jobs, truth=truth)
 
 

@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Tell, Workers, perform_all
 from headway.compare.table import drawn_interval
 from headway.experiment.case import Cell, Experiment, Figures, Goal, RunSize
-from headway.experiment.kept import Kept
 from headway.experiment.perform import Measurement, measure
 from headway.experiment.registry import EXPERIMENTS
 
 
 def run(
-    experiment: Experiment, cells: Sequence[Cell], size: RunSize, workers: Workers, tell: Tell, kept: Kept | None = None
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    size: RunSize,
+    workers: Workers,
+    tell: Tell,
+    kept: KeptRuns | None = None,
 ) -> list[Measurement]:
     """Runs every cell with every seed; results are in the order of cells. `tell` gets the share of runs that are done.
 
@@ -27,7 +32,7 @@ def run(
     return perform_all(_measure, (experiment.name, size, kept), wanted, workers, _total(len(wanted), tell))
 
 
-def _measure(of: tuple[str, RunSize, Kept | None], wanted: tuple[Cell, int], tell: Tell) -> Measurement:
+def _measure(of: tuple[str, RunSize, KeptRuns | None], wanted: tuple[Cell, int], tell: Tell) -> Measurement:
     name, size, kept = of
     return measure(EXPERIMENTS[name], *wanted, size, kept, tell)
 
@@ -66,7 +71,11 @@ def _cell(experiment: Experiment, cell: Cell, found: Sequence[Measurement]) -> d
                                  for figure in experiment.figures}  # fmt: skip
     bound = {name: _spread([one.bound[name] for one in found])["mean"] for name in found[0].bound}
     targets = [_of_seeds(target, found) for target in experiment.targets]
-    return {"load": cell.load, "mix": cell.mix, "policies": policies, "bound": bound, "targets": targets}
+    intervals = [_interval(target, found) for target in experiment.targets]
+    return {
+        "load": cell.load, "mix": cell.mix, "policies": policies, "bound": bound, "targets": targets,
+        "target_intervals": intervals,
+    }  # fmt: skip
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
@@ -83,6 +92,12 @@ def _of_seeds(target: Goal, found: Sequence[Measurement]) -> float | None:
     mean = {label: _mean([one.figures[label] for one in found]) for label in labels}
     value = target.measure(mean)
     return None if value is None or math.isnan(value) else value
+
+
+def _interval(target: Goal, found: Sequence[Measurement]) -> Any:
+    """The 95 % interval of the goal's value, measured in each seed alone: policies are compared on the same jobs."""
+    values = [target.measure(one.figures) for one in found]
+    return _spread([value for value in values if value is not None])["ci"]
 
 
 def _mean(each: Sequence[Figures]) -> Figures:

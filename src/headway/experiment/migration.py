@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from headway.record.results import Outcome
 LOADS = (0.7, 0.9, 1.2)
 MAIN, NONE = "migration", "no migration"
 OTHERS = (NONE, "balanced", "flowcon-like")
+NO_GROWTH, BY_GROWTH, ANY_JOB = "without growth", "growth alone", "any job"
 
 
 def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
@@ -70,6 +72,11 @@ def _better(by: Mapping[str, Figures]) -> float:
     return 100.0 * (1.0 - by[MAIN]["jct"] / min(by[label]["jct"] for label in OTHERS))
 
 
+def _worth(label: str, than: str, by: Mapping[str, Figures]) -> float:
+    """Per cent of mean completion time that the one saves against the other."""
+    return 100.0 * (1.0 - by[label]["jct"] / by[than]["jct"])
+
+
 FIGURES = (
     Figure("jct", "mean completion", "{:,.0f} s"),
     Figure("saved", "sooner", "{:+.1f} %", more_is_better=True, about="Mean completion, against no migration."),
@@ -107,11 +114,15 @@ MIGRATION = Experiment(
     "to the second, later gaps drawn from theirs (27.8 s in the mean), 820 to 1,620 core-seconds each. Grid: Poisson "
     "arrivals, 1,000 core-seconds in the mean, of like lengths, mixed (1 to 7) or heavy-tailed (lognormal). Speed is "
     "in proportion to cpu, except for sublinear jobs: to them 8 cores are worth 4.5 times one, and no policy is told. "
-    "Without migration jobs are spread by number; moves only does the same and moves.",
+    "Without migration jobs are spread by number; moves only does the same and moves. Who moves is chosen in three "
+    "other ways: without growth the soonest done; by growth alone any slow-growing job; any job. All moves must pay.",
     main=MAIN, baseline=NONE,
     entries=(
         Entry(NONE, "spread"), Entry("balanced", "balanced"), Entry("flowcon-like", "flowcon"),
         Entry("moves only", "migration", {"crowd": 1e9}), Entry(MAIN, "migration"),
+        Entry(NO_GROWTH, "migration", {"growth": False}),
+        Entry(BY_GROWTH, "migration", {"soonest": False}),
+        Entry(ANY_JOB, "migration", {"growth": False, "soonest": False}),
     ),
     cells=_cells(LOADS, MIXES), quick_cells=_cells((0.9,), ("alike", "mixed")),
     full=RunSize(50, (1, 2, 3, 4, 5, 6)), quick=RunSize(50, (1, 2), quick=True),
@@ -123,6 +134,9 @@ MIGRATION = Experiment(
         Goal("per cent of mean completion time saved", lambda by: by[MAIN]["saved"], 14.8),
         Goal("per cent of what the bound would save", lambda by: 100.0 * by[MAIN]["bound"], 25.0),
         Goal("per cent below the best of the others", _better, 0.0),
+        Goal("per cent of mean saved by growth beside the time left", partial(_worth, MAIN, NO_GROWTH), 0.0),
+        Goal("per cent of mean saved by growth alone, against any job", partial(_worth, BY_GROWTH, ANY_JOB), 0.0),
+        Goal("per cent of mean saved by time left alone, against any job", partial(_worth, NO_GROWTH, ANY_JOB), 0.0),
         Goal("per cent of jobs slower than without", lambda by: 100.0 * by[MAIN]["worse"], 10.0, at_least=False),
     ),
     analysis=(

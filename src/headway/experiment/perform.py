@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 
+from headway.compare.kept_runs import KeptRuns, content
 from headway.compare.perform import Task, Tell
 from headway.compare.perform import perform as perform_task
 from headway.compare.scenario import Scenario
 from headway.experiment.case import Cell, Entry, Experiment, Figures, RunSize
-from headway.experiment.kept import Kept, key_of
 from headway.policies.registry import POLICIES
 from headway.record.results import Outcome
 
@@ -25,21 +26,35 @@ class Measurement:
 
 
 def measure(
-    experiment: Experiment, cell: Cell, seed: int, size: RunSize, kept: Kept | None = None, tell: Tell = lambda _: None
+    experiment: Experiment,
+    cell: Cell,
+    seed: int,
+    size: RunSize,
+    kept: KeptRuns | None = None,
+    tell: Tell = lambda _: None,
 ) -> Measurement:
     """`tell` gets the share of policies that have run, after each of them."""
     case = experiment.make(cell, seed, size)
     found = dict[str, Outcome]()
     for entry in experiment.entries:
-        key = key_of((experiment.name, cell, size), case, entry, seed) if kept is not None else ""
+        seen = case if entry.sees is None else entry.sees(case, seed)
+        key = key_of((experiment.name, cell, size), seen, entry, seed) if kept is not None else ""
         before = kept.get(key) if kept is not None else None
-        found[entry.label] = before or perform(case, entry, seed)
+        found[entry.label] = before or perform(seen, entry, seed)
         if kept is not None and before is None:
             kept.put(key, found[entry.label])
         tell(len(found) / len(experiment.entries))
     baseline = found[experiment.baseline]
     figures = {label: experiment.measure(case, one, baseline) for label, one in found.items()}
     return Measurement(cell, seed, figures, experiment.bound(case))
+
+
+def key_of(of: tuple[str, Cell, RunSize], case: Scenario, entry: Entry, seed: int) -> str:
+    """`of`: the experiment's name, the cell and how much is run. Other seeds do not matter."""
+    name, cell, size = of
+    told = (name, cell, size.jobs, size.quick, seed, entry.label, entry.policy, sorted(entry.settings.items()),
+            entry.rigid, entry.estimates, content(case))  # fmt: skip
+    return sha256(repr(told).encode()).hexdigest()[:32]
 
 
 def perform(case: Scenario, entry: Entry, seed: int) -> Outcome:

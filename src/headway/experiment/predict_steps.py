@@ -106,10 +106,10 @@ def _cluster(profiles: Mapping[str, Profile], count: int, seed: int) -> tuple[Si
 
 def _job(number: int, model: str, chance: random.Random, submit: float) -> Job:
     size = chance.choice((1, 2, 2, 4, 4, 8))
-    worker = Role(name="worker", replicas=size, least=1, most=12, request=(("cpu", 2000), ("gpu", 1)))
+    worker = Role(name="worker", replicas=size, min=1, max=12, request=(("cpu", 2000), ("gpu", 1)))
     roles: tuple[Role, ...] = (worker,)
     if model in _SERVED:
-        ps = Role(name="ps", replicas=max(1, size // 2), least=max(1, size // 2), most=max(1, size // 2),
+        ps = Role(name="ps", replicas=max(1, size // 2), min=max(1, size // 2), max=max(1, size // 2),
                   request=(("cpu", 2000),), near=("worker",))  # fmt: skip
         roles = (ps, replace(worker, near=("ps",), after=("ps",)))
     return Job(id=JobId(f"job-{number:03}"), roles=roles, model=model, submit=submit, steps=chance.randint(800, 40_000))
@@ -191,7 +191,7 @@ class Restless:
         if len(here) > 1 and self.chance.random() < 0.5:
             return Scale(job.id, job.roles[number].name, here[: -self.chance.randint(1, min(2, len(here) - 1))])
         room = _room(snapshot, placement, number, row)
-        more = (self.chance.choice(room),) if room and len(here) < job.roles[number].most else ()
+        more = (self.chance.choice(room),) if room and len(here) < job.roles[number].max else ()
         return Scale(job.id, job.roles[number].name, here + more) if more else None
 
 

@@ -102,7 +102,7 @@ def _sized(job: Job, profiles: Mapping[str, Profile]) -> Job:
         raise UserError(f"job {job.id}: the tables have no throughput for {job.model}")
     counts = sorted(profile.form.points)
     asked = max(role.replicas, counts[0])
-    bounds = replace(role, replicas=asked, least=min(counts[0], asked), most=max(counts[-1], asked))
+    bounds = replace(role, replicas=asked, min=min(counts[0], asked), max=max(counts[-1], asked))
     return replace(job, roles=(bounds,))
 
 

@@ -10,9 +10,11 @@ from headway.experiment.deadline import AMPLE, SCARCE
 from headway.experiment.elastic import ELASTIC
 from headway.experiment.elastic_published import ELASTIC_PUBLISHED
 from headway.experiment.everything import EVERYTHING
+from headway.experiment.idle_cpu import IDLE_CPU
 from headway.experiment.migration import MIGRATION
 from headway.experiment.published import PEER
 
 EXPERIMENTS: Mapping[str, Experiment] = {
-    one.name: one for one in (COMBINED_PRIORITY, SCARCE, AMPLE, PEER, ELASTIC, ELASTIC_PUBLISHED, MIGRATION, EVERYTHING)
+    one.name: one
+    for one in (COMBINED_PRIORITY, SCARCE, AMPLE, IDLE_CPU, PEER, ELASTIC, ELASTIC_PUBLISHED, MIGRATION, EVERYTHING)
 }

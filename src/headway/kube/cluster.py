@@ -1,8 +1,9 @@
-"""The Kubernetes cluster: makes snapshots of TrainingJobs and nodes, and carries out plans with pods.
+"""The Kubernetes cluster: makes snapshots of gangs and nodes, and carries out plans with pods.
 
 One thread decides and keeps the state; `ApiWorker` is the thread that talks to the API server; a third one receives
-progress. They meet in one queue. Each change is written to the API server before it is acted on. So this process may be
-killed at any time and started again on any machine.
+progress. They meet in one queue. Each gang is a value: what happens is given to it by `take`, what is to be done comes
+from `step`. What a restart must know is in the API server before it is needed. So this process may be killed at any
+time and started again on any machine.
 """
 
 from __future__ import annotations
@@ -10,70 +11,93 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import ChainMap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headway.core.board import Board
-from headway.core.gang import ask_again_at
-from headway.core.job import JobId
-from headway.core.node import Nodes
-from headway.core.plan import Action, Decision, Plan, Reserve
+from headway.core.gang import StepsSeen, ask_again_at
+from headway.core.plan import Action, Plan, Reserve, Scale, Start
 from headway.core.snapshot import Snapshot
-from headway.kube.actor import Actor
-from headway.kube.admission import Admission
-from headway.kube.adoption import Admitted
-from headway.kube.answers import take_answer
+from headway.core.states import State
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Deleted, Listed
-from headway.kube.demand import Demand, DemandToken
-from headway.kube.fair import in_turn
-from headway.kube.fence import Fence
-from headway.kube.hearing import hear
-from headway.kube.initial_state import collector_rests, read_initial_state, take_in_first
-from headway.kube.inventory import Inventory
-from headway.kube.lone.lone_pod import LonePod
-from headway.kube.lone.lone_pods import LonePods
-from headway.kube.metering import Meter
-from headway.kube.outgoing import explain_waiting
-from headway.kube.pod.neighbours import Neighbours
-from headway.kube.rehearsal import Rehearsed
-from headway.kube.roster import PodRoster
-from headway.kube.seats import seated
+from headway.kube.following import Following
+from headway.kube.gangs.foreign import ROLE
+from headway.kube.gangs.gang import Around, Gang
+from headway.kube.gangs.intent import allocation_of
+from headway.kube.gangs.messages import (
+    Answered,
+    Decided,
+    Heard,
+    NoPlace,
+    Placed,
+    Sampled,
+    StatusRefused,
+    StatusWritten,
+    UsageSeen,
+)
+from headway.kube.gangs.model import (
+    PostEvent,
+)
+from headway.kube.gangs.take import hears
+from headway.kube.identity.tokens import PodRoster
+from headway.kube.inbox import ClaimsRead, LeaseRead, UsersRecorded, Wake, WorkerEnded
+from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.table import Intake
+from headway.kube.pods.conditions import NEIGHBOURS_REFUSE
+from headway.kube.pods.placing import NoNodeLeft, PlanRoom
 from headway.kube.settings import KubeSettings
-from headway.kube.tracked import Tracked
-from headway.kube.work import ClaimsRead, LeaseRead, Performed, UsersRecorded, Wake, WorkerEnded
-from headway.kube.worker import ApiWorker
-from headway.progress_server import Connected, ProgressServer
+from headway.kube.start import collector_rests, first_gangs, read_initial_state
+from headway.kube.store.held import OwnPod
+from headway.kube.store.usage import Meter
+from headway.kube.values import replace
+from headway.kube.views import board as rows
+from headway.kube.views.demand import PREFIX, Demand
+from headway.kube.views.explain import Explaining
+from headway.kube.writes.outbox import Outbox
+from headway.kube.writes.worker import ApiWorker
+from headway.kube.writes.write import WriteDone
+from headway.progress_server import Connected, ProgressServer, Reported, Saved
 
 log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 5.0
 IDLE_SECONDS = 10.0
+MESSAGE_SECONDS = 0.05
+"""Messages are read for at most this long before gangs go on."""
+MAX_UNBOUND = 1024
+"""Pods that are being made and bound at once. Further starts wait: the room is theirs in the next cycle."""
+ROOM_SECONDS = 0.1
+"""Where only pods of others changed, policies are asked at most this often."""
+FORGET_SECONDS = 5.0
 
 
 class KubeCluster:
     def __init__(
         self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings, roster: PodRoster | None = None
     ) -> None:
-        """`roster` is kept up to date with the pods of all jobs."""
+        """`roster` is kept up to date with the pods of all gangs."""
         self.settings = settings
-        self.board = Board(Nodes.of(()))
         self._worker, self._server = worker, server
         self._offset = time.time() - settings.began - time.monotonic()
-        self._lone = LonePods(self.board, worker, settings, self.now, neighbours := Neighbours())
-        self._demand = Demand(worker, settings)
-        self._inventory = Inventory(settings.began, neighbours=neighbours, lone=self._lone, demand=self._demand)
-        self._admission = Admission(self.board, worker, settings, {} if roster is None else roster)
-        self._actor = Actor(self.board, worker, server, settings, self._inventory)
-        self._fence = Fence(worker, self.now, self._drop)
-        self._meter = Meter(worker, settings.measure)
-        self._by_id: dict[JobId, Tracked] = {}
-        self._wake, self._idle_since, self._sampled = math.inf, math.inf, -math.inf
-        self._happened = self._heard = True
-        self._seen_any = self._closing = False
+        self.following = Following(worker, server, settings, self.now, {} if roster is None else roster)
+        self.gangs, self.outbox, self.store = self.following.gangs, self.following.outbox, self.following.store
+        self.board = self.following.board
+        self.intake = Intake(
+            settings, worker, _Telling(self.outbox), self.gangs, self.following.ids, self.following.tell, self.now,
+            self.store.own_pods, epoch=int(time.time() * 1000),
+        )  # fmt: skip
+        self._demand = Demand(self.outbox, settings)
+        self.store.health.lost_after = settings.timeouts.lost_node
+        self.store.foreign_came = self.intake.see_pod
+        self.store.stand_in_seen, self.store.stand_in_gone = self._demand.see, self._demand.gone
+        self.following.forgotten = self.intake.forgotten
+        self._plan_room = PlanRoom(self.board, self.store.neighbours)
+        self._explaining, self.meter = Explaining(settings), Meter(settings.measure)
+        self._wake, self._idle_since, self._sampled, self._cycled = math.inf, math.inf, -math.inf, -math.inf
+        self._forget_at, self._expire_at, self._save_at = -math.inf, -math.inf, -math.inf
+        self._room_changed = self._closing = False
         with collector_rests():
             self._load_initial_state()
 
@@ -85,35 +109,41 @@ class KubeCluster:
 
     def next_snapshot(self) -> Snapshot | None:
         while True:
-            self._read_messages()
-            self._check_nodes()
-            self._reconcile()
+            self.turn()
             now = self.now()
             if self._closing or self._idle():
                 return None
-            if self._happened or now >= self._wake or (self._heard and now - self._sampled >= SAMPLE_SECONDS):
-                return self._snapshot(now)
+            if (
+                self.following.happened
+                or now >= self._wake
+                or (self.following.heard and now - self._sampled >= SAMPLE_SECONDS)
+            ):
+                return self.snapshot(now)
+            if self._room_changed and self.following.waiting and now - self._cycled >= ROOM_SECONDS:
+                return self.snapshot(now)
             self._wait(now)
 
     def apply(self, plan: Plan) -> None:
         self.board.compact()
         self._wake = plan.until
+        self._plan_room.begin(plan.decisions)
         for number, decision in enumerate(plan.decisions):
-            if isinstance(decision, Reserve):
+            gang = self.gangs.get(self.following.ids.get(decision.job, ""))
+            if isinstance(decision, Reserve) or gang is None:
                 continue
-            if (lone := self._lone.by_id.get(decision.job)) is not None:
-                self._bind(lone, decision, plan.decisions[number + 1 :])
-            else:
-                with self._fence.of(self._by_id[decision.job], "begin a change of this job"):
-                    self._try(decision, plan.decisions[number + 1 :])
-        if self._actor.shown is not None:
-            by_id: ChainMap[JobId, Any] = ChainMap(self._by_id, self._lone.by_id)
-            explain_waiting(by_id, self._actor.shown, plan, self.now(), self.settings)
-            self._demand.follow(self._actor.shown, self._by_id, self.now())
+            try:
+                self._try(gang, number, decision)
+            except Exception as error:  # noqa: BLE001  it is this gang's fault, and all others go on
+                self.following.fault(gang.uid, "begin a change of this job", error)
+        if self.following.shown is not None:
+            for uid, message in self._explaining.explain(self.following.of, self.following.shown, plan, self.now()):
+                self.following.tell(uid, message)
+            self._demand.follow(self.following.shown, self.following.of, self.now())
+        self.outbox.flush()
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
-        self._actor.shown = snapshot
+        self.following.shown = snapshot
 
     def stop(self) -> None:
         """Ends the loop; may be called from a signal handler. Pods go on, and the next start takes over."""
@@ -123,178 +153,247 @@ class KubeCluster:
     def close(self) -> None:
         """Waits for writes that are under way. Pods go on."""
         give_up = time.monotonic() + 10
-        while any(job.attention.busy for job in self._jobs()) and time.monotonic() < give_up:
+        while not self.outbox.is_idle and time.monotonic() < give_up:
+            self.outbox.flush()
             self._wait(self.now(), longest=0.1)
             self._read_messages()
         self._worker.close()
         self._server.close()
 
-    # ── observing ───────────────────────────────────────────────────────────────────────────────────────
+    def turn(self) -> None:
+        """Takes in what has happened and goes on with all gangs; decides nothing."""
+        self._read_messages()
+        self._check_nodes()
+        self.following.step_due()
+        if self.now() >= self._save_at:
+            self._save_at = self.now() + SAMPLE_SECONDS
+            self.following.save_by_time()
+        self.meter.ask(self.gangs.values(), self.now(), self._worker.measure)
+        if self.now() >= self._expire_at:
+            for meta in self.intake.expiry.due(self.now()):
+                self.outbox.remove(meta)
+            self._expire_at = self.intake.expiry.next()
+        self.outbox.flush()
 
-    def _jobs(self) -> Iterable[Tracked]:
-        return self._admission.jobs.values()
+    # ── what happens ────────────────────────────────────────────────────────────────────────────────────
 
     def _load_initial_state(self) -> None:
         """Nodes first, then jobs, then pods: each step needs the one before."""
         look = read_initial_state(self._worker.inbox)
         assert look.nodes is not None and look.jobs is not None and look.pods is not None  # noqa: PT018  it is whole
-        self._inventory.see_nodes(look.nodes, self.now())
-        admitted = take_in_first(self._admission, self._worker.inbox, look.jobs.objects, look.pods.objects)
-        self._set_nodes([name for entry in admitted for name in entry.nodes()])
-        for entry in admitted:
-            self._enrol(entry)
-        self._inventory.see_pods(look.pods, self._admission.jobs)
+        self.store.see_nodes(look.nodes, self.now())
+        found = first_gangs(self.intake, self._worker.inbox, look.jobs.objects, look.pods.objects)
+        self._set_nodes([name for one in found for name in one.gang.wanted.nodes()])
+        for one in found:
+            self.following.enrol(one)
+        self.store.see_pods(look.pods)
         self._worker.inbox.put_back(look.later)
+        self.outbox.flush()
 
     def _read_messages(self) -> None:
-        self._admission.newcomers.new_turn()
+        self.intake.new_turn()
+        until = time.monotonic() + MESSAGE_SECONDS
         while (message := self._worker.inbox.next()) is not None:
-            match message:
-                case Wake():
-                    self._worker.wake_taken()
-                case UsersRecorded(since=since) if since != self._admission.settings.claims.users_since:
-                    log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
-                    self._admission.trust_users(since)
-                case Performed():
-                    self._performed(message)
-                case ClaimsRead():
-                    self._lone.read(message)
-                case LeaseRead():
-                    self._actor.heartbeats.take(message)
-                case WorkerEnded(why=why):
-                    raise KubeError(f"the thread that talks to the API server has ended: {why}")
-                case Measured():
-                    self._heard |= self._meter.take(message, list(self._jobs()), self._fence, self.now())
-                case Listed() | Changed() | Deleted() | Rehearsed():
-                    self._news(message)
-        self._come(self._admission.some())
-        self._hear()
-
-    def _performed(self, message: Performed) -> None:
-        job = self._admission.jobs.get(message.work.uid)
-        if isinstance(message.work.token, DemandToken):
-            self._demand.answered(message, self.now())
-        elif job is not None:
-            take_answer(job, message, self._inventory, self._fence)
-        else:
-            self._lone.answered(message, self.now())
-
-    def _hear(self) -> None:
+            self._take(message)
+            if time.monotonic() >= until:
+                break
+        self._come()
         for event in self._server.poll():
-            if (job := self._by_id.get(event.job)) is None:
-                continue
-            with self._fence.of(job, "take in a report", counts=False):
-                self._heard |= hear(job, event, self.now())
-                if isinstance(event, Connected) and job.size_changed:
-                    self._actor.tell_size(job, job.intent.allocation or ())
+            self._hear(event)
 
-    def _news(self, message: Any) -> None:
-        kind = getattr(message, "kind", None)
-        if kind is Pod:
-            self._inventory.see_pods(message, self._admission.jobs)
-        elif kind is NodeObject:
-            self._inventory.see_nodes(message, self.now())
-        else:
-            self._come(self._admission.news(message))
+    def _take(self, message: Any) -> None:
+        match message:
+            case Wake():
+                self._worker.wake_taken()
+            case UsersRecorded(since=since) if since != self.intake.settings.claims.users_since:
+                log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
+                self.intake.trust_users(since)
+            case WriteDone():
+                self._answered(message)
+            case LeaseRead():
+                self.store.health.take(message)
+                self.following.due.update(dict.fromkeys(self.store.on([message.node])))
+            case WorkerEnded(why=why):
+                raise KubeError(f"the thread that talks to the API server has ended: {why}")
+            case Measured():
+                self._measured(message)
+            case _ if getattr(message, "kind", None) is Pod:
+                self.store.see_pods(message)
+            case _ if getattr(message, "kind", None) is NodeObject:
+                self.store.see_nodes(message, self.now())
+            case Listed() | Changed() | Deleted() | DryRunDone() | ClaimsRead():
+                self.intake.hear(message)
+                self._expire_at = -math.inf
 
-    def _come(self, admitted: Iterable[Admitted]) -> None:
-        for entry in admitted:
-            self._set_nodes(entry.nodes())
-            self._enrol(entry)
+    def _measured(self, message: Measured) -> None:
+        for gang, usage in self.meter.take(message, list(self.gangs.values()), self.now()):
+            self.following.tell(gang.uid, UsageSeen(usage))
+            if (row := self.board.row(gang.job.id)) is not None:
+                self.board.uses(row, usage.cores)
+            self.following.heard = True
 
-    def _enrol(self, entry: Admitted) -> None:
-        if self._admission.enrol(entry, self.now()):
-            self._by_id[entry.tracked.job.id] = entry.tracked
-            self._happened = self._seen_any = True
-        if entry.tracked.meta.uid in self._admission.jobs:
-            self._inventory.adopt(entry.tracked)
+    def _note(self, old: Gang, new: Gang, event: Any) -> None:
+        """What its user should know: where it goes on, and that it could not save."""
+        before = old.reports.progress
+        if isinstance(event, Reported) and before is not None and new.reports.attempt != old.reports.attempt:
+            seen = StepsSeen().reported(before.step, before.at).stopped()
+            self.board.note(new.job.id, seen.sentence(event.step if event.first is None else event.first))
+        if new.saving.round.failed and not old.saving.round.failed and new.state is State.RUNNING:
+            self.board.note(new.job.id, f"it could not save and trains on: {new.saving.round.failed}")
+
+    def _hear(self, event: Any) -> None:
+        uid = self.following.ids.get(event.job, "")
+        gang = self.gangs.get(uid)
+        if gang is None:
+            return
+        row = self.board.row(gang.job.id)
+        if isinstance(event, Saved) and row is not None and hears(gang, event):
+            self.board.saved(row, self.board.trained_seconds(row, self.now()))
+        self.following.tell(uid, Heard(event, self.now()))
+        new = self.gangs[uid]
+        self._note(gang, new, event)
+        if new.reports.sample is not gang.reports.sample:
+            self.following.heard = True
+            self.following.reported.add(uid)
+        if isinstance(event, Connected):
+            if new.saving.size_changed and hears(new, event):
+                self.following.tell_size(new, new.wanted.allocation or ())
+            if new.state in (State.MOVING, State.STOPPING):
+                self.following.due[uid] = None
+
+    def _answered(self, done: WriteDone) -> None:
+        write, gang = done.write, self.gangs.get(done.write.key)
+        waited_for = self.outbox.answered(write)
+        if done.pod is not None:
+            self.store.see_pod(done.pod)
+        if write.key.startswith(PREFIX):
+            self._demand.answered(done, self.now())
+        if gang is None:
+            return
+        if write.token is None:
+            what: Any = write.what
+            self.following.tell(gang.uid, Answered(what, gone=done.gone, error=done.error))
+            self.following.due[gang.uid] = None
+        elif done.error is None:
+            if waited_for:
+                self.following.tell(gang.uid, StatusWritten(*write.token))
+        elif waited_for:
+            log.warning("job %s: its status is refused, it is written again later: %s", gang.job.id, done.error)
+            self.following.tell(gang.uid, StatusRefused(done.error, self.now()))
+
+    # ── gangs come and go ───────────────────────────────────────────────────────────────────────────────
+
+    def _come(self) -> None:
+        for found in self.intake.some():
+            self._set_nodes(found.gang.wanted.nodes())
+            self.following.enrol(found)
+
+    # ── nodes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_nodes(self) -> None:
-        if self._inventory.absent:
-            named = {name for job in self._jobs() for name in job.nodes()}
-            self._inventory.forget_unnamed(named | self._lone.nodes())
+        store, now = self.store, self.now()
+        if store.health.absent_since and now >= self._forget_at:
+            self._forget_at = now + FORGET_SECONDS
+            store.forget_unnamed({name for gang in self.gangs.values() for name in gang.nodes()})
         self._set_nodes(())
-        gone = self._gone()
-        for job in self._jobs() if gone else ():
-            job.attention.dirty |= any(r.node in gone and not r.over for r in job.replicas.values())
-
-    def _gone(self) -> frozenset[str]:
-        return self._inventory.gone(self.now(), self.settings.timeouts.lost_node)
+        health, around = store.health, self.following.around
+        gone, doubtful = health.gone(now), health.doubtful(now)
+        if gone != around.gone or doubtful != around.doubtful or health.alive_after is not around.alive_after:
+            self.following.around = Around(
+                gone, doubtful, health.alive_after, around.timeouts, around.limits, around.progress_seconds
+            )
+            self.following.due.update(dict.fromkeys(store.on((gone | doubtful) - (around.gone & gone))))
 
     def _set_nodes(self, named: Iterable[str]) -> None:
-        nodes = self._inventory.take_table(named, self._admission.jobs)
+        self.store.settle(self._booked)
+        found = self.store.take_table(named, self.now())
+        if found is None:
+            return
+        nodes, changed = found
         known = self.board.nodes
-        if nodes is not None and (nodes.nodes != known.nodes or nodes.kinds != known.kinds):
+        if changed is not None:
+            self.board.adjust(nodes, changed)
+            self._room_changed = True
+        elif nodes.nodes != known.nodes or nodes.kinds != known.kinds:
             self.board.set_nodes(nodes)
-            self._happened = True
+            if known.kinds and nodes.kinds != known.kinds:
+                rows.recount(self.board, self.gangs.values())
+            self.following.happened = True
 
-    # ── acting ──────────────────────────────────────────────────────────────────────────────────────────
+    def _booked(self, uid: str, pod: OwnPod) -> Mapping[str, int]:
+        gang = self.gangs.get(uid)
+        return {} if gang is None else rows.booked_for(self.board, gang, pod.role, pod.node)
 
-    def _try(self, action: Action, later: Iterable[Decision]) -> None:
-        """Begins a decision. What a job or its neighbours have just refused is tried again only after a pause."""
-        now, job = self.now(), self._by_id[action.job]
-        then = ask_again_at(action, job.memory.declined, job.since, now)
-        found, then = (None, then) if then > now else seated(job, action, later, self._inventory.neighbours, now)
-        self._wake = min(self._wake, math.inf if found else then)
-        if found is not None:
-            self._actor.begin(job, found, now)
+    # ── what is decided ─────────────────────────────────────────────────────────────────────────────────
 
-    def _bind(self, lone: LonePod, action: Action, later: Iterable[Decision]) -> None:
-        """Begins to bind a pod that somebody else made."""
+    def _try(self, gang: Gang, number: int, action: Action) -> None:
+        """Begins a decision. What a gang or its neighbours have just refused is tried again only after a pause."""
         now = self.now()
-        found, then = seated(lone, action, later, self._inventory.neighbours, now)
-        self._wake = min(self._wake, math.inf if found else then)
-        if found is not None:
-            self._lone.begin(lone, found, now)
+        then = max(ask_again_at(action, gang.wanted.declined, gang.wanted.since, now), gang.pause.again)
+        if then > now or gang.frozen.why:
+            self._wake = min(self._wake, then if then > now else math.inf)
+            return
+        if isinstance(action, Start) and self.outbox.unbound >= MAX_UNBOUND:
+            self._wake = min(self._wake, now + ROOM_SECONDS)
+            return
+        try:
+            action = self._plan_room.place(number, gang.rules)
+        except NoNodeLeft as why:
+            self.following.tell(gang.uid, NoPlace(NEIGHBOURS_REFUSE, str(why), now))
+            self._wake = min(self._wake, self.gangs[gang.uid].pause.again)
+            return
+        if gang.pause.refusals:
+            self.following.tell(gang.uid, Placed())
+        self._begin(self.gangs[gang.uid], action, now)
 
-    def _reconcile(self) -> None:
-        self._lone.advance(self.now())
-        self._meter.ask(self._jobs(), self.now())
-        now, gone = self.now(), self._gone()
-        for job in in_turn([job for job in self._jobs() if self._due(job, now)]):
-            job.attention.taken = now
-            with self._fence.of(job, "go on with this job"):
-                self._actor.advance(job, now, gone)
-                if job.ended is not None and job.settled():
-                    self._forget(job)
-        for expired in self._admission.expiry.due(now):
-            self._worker.remove(expired)
-        self._happened |= self._actor.changed or self._lone.changed
-        self._actor.changed = self._lone.changed = False
-
-    def _due(self, job: Tracked, now: float) -> bool:
-        return job.attention.due(now) or (job.attention.free(now) and self._actor.progress_due(job, now))
-
-    def _drop(self, job: Tracked) -> None:
-        self._admission.refusals.refused.add(job.meta.uid)  # it is not taken in again
-        self._forget(job)
-
-    def _forget(self, job: Tracked) -> None:
-        if self._by_id.get(job.job.id) is job:
-            del self._by_id[job.job.id]
-        self._come(self._admission.forget(job))
+    def _begin(self, gang: Gang, action: Action, now: float) -> None:
+        row = self.board.row(gang.job.id)
+        assert row is not None
+        _, placement = self.board.aim(row, action)
+        shape = self.board.table.shape_at(row)
+        target = None if placement is None else allocation_of(placement, gang.job, shape, self.board.nodes)
+        self.following.tell(gang.uid, Decided(action, target, now, self.settings.timeouts))
+        new = self.gangs[gang.uid]
+        log.info("job %s: %s", new.job.id, new.state.name.lower())
+        if gang.is_foreign and target is not None:
+            facts = replace(gang.rules[ROLE].facts, near=(), spread=())  # demands of a pod that has a node are over
+            self.store.neighbours.put(gang.uid, target[0].nodes[0], facts)  # the plan's next decision must see it there
+        elif not isinstance(action, Start):
+            self.following.post(new, PostEvent(gang.wanted, new.wanted))
+        if isinstance(action, Scale) and target is not None and not gang.job.saves_itself:
+            self.following.tell_size(new, target)
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _snapshot(self, now: float) -> Snapshot:
-        for job in self._jobs():
-            if job.reports.sample is not None:
-                self.board.sampled(job.reports.sample)
-                job.reports.sample = None
+    def snapshot(self, now: float) -> Snapshot:
+        for uid in self.following.reported:
+            gang = self.gangs.get(uid)
+            if gang is not None and gang.reports.sample is not None:
+                self.board.sampled(gang.reports.sample)
+                self.following.tell(uid, Sampled())
+        self.following.reported.clear()
         if now >= self._wake:
             self._wake = math.inf
-        self._happened = self._heard = False
-        self._sampled = now
+        self.following.happened = self.following.heard = self._room_changed = False
+        self._sampled = self._cycled = now
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
-        busy = self._admission.jobs or self._admission.to_come or self._lone.pods or not self._seen_any
+        busy = self.gangs or self.intake.to_come or not self.following.seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
-        moments = [self._wake, self._lone.next(), self._admission.expiry.next()]
-        moments += [self._sampled + SAMPLE_SECONDS if self._heard else math.inf]
-        moments += [now if self._admission.newcomers.waiting else math.inf]
-        moments += [job.attention.next() for job in self._jobs()]
+        moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf, self._expire_at]
+        moments += [self._sampled + SAMPLE_SECONDS if self.following.heard else math.inf, self.store.health.next(now)]
+        moments += [now if self.intake.waiting or self.following.due else math.inf]
+        moments += [self._cycled + ROOM_SECONDS if self._room_changed and self.following.waiting else math.inf]
         self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))
+
+
+class _Telling:
+    """How the intake writes about objects that are no gang."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.status, self.condition = outbox.tell, outbox.condition
+        self.event = outbox.notice

@@ -1,11 +1,18 @@
-"""A queue with many writers in other threads, and one reader."""
+"""What other threads tell the one that decides: a queue with many writers and one reader."""
 
 from __future__ import annotations
 
 import queue
 from collections import deque
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from headway.kube.api.usage import Measured
+from headway.kube.api.watch import News
+from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.pods.constraints import BoundClaim
+from headway.kube.writes.write import WriteDone
 
 T = TypeVar("T")
 
@@ -41,3 +48,43 @@ class Inbox(Generic[T]):
         except queue.Empty:
             return False
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsRead:
+    """The claims for volumes of a pod that somebody else made."""
+
+    uid: str
+    claims: Mapping[str, BoundClaim]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRead:
+    """When a node last renewed its Lease, as it is written there; empty if that cannot be read."""
+
+    node: str
+    renewed: str
+    asked: float
+    """When it was asked for, on the cluster's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The reader is to wake up: the progress server has messages, or the program ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """The thread has ended, although nobody closed it: no change will be heard of any more."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsersRecorded:
+    """Since when the cluster makes sure who submits: a Unix time; None if it does not."""
+
+    since: float | None
+
+
+Message = News[Any] | WriteDone | DryRunDone | ClaimsRead | LeaseRead | Measured | UsersRecorded | Wake | WorkerEnded

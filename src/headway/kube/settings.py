@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,9 @@ from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
 from headway.core.restarts import RestartLimits
 from headway.core.snapshot import Snapshot
-from headway.kube.job.checkpoints import CheckpointVolume
-from headway.kube.job.pod_marks import PodMarks
-from headway.kube.job.template_rules import TemplateRules
+from headway.kube.intake.template_rules import TemplateRules
+from headway.kube.pods.checkpoints import CheckpointVolume
+from headway.kube.pods.marks import PodMarks
 from headway.rendezvous import MASTER_PORT
 
 
@@ -45,7 +45,7 @@ class KubeTimeouts:
     """Until the pods of a silent node count as lost."""
     silent_node: float = 55.0
     """Until the API server notices that a node is silent; a failure may follow from it that long."""
-    rehearsals: float = 0.5
+    dry_runs: float = 0.1
     """Until decisions begin at the start, though not all jobs are read or their dry runs answered. These come later."""
 
 
@@ -92,6 +92,14 @@ def no_quota(_snapshot: Snapshot) -> Callable[[int], str]:
     return lambda _row: ""
 
 
+Explain = Callable[[Snapshot, int], Sequence[tuple[str, str]]]
+"""Of a snapshot and the row of a job: what the policy says about it, as topics and sentences."""
+
+
+def no_explanation(_snapshot: Snapshot, _row: int) -> Sequence[tuple[str, str]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     began: float
@@ -111,5 +119,6 @@ class KubeSettings:
     demand_gangs: int = 0
     """Gangs that lack nodes and are shown to autoscalers by pending pods."""
     quotas: QuotaQuestion = no_quota
+    explain: Explain = no_explanation
     until_idle: bool = False
     """End when there was a job, all jobs are over, and no new one has come for a while."""

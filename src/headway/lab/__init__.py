@@ -14,9 +14,10 @@ from __future__ import annotations
 from headway.lab.errors import LabError, Unavailable
 from headway.lab.lab import Lab, LabStatus, PartStatus
 from headway.lab.node_shapes import NodeGroup, node_groups
-from headway.lab.programs import ensure_debian_packages
+from headway.lab.programs import RELEASE, ensure_debian_packages
 
 __all__ = [
+    "RELEASE",
     "Lab",
     "LabError",
     "LabStatus",

@@ -157,12 +157,14 @@ def _environment() -> dict[str, str]:
 
 
 def _link_flags(program: Program) -> str:
-    """Kubernetes programs get their version from the linker; without it clients cannot parse the version."""
+    """Kubernetes programs and helm get their version from the linker; clients cannot parse what they say without it."""
     flags = ["-s", "-w"]
-    if program.module == "kubernetes":
+    if program.requirement == "k8s.io/kubernetes":
         major, minor, _ = program.version.removeprefix("v").split(".", 2)
         stamp = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         flags += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
+    if program.name == "helm":
+        flags.append(f"-X {program.requirement}/internal/version.version={program.version}")
     return " ".join(flags)
 
 

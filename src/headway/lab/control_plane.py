@@ -7,20 +7,24 @@ killed etcd loses nothing by that; a machine that loses power may lose data.
 from __future__ import annotations
 
 import json
+import mmap
+import re
 import socket
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from headway.lab import credentials, metrics
 from headway.lab.errors import LabError
-from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LOOPBACK, LabState, Part
 
 FIRST_PORT, LAST_PORT = 20_000, 29_999
 """Below the range from which the kernel takes ports for outgoing connections, which would collide with these."""
 
 AUDIT_LOG = "audit.log"
-GANG_API = "scheduling.k8s.io/v1alpha2=true"
+GANG_GROUP = "scheduling.k8s.io"
+GANG_GATES = ("GenericWorkload", "GangScheduling")
+"""The gates of gangs, of which a release may know only some: the second has become part of the first."""
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
@@ -49,16 +53,33 @@ def parts(state: LabState, ports: list[int]) -> list[Part]:
     """The four parts in starting order. `ports`: two of etcd, one of the controller manager, one of the scheduler."""
     client, peer, manager, scheduler = ports
     return [
-        _part("etcd", client, _etcd(state, client, peer)),
-        _part("kube-apiserver", state.port, _api_server(state, client)),
-        _part("kube-controller-manager", manager, _controller_manager(state, manager)),
-        _part("kube-scheduler", scheduler, _scheduler(state, scheduler)),
+        state.flagged_part("etcd", _etcd(state, client, peer), client),
+        state.flagged_part("kube-apiserver", _api_server(state, client), state.port),
+        state.flagged_part("kube-controller-manager", _controller_manager(state, manager), manager),
+        state.flagged_part("kube-scheduler", _scheduler(state, scheduler), scheduler),
     ]
 
 
-def _part(name: str, port: int, flags: dict[str, str]) -> Part:
-    argv = [str(find(name)), *(f"--{flag}={value}" for flag, value in flags.items())]
-    return Part(name=name, argv=argv, version=PROGRAMS[name].version, port=port)
+def _gang_gates(state: LabState, program: str) -> dict[str, str]:
+    """The flag that lets a program have gangs, with the gates that its help lists."""
+    if not state.gangs:
+        return {}
+    told = subprocess.run([state.program(program), "--help"], capture_output=True, text=True, check=False).stdout
+    known = [gate for gate in GANG_GATES if f":{gate}=true|false" in told]
+    if not known:
+        raise LabError(f"{program} of Kubernetes {state.kubernetes} has no gangs")
+    return {"feature-gates": ",".join(f"{gate}=true" for gate in known)}
+
+
+def _gang_versions(api_server: Path) -> dict[str, str]:
+    """The flag to serve every version of PodGroup that the API server was built with: the names of its Go types tell.
+
+    It refuses to start if it is told to serve another.
+    """
+    with api_server.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        found = re.finditer(rb"k8s\.io/api/scheduling/(v\w+)\.\(\*PodGroup\)", content)
+        versions = sorted({name[1].decode() for name in found})
+    return {"runtime-config": ",".join(f"{GANG_GROUP}/{version}=true" for version in versions)}
 
 
 def _etcd(state: LabState, client: int, peer: int) -> dict[str, str]:
@@ -121,7 +142,7 @@ def _api_server(state: LabState, etcd_port: int) -> dict[str, str]:
             "max-mutating-requests-inflight": "0",
         }
     if state.gangs:
-        flags |= {"feature-gates": "GenericWorkload=true", "runtime-config": GANG_API}
+        flags |= _gang_gates(state, "kube-apiserver") | _gang_versions(state.program("kube-apiserver"))
     if state.metrics:
         flags |= metrics.api_server_flags(state)
     if state.audit:
@@ -157,7 +178,11 @@ def _controller_manager(state: LabState, port: int) -> dict[str, str]:
         "leader-elect": "false",
     }
     rate = "5000" if state.bench else "100"  # the default of 20 makes its forty controllers take 6 s to start
-    return flags | {"kube-api-qps": rate, "kube-api-burst": rate}
+    flags |= {"kube-api-qps": rate, "kube-api-burst": rate}
+    if state.simulated and not state.kubelets:
+        # A node is lost only after its lease, and nobody writes to all nodes how long kubelets may keep Secrets.
+        flags |= {"node-monitor-grace-period": f"{state.lease_seconds}s", "controllers": "*,-ttl-controller"}
+    return flags | _gang_gates(state, "kube-controller-manager")
 
 
 def _scheduler(state: LabState, port: int) -> dict[str, str]:
@@ -173,10 +198,7 @@ def _scheduler(state: LabState, port: int) -> dict[str, str]:
     }
     path = state.folder / "kube-scheduler.json"
     path.write_text(json.dumps(config, indent=2))
-    flags = _common(state, "kube-scheduler", port) | {"config": str(path)}
-    if state.gangs:
-        flags["feature-gates"] = "GenericWorkload=true,GangScheduling=true"
-    return flags
+    return _common(state, "kube-scheduler", port) | {"config": str(path)} | _gang_gates(state, "kube-scheduler")
 
 
 def _common(state: LabState, who: str, port: int) -> dict[str, str]:

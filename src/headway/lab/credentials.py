@@ -158,6 +158,7 @@ COMPONENTS = {
     "admin": CertificateSubject(name="headway-lab-admin", groups=("system:masters",)),
     "kube-controller-manager": CertificateSubject(name="system:kube-controller-manager"),
     "kube-scheduler": CertificateSubject(name="system:kube-scheduler"),
+    "kube-proxy": CertificateSubject(name="system:kube-proxy"),
     "coredns": CertificateSubject(name="headway-lab-coredns"),
     "operators": CertificateSubject(name="headway-lab-operators", groups=("system:masters",)),
     "kwok": CertificateSubject(name="kwok", groups=("system:masters",)),

@@ -16,10 +16,10 @@ import msgspec
 
 from headway.lab import build, credentials, lifecycle, machine, network, paths, pods, process
 from headway.lab.api import Api
-from headway.lab.control_plane import AUDIT_LOG
+from headway.lab.control_plane import AUDIT_LOG, GANG_GROUP
 from headway.lab.errors import LabError, Unavailable
 from headway.lab.options import LabOptions, needed_programs, state_for
-from headway.lab.programs import check_real_nodes_possible, find
+from headway.lab.programs import at_release, check_real_nodes_possible
 from headway.lab.state import LabState, check_disk, check_name, load, load_all, read
 
 DISK_BYTES = 500 * 10**6
@@ -122,7 +122,12 @@ class Lab:
 
     @property
     def kubectl(self) -> Path:
-        return find("kubectl")
+        return self.program("kubectl")
+
+    def program(self, name: str) -> Path:
+        """The path of a program in the lab's release, such as `kubectl` or `helm`; built when it is first asked for."""
+        build.ensure([at_release(name, self._state.kubernetes)])
+        return self._state.program(name)
 
     @property
     def node_names(self) -> list[str]:
@@ -146,6 +151,15 @@ class Lab:
     def api(self) -> Api:
         """A small synchronous client, as administrator."""
         return Api(self.url, self.ssl_context())
+
+    @cached_property
+    def gang_version(self) -> str:
+        """The newest version of `scheduling.k8s.io` that serves PodGroups; empty in a lab without gangs."""
+        for version in self.api.get(f"/apis/{GANG_GROUP}")["versions"]:
+            served = self.api.get(f"/apis/{version['groupVersion']}")["resources"]
+            if any(resource["name"] == "podgroups" for resource in served):
+                return str(version["version"])
+        return ""
 
     def ssl_context(self) -> ssl.SSLContext:
         """TLS as administrator, for aiohttp and the standard library."""

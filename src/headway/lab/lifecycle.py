@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from headway.lab import (
     control_plane,
@@ -52,6 +51,8 @@ def prepare(state: LabState) -> None:
             state.address, state.port = state.network.api_address, 443
             state.save()
             state.run_folder.mkdir(parents=True, exist_ok=True)
+            if state.proxy:
+                network.check_no_proxy()
             machine.remember()
             network.create(state)
             machine.create_cgroups(state)
@@ -63,6 +64,7 @@ def prepare(state: LabState) -> None:
         state.parts += real_nodes.parts(state, node)
     if state.kubelets:
         state.parts.append(network.dns_part(state))
+    state.parts += [network.proxy_part(state)] if state.proxy else []
     if state.simulated:
         state.parts.append(simulated_nodes.part(state, state.reserved_ports[5]))
     if state.life:
@@ -95,6 +97,8 @@ def start_all(state: LabState) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
         images = [pool.submit(real_nodes.import_image, state, node) for node in nodes]
         _wait(state, "etcd", lambda: is_open("127.0.0.1", state.part("etcd").port))
+        if state.simulated:
+            simulated_nodes.store_all(state)
         start(state, state.part("kube-apiserver"))
         wait_for_api(state)
         for name in ("kube-controller-manager", "kube-scheduler"):
@@ -121,11 +125,12 @@ def _start_guests(state: LabState) -> None:
             network.grant_dns(api)
             start(state, state.part("coredns"))
             _wait(state, "coredns", lambda: is_open(network.dns_address(state), network.DNS_PORT))
+        if state.proxy:
+            start(state, state.part(network.PROXY))
+            _wait(state, network.PROXY, lambda: is_open(network.dns_address(state), network.PROXY_PORT))
         if state.simulated:
             start(state, state.part("kwok"))
-            simulated_nodes.create_nodes(state, api)
-            expected = sum(group.count for group in state.simulated)
-            _wait(state, "kwok", lambda: _count_ready(api) >= expected, poll_seconds=0.3)
+            _wait_for_simulated(state, api)
         if state.life:
             start(state, state.part("life"))
         for name in state.operators:
@@ -133,6 +138,19 @@ def _start_guests(state: LabState) -> None:
             start(state, state.part(name))
         for name in state.operators:
             _wait(state, name, lambda name=name: operators.is_ready(state, name))  # type: ignore[misc]
+
+
+def _wait_for_simulated(state: LabState, api: Api) -> None:
+    """Waits until KWOK keeps all nodes and has looked at all pods, so that a new pod would run at once."""
+    expected = sum(group.count for group in state.simulated)
+    patience = READY_SECONDS + (expected + state.pods) / 200
+    _wait(state, "kwok", lambda: _count_kept(api) >= expected, poll_seconds=0.3, seconds=patience)
+    if state.pods:
+        wait_for_account(state, api, simulated_nodes.RUNNING)
+        probe = api.post(f"/api/v1/namespaces/{simulated_nodes.RUNNING}/pods", simulated_nodes.PROBE)["metadata"]
+        path = f"/api/v1/namespaces/{simulated_nodes.RUNNING}/pods/{probe['name']}"
+        _wait(state, "kwok", lambda: api.get(path)["status"]["phase"] == "Running", poll_seconds=0.3, seconds=patience)
+        api.delete(path, {"gracePeriodSeconds": 0})
 
 
 def start(state: LabState, part: Part) -> None:
@@ -194,10 +212,10 @@ def wait_for_node(state: LabState, node: int) -> None:
         _wait(state, part.name, is_ready)
 
 
-def _count_ready(api: Api) -> int:
-    """Counts the ready simulated nodes, from the cache of the API server, which is cheap."""
-    query = f"labelSelector={quote(simulated_nodes.LABEL)}&resourceVersion=0"
-    return sum(_is_usable(node) for node in api.get(f"/api/v1/nodes?{query}")["items"])
+def _count_kept(api: Api) -> int:
+    """Counts the nodes that KWOK has taken over: it has made a lease for each."""
+    found = api.get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=1")
+    return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
 
 
 def _is_usable(node: dict[str, Any]) -> bool:
@@ -223,15 +241,22 @@ def is_open(address: str, port: int) -> bool:
     return True
 
 
-def _wait(state: LabState, name: str, is_ready: Callable[[], bool], *, poll_seconds: float = 0.05) -> None:
+def _wait(
+    state: LabState,
+    name: str,
+    is_ready: Callable[[], bool],
+    *,
+    poll_seconds: float = 0.05,
+    seconds: float = READY_SECONDS,
+) -> None:
     """Waits until the part is ready. If it ends or takes too long, raises with the last line of its log."""
     part = state.part(name)
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + seconds
     while not is_ready():
         if not part.alive:
             raise LabError(f"{name} ended while starting: {last_words(state, name)}")
         if time.monotonic() > deadline:
-            raise LabError(f"{name} is not ready after {READY_SECONDS:.0f} s: {last_words(state, name)}")
+            raise LabError(f"{name} is not ready after {seconds:.0f} s: {last_words(state, name)}")
         time.sleep(poll_seconds)
 
 
@@ -253,6 +278,7 @@ def take_down(state: LabState) -> None:
             machine.remove_cgroups(state)
             _end_processes(state)  # a shim may have started another helper since
             machine.remove_leavings(state)
+            network.clean_proxy(state)
             network.remove(state)
             if machine.is_last(state):
                 machine.restore()

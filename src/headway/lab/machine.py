@@ -24,6 +24,8 @@ from headway.lab.state import LabState
 
 PARAMETERS = (
     "net/ipv4/ip_forward",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/ipv4/conf/all/route_localnet",
     "vm/overcommit_memory",
     "vm/panic_on_oom",
     "kernel/panic",
@@ -57,6 +59,9 @@ def remember() -> None:
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(before, indent=2))
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    hears_bridges = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    if hears_bridges.exists():  # else an answer from a pod of the same node passes by kube-proxy's rules
+        hears_bridges.write_text("1")
 
 
 def restore() -> None:

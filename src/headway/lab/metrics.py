@@ -10,7 +10,6 @@ import base64
 from headway.lab import credentials
 from headway.lab.api import Api, LabApiError
 from headway.lab.credentials import Authority, CertificateSubject
-from headway.lab.programs import PROGRAMS, find
 from headway.lab.state import LabState, Part
 
 NAME = "metrics-server"
@@ -62,8 +61,7 @@ def part(state: LabState) -> Part:
         "metric-resolution": f"{RESOLUTION_SECONDS}s",
         "kubelet-request-timeout": "5s",
     }
-    argv = [str(find(NAME)), *(f"--{flag}={value}" for flag, value in flags.items())]
-    return Part(name=NAME, argv=argv, version=PROGRAMS[NAME].version, port=state.reserved_ports[4])
+    return state.flagged_part(NAME, flags, state.reserved_ports[4])
 
 
 def register(state: LabState, api: Api) -> None:

@@ -1,8 +1,9 @@
-"""The network of real nodes: a bridge for each, and CoreDNS for the names of pods and services.
+"""The network of real nodes: a bridge for each, CoreDNS for names, and kube-proxy for the addresses of services.
 
-The host routes between the bridges, so all pods reach each other and the host. No kube-proxy runs: service addresses
-other than that of the API server do not work, and headless services need none. CoreDNS runs beside the cluster, not in
-it, as a user with the right to read what it serves and nothing else.
+The host routes between the bridges, so all pods reach each other and the host. All nodes share its network, so one
+kube-proxy serves them all. It owns fixed chains of the machine's packet filter, so only one lab at a time can have one;
+in the others services have no address except that of the API server, and headless services need none. CoreDNS runs
+beside the cluster, not in it, as a user with the right to read what it serves and nothing else.
 """
 
 from __future__ import annotations
@@ -97,6 +98,54 @@ def _run(program: str, *arguments: str) -> str:
     if done.returncode != 0:
         raise LabError(f"`{program} {' '.join(arguments)}` failed: {done.stderr.strip()}")
     return done.stdout
+
+
+# ── addresses of services ─────────────────────────────────────────────────────────────────────────────────
+
+PROXY = "kube-proxy"
+PROXY_PORT, PROXY_METRICS_PORT = 10256, 10249
+
+
+def check_no_proxy() -> None:
+    """Raises if this machine has a kube-proxy: each would remove the rules of the other."""
+    if ":KUBE-" in _run("iptables-save"):
+        raise LabError("this machine runs a kube-proxy already, and there can be only one: end the other lab first")
+
+
+def proxy_part(state: LabState) -> Part:
+    assert state.network is not None
+    address = state.network.gateway(1)
+    config = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": str(credentials.of(state).kubeconfig(PROXY))},
+        "mode": "iptables",
+        "hostnameOverride": "node-1",
+        "clusterCIDR": f"10.{state.network.block}.0.0/16",
+        "healthzBindAddress": f"{address}:{PROXY_PORT}",
+        "metricsBindAddress": f"{address}:{PROXY_METRICS_PORT}",
+        "iptables": {"localhostNodePorts": False},
+        "conntrack": dict.fromkeys(("maxPerCore", "min"), 0)
+        | dict.fromkeys(("tcpEstablishedTimeout", "tcpCloseWaitTimeout"), "0s"),  # leave what the machine has
+    }
+    path = state.folder / f"{PROXY}.json"
+    path.write_text(json.dumps(config, indent=2))
+    return state.flagged_part(PROXY, {"config": path}, PROXY_PORT)
+
+
+def clean_proxy(state: LabState) -> None:
+    """Removes the rules that the lab's kube-proxy made, if it had one, with the chain that its own cleanup leaves."""
+    for part in state.parts:
+        if part.name != PROXY:
+            continue
+        shared = "KUBE-FIREWALL"
+        jumps = [["-D", chain, "-j", shared] for chain in ("INPUT", "OUTPUT")]
+        commands = [[part.argv[0], "--cleanup"]]
+        for family in ("iptables", "ip6tables"):
+            program = [required_program(family), "-w"]
+            commands += [[*program, *rule] for rule in (*jumps, ["-F", shared], ["-X", shared])]
+        for command in commands:  # what is gone already cannot be removed again
+            subprocess.run(command, capture_output=True, check=False)
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────

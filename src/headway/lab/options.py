@@ -11,23 +11,32 @@ from headway.lab import paths, process
 from headway.lab.errors import LabError
 from headway.lab.node_shapes import NodeGroup
 from headway.lab.operators import check_names
-from headway.lab.programs import CONTROL_PLANE
+from headway.lab.programs import CONTROL_PLANE, KUBERNETES, RELEASE, at_release
 from headway.lab.state import LabState
 
 MAX_KUBELETS = 16
+MAX_PODS = 100_000
 
 
 class LabOptions(TypedDict, total=False):
     """The options of a lab; every field may be left out."""
 
+    kubernetes: str
+    """The release of Kubernetes: 1.36 or 1.37. Default 1.36."""
     kubelets: int
     """Real nodes: kubelet, containerd, real containers. Needs root. Default 0."""
     simulated: Sequence[NodeGroup]
     """Simulated nodes, from `node_groups(1000, ["8xA100,96cpu,768Gi"])`. Default: none."""
     racks: int
     """Number of racks for the simulated nodes (label `headway.dev/rack`). Default 1."""
+    pods: int
+    """Pods that run on the simulated nodes from the start, in the namespace `running`, each with 1 cpu. Default 0."""
     kubelet_cpus: float | None
     """Cores that each real node offers. Default: all cores of the machine, on each node."""
+    kubelet_cores: int
+    """Cores that each real node has to itself: its containers run on no others. Default: all share all cores."""
+    proxy: bool
+    """Run kube-proxy, so that services have addresses that work. Needs real nodes; one lab at a time."""
     bench: bool
     """Lift client and server limits, for measurements."""
     gangs: bool
@@ -48,9 +57,25 @@ class LabOptions(TypedDict, total=False):
 
 def needed_programs(state: LabState) -> list[str]:
     real = ["kubelet", "coredns"] if state.kubelets else []
+    proxied = ["kube-proxy"] if state.proxy else []
     pretended = ["kwok"] if state.simulated else []
     measured = ["metrics-server"] if state.metrics else []
-    return [*CONTROL_PLANE, *real, *pretended, *measured, *state.operators]
+    names = [*CONTROL_PLANE, *real, *proxied, *pretended, *measured, *state.operators]
+    return [at_release(name, state.kubernetes) for name in names]
+
+
+def check_release(release: str) -> str:
+    if release not in KUBERNETES:
+        raise LabError(f"there is no Kubernetes {release} for the lab; there are {', '.join(KUBERNETES)}")
+    return release
+
+
+def _cores(kubelets: int, each: int) -> list[list[int]]:
+    """Divides the cores that this process may use among the nodes, in order."""
+    ours = sorted(os.sched_getaffinity(0))
+    if each < 0 or each * kubelets > len(ours):
+        raise LabError(f"{kubelets} kubelets with {each} cores each cannot be had: this machine has {len(ours)}")
+    return [ours[each * node : each * (node + 1)] for node in range(kubelets)] if each else []
 
 
 def state_for(name: str, options: LabOptions) -> LabState:
@@ -59,8 +84,15 @@ def state_for(name: str, options: LabOptions) -> LabState:
         raise LabError(f"a lab can have 0 to {MAX_KUBELETS} kubelets, not {kubelets}")
     if options.get("metrics") and not kubelets:
         raise LabError("the metrics API measures real nodes: a lab with it needs kubelets")
+    if options.get("proxy") and not kubelets:
+        raise LabError("kube-proxy serves pods on real nodes: a lab with it needs kubelets")
     if racks < 1:
         raise LabError(f"simulated nodes need at least one rack, not {racks}")
+    pods = options.get("pods", 0)
+    if pods and not options.get("simulated"):
+        raise LabError("pods that run from the start need simulated nodes")
+    if not 0 <= pods <= MAX_PODS:
+        raise LabError(f"a lab can start with 0 to {MAX_PODS} pods, not {pods}")
     if port and not 1024 <= port <= 65535:
         raise LabError(f"the API server's port must be between 1024 and 65535, not {port}")
     return LabState(
@@ -69,6 +101,7 @@ def state_for(name: str, options: LabOptions) -> LabState:
         created=time.time(),
         owner=process.current(os.getpid()) if options.get("owned") else None,
         port=port,
+        kubernetes=check_release(options.get("kubernetes", RELEASE)),
         bench=options.get("bench", False),
         gangs=options.get("gangs", False),
         audit=options.get("audit", False),
@@ -76,7 +109,10 @@ def state_for(name: str, options: LabOptions) -> LabState:
         kubelets=kubelets,
         simulated=list(options.get("simulated", ())),
         racks=racks,
+        pods=pods,
         life=list(options.get("life", ())),
         operators=check_names(options.get("operators", ())),
         kubelet_cpus=options.get("kubelet_cpus"),
+        cores=_cores(kubelets, options.get("kubelet_cores", 0)),
+        proxy=options.get("proxy", False),
     )

@@ -19,6 +19,10 @@ from headway.lab import paths
 from headway.lab.errors import LabError, Unavailable
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+KUBERNETES = {"1.36": "kubernetes", "1.37": "kubernetes-1.37"}
+"""The releases of Kubernetes that a lab can run, each with our Go module of it."""
+RELEASE = "1.36"
+"""The release of a lab that asks for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,46 +63,58 @@ class Program:
         return self.package.startswith("./")
 
 
-def _kubernetes(name: str, skew: int = 0) -> Program:
-    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", skew)
+_OF_KUBERNETES = {
+    "kube-apiserver": 0,
+    "kube-controller-manager": 0,
+    "kube-scheduler": 0,
+    "kubectl": 1,
+    "kubelet": 0,
+    "kube-proxy": 0,
+}
+"""Its own programs, with the skew that each allows."""
+
+
+def at_release(name: str, release: str) -> str:
+    """The key in `PROGRAMS` for a release of Kubernetes; what is not part of Kubernetes has one key for all."""
+    return f"{name}@{release}" if name in _OF_KUBERNETES and release != RELEASE else name
+
+
+def _kubernetes(release: str) -> dict[str, Program]:
+    return {
+        at_release(name, release): Program(
+            name, KUBERNETES[release], f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", skew
+        )
+        for name, skew in _OF_KUBERNETES.items()
+    }
 
 
 _KUBEBUILDER_LAYOUT = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
 
 PROGRAMS = {
-    program.name: program
-    for program in (
-        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", skew=1),
-        _kubernetes("kube-apiserver"),
-        _kubernetes("kube-controller-manager"),
-        _kubernetes("kube-scheduler"),
-        _kubernetes("kubectl", skew=1),
-        _kubernetes("kubelet"),
-        Program("filter-check", "kubernetes", "./filter-check", "k8s.io/kubernetes"),
-        Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
-        Program(
-            "metrics-server",
-            "metrics-server",
-            "sigs.k8s.io/metrics-server/cmd/metrics-server",
-            "sigs.k8s.io/metrics-server",
-        ),
-        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
-        Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", manifests=_KUBEBUILDER_LAYOUT),
-        Program(
-            "training-operator",
-            "training-operator",
-            "github.com/kubeflow/training-operator/cmd/training-operator.v1",
-            "github.com/kubeflow/training-operator",
-            manifests=("manifests/base/crds/kubeflow.org_*.yaml", "manifests/base/webhook/manifests.yaml"),
-        ),
-        Program(
-            "kueue",
-            "kueue",
-            "sigs.k8s.io/kueue/cmd/kueue",
-            "sigs.k8s.io/kueue",
-            manifests=_KUBEBUILDER_LAYOUT,
-        ),
-    )
+    "etcd": Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", skew=1),
+    **_kubernetes(RELEASE),
+    "filter-check": Program("filter-check", "kubernetes", "./filter-check", "k8s.io/kubernetes"),
+    "coredns": Program("coredns", "coredns", ".", "github.com/coredns/coredns"),
+    "metrics-server": Program(
+        "metrics-server",
+        "metrics-server",
+        "sigs.k8s.io/metrics-server/cmd/metrics-server",
+        "sigs.k8s.io/metrics-server",
+    ),
+    "kwok": Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    "helm": Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4"),
+    "jobset": Program("jobset", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", manifests=_KUBEBUILDER_LAYOUT),
+    "training-operator": Program(
+        "training-operator",
+        "training-operator",
+        "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        "github.com/kubeflow/training-operator",
+        manifests=("manifests/base/crds/kubeflow.org_*.yaml", "manifests/base/webhook/manifests.yaml"),
+    ),
+    "kueue": Program(
+        "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", "sigs.k8s.io/kueue", manifests=_KUBEBUILDER_LAYOUT
+    ),
+    **{key: program for release in KUBERNETES if release != RELEASE for key, program in _kubernetes(release).items()},
 }
 """In build order: the first program of a module compiles most of what the others need."""
 
@@ -106,7 +122,7 @@ PROGRAMS = {
 def locate(name: str) -> Path | None:
     """Returns the path of the user's copy if its version fits, else of ours if it is built, else None."""
     program = PROGRAMS[name]
-    for candidate in () if program.manifests or program.is_ours else _own_copies(name):
+    for candidate in () if program.manifests or program.is_ours else _own_copies(program.name):
         if _fits(program, candidate):
             return candidate
     return program.built if os.access(program.built, os.X_OK) else None
@@ -120,7 +136,9 @@ def missing(names: Iterable[str]) -> list[Program]:
 def find(name: str) -> Path:
     path = locate(name)
     if path is None:
-        raise LabError(f"{name} {PROGRAMS[name].version} has not been built yet: run `headway lab build`")
+        raise LabError(
+            f"{PROGRAMS[name].name} {PROGRAMS[name].version} has not been built yet: run `headway lab build`"
+        )
     return path
 
 
@@ -140,7 +158,7 @@ def _fits(program: Program, candidate: Path) -> bool:
 @remembered
 def reported_version(path: Path, _changed_ns: int = 0) -> str:
     """The version that the program prints; empty if it prints none."""
-    flags = ["version", "--client"] if path.name == "kubectl" else ["--version"]
+    flags = {"kubectl": ["version", "--client"], "helm": ["version"]}.get(path.name, ["--version"])
     try:
         done = subprocess.run([path, *flags], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

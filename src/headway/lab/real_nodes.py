@@ -17,7 +17,7 @@ from headway.lab import credentials, network
 from headway.lab.errors import LabError
 from headway.lab.machine import node_cgroup
 from headway.lab.pods import BASE_IMAGE, write_archive
-from headway.lab.programs import PROGRAMS, cni_folder, find, reported_version, required_program
+from headway.lab.programs import cni_folder, reported_version, required_program
 from headway.lab.state import LabState, Part
 
 KUBELET_PORT, HEALTH_PORT = 10250, 10248
@@ -43,23 +43,24 @@ def parts(state: LabState, node: int) -> list[Part]:
     (home / "containerd.toml").write_text(_containerd_config(state, node))
     (home / "kubelet.json").write_text(json.dumps(_kubelet_config(state, node), indent=2))
     containerd = Path(required_program("containerd"))
-    kubelet_argv = [
-        str(find("kubelet")),
-        f"--config={home / 'kubelet.json'}",
-        f"--kubeconfig={credentials.of(state).kubeconfig(f'kubelet-{node}')}",
-        f"--hostname-override=node-{node}",
-        f"--node-ip={_gateway(state, node)}",
-        f"--root-dir={_short_root(state, node)}",
-        f"--cert-dir={home / 'kubelet' / 'pki'}",
-        f"--node-labels=headway.dev/lab={state.name},headway.dev/real=true",
-    ]
+    flags = {
+        "config": home / "kubelet.json",
+        "kubeconfig": credentials.of(state).kubeconfig(f"kubelet-{node}"),
+        "hostname-override": f"node-{node}",
+        "node-ip": _gateway(state, node),
+        "root-dir": _short_root(state, node),
+        "cert-dir": home / "kubelet" / "pki",
+        "node-labels": f"headway.dev/lab={state.name},headway.dev/real=true",
+    }
+    kubelet = state.flagged_part("kubelet", flags, KUBELET_PORT)
+    kubelet.name = f"kubelet-{node}"
     return [
         Part(
             name=f"containerd-{node}",
             argv=[str(containerd), "--config", str(home / "containerd.toml")],
             version=reported_version(containerd),
         ),
-        Part(name=f"kubelet-{node}", argv=kubelet_argv, version=PROGRAMS["kubelet"].version, port=KUBELET_PORT),
+        kubelet,
     ]
 
 
@@ -129,11 +130,28 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
     snapshotter = "native"
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
+      runtime_type = "io.containerd.runc.v2"{_base_spec(state, node)}
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
         Root = "{socket.parent / "runc"}"
 """
+
+
+def _base_spec(state: LabState, node: int) -> str:
+    """Lets every container begin with a cpuset of the node's own cores.
+
+    The cgroup of the node cannot have it: kubelet gives all cores of the machine to the cgroup below.
+    """
+    if not state.cores:
+        return ""
+    told = subprocess.run([required_program("ctr"), "oci", "spec"], capture_output=True, check=False)
+    if told.returncode != 0:
+        raise LabError(f"`ctr oci spec` failed: {told.stderr.decode().strip()}")
+    spec = json.loads(told.stdout)
+    spec["linux"]["resources"]["cpu"] = {"cpus": ",".join(map(str, state.cores[node - 1]))}
+    path = folder(state, node) / "base-spec.json"
+    path.write_text(json.dumps(spec, indent=2))
+    return f'\n      base_runtime_spec = "{path}"'
 
 
 def _kubelet_config(state: LabState, node: int) -> dict[str, object]:
@@ -164,7 +182,10 @@ def _kubelet_config(state: LabState, node: int) -> dict[str, object]:
         "clusterDomain": "cluster.local",
         "clusterDNS": [_gateway(state, 1)],
     }
-    if state.kubelet_cpus is not None:
-        reserved = max(0, round(1000 * ((os.cpu_count() or 1) - state.kubelet_cpus)))
+    offered = state.kubelet_cpus
+    if offered is None and state.cores:
+        offered = len(state.cores[node - 1])
+    if offered is not None:
+        reserved = max(0, round(1000 * ((os.cpu_count() or 1) - offered)))
         config["systemReserved"] = {"cpu": f"{reserved}m"}
     return config

@@ -6,16 +6,20 @@ lets it succeed after that time (default: it runs until it is deleted), `headway
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from headway.lab import credentials
 from headway.lab.api import Api
+from headway.lab.credentials import KeyPair, client_context
 from headway.lab.node_shapes import NodeGroup
-from headway.lab.programs import PROGRAMS, find
+from headway.lab.programs import PROGRAMS
 from headway.lab.state import LOOPBACK, LabState, Part
 
 MARK = "kwok.x-k8s.io/node"
@@ -27,7 +31,10 @@ LABEL = "headway.dev/simulated=true"
 GPU = "nvidia.com/gpu"
 REAL_NODES_TOO = {"key": "headway.dev/simulated", "value": "true", "effect": "NoSchedule"}
 """The taint of simulated nodes in a lab that also has real nodes: a pod must tolerate it to run there."""
-CREATORS = 16
+BATCH = 100
+"""Objects in one transaction; etcd takes 128, and 1.5 MB."""
+RUNNING = "running"
+"""The namespace of the pods that run from the start."""
 _PARALLEL = {
     "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
     "kind": "KwokConfiguration",
@@ -56,26 +63,35 @@ def part(state: LabState, port: int) -> Part:
         "manage-nodes-with-annotation-selector": f"{MARK}=fake",
         "node-ip": LOOPBACK,
         "server-address": f"{LOOPBACK}:{port}",
-        "node-lease-duration-seconds": "200",
+        "node-lease-duration-seconds": state.lease_seconds,
     }
-    argv = [str(find("kwok")), *(f"--{flag}={value}" for flag, value in flags.items())]
-    return Part(name="kwok", argv=argv, version=PROGRAMS["kwok"].version, port=port)
+    return state.flagged_part("kwok", flags, port)
 
 
-def create_nodes(state: LabState, api: Api) -> None:
-    """Creates all node objects, several at a time. They are Ready at once, and KWOK keeps them Ready.
+def store_all(state: LabState) -> None:
+    """Stores all node objects and the pods that run on them. The nodes are Ready at once, and KWOK keeps them Ready.
 
-    A new node has a taint until a controller has seen it Ready. With a thousand nodes that takes a minute, so the taint
-    is removed here.
+    The API server would give a new node a taint until a controller has seen it Ready: a minute for a thousand.
     """
+    _store(state, "minions", _nodes(state))
+    if state.pods:
+        namespace = {
+            "metadata": {"name": RUNNING},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+        _store(state, "namespaces", [{"apiVersion": "v1", "kind": "Namespace", **namespace}])
+        _store(state, f"pods/{RUNNING}", _pods(state))
 
-    def create(node: dict[str, Any]) -> None:
-        api.post("/api/v1/nodes", node)
-        api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": node["spec"]["taints"]}})
 
-    with ThreadPoolExecutor(max_workers=CREATORS) as pool:
-        for _ in pool.map(create, _nodes(state)):
-            pass
+PROBE = {
+    "metadata": {"name": "probe"},
+    "spec": {"nodeName": "sim-00001", "containers": [{"name": "main", "image": "any"}], "restartPolicy": "Never"},
+}
+
+
+def _name(number: int) -> str:
+    return f"sim-{number:05}"
 
 
 def _nodes(state: LabState) -> Iterator[dict[str, Any]]:
@@ -85,13 +101,14 @@ def _nodes(state: LabState) -> Iterator[dict[str, Any]]:
         for _ in range(group.count):
             rack = number * state.racks // total + 1
             number += 1
-            yield _node(f"sim-{number:05}", f"rack-{rack:03}", group, is_mixed=state.kubelets > 0)
+            yield _node(_name(number), f"rack-{rack:03}", group, is_mixed=state.kubelets > 0)
 
 
 def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str, Any]:
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
+        "beta.kubernetes.io/os": "linux",
         "headway.dev/simulated": "true",
         RACK: rack,
         "headway.dev/domain": rack,
@@ -101,6 +118,8 @@ def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str
         labels |= {ACCELERATOR: group.accelerator, "nvidia.com/gpu.product": group.accelerator}
         amounts[GPU] = str(group.accelerators)
     return {
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {MARK: "fake"}},
         "spec": {"taints": [REAL_NODES_TOO] if is_mixed else []},
         "status": {
@@ -117,13 +136,70 @@ def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str
 
 
 def _healthy_conditions() -> list[dict[str, str]]:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    since = {"lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "Simulated"}
+    moment = _now()
+    since = {"lastHeartbeatTime": moment, "lastTransitionTime": moment, "reason": "Simulated"}
     troubles = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
     return [
         {"type": "Ready", "status": "True", **since},
         *({"type": trouble, "status": "False", **since} for trouble in troubles),
     ]
+
+
+def _pods(state: LabState) -> Iterator[dict[str, Any]]:
+    """Pods that run already, on the nodes in turn."""
+    moment = _now()
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    container = {"name": "main", "image": "any", "resources": {"requests": amounts, "limits": amounts}}
+    since = {"status": "True", "lastTransitionTime": moment}
+    works = {"ready": True, "started": True, "restartCount": 0, "state": {"running": {"startedAt": moment}}}
+    status = {
+        "phase": "Running",
+        "qosClass": "Guaranteed",
+        "startTime": moment,
+        "hostIP": LOOPBACK,
+        "conditions": [{"type": kind, **since} for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")],
+        "containerStatuses": [{"name": "main", "image": "any", "imageID": "", **works}],
+    }
+    nodes = sum(group.count for group in state.simulated)
+    for number in range(state.pods):
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"running-{number + 1:05}", "namespace": RUNNING},
+            "spec": {"nodeName": _name(number % nodes + 1), "containers": [container], "restartPolicy": "Never"},
+            "status": status,
+        }
+
+
+def _store(state: LabState, folder: str, objects: Iterable[dict[str, Any]]) -> None:
+    """Stores new objects in a folder of the API server's registry: `minions` has nodes, `pods/default` pods.
+
+    Through the API server each would cost two requests, its creation and its taint or status, and every watch would
+    hear of it. The API server stores protobuf but reads JSON as well, and fills in defaults when it reads. No admission
+    sees the objects: write only what it would let through.
+    """
+    etcd = credentials.of(state).etcd
+    context = client_context(etcd / "ca.crt", KeyPair(etcd / "client.crt", etcd / "client.key"))
+    pending = iter(objects)
+    with closing(Api(f"https://{LOOPBACK}:{state.part('etcd').port}", context)) as api:
+        while puts := [_stored(folder, one) for one in islice(pending, BATCH)]:
+            api.post("/v3/kv/txn", {"success": puts})
+
+
+def _stored(folder: str, one: dict[str, Any]) -> dict[str, Any]:
+    named = one["metadata"]
+    born = {"uid": str(uuid.uuid4()), "creationTimestamp": _now()}
+    stored = {**one, "metadata": {**born, **named}}
+    key = f"/registry/{folder}/{named['name']}"
+    return {"requestPut": {"key": _encoded(key), "value": _encoded(json.dumps(stored))}}
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _pod_stages() -> list[dict[str, Any]]:

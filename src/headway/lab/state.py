@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from headway.lab import paths
 from headway.lab.errors import LabError
 from headway.lab.node_shapes import NodeGroup
 from headway.lab.process import Process, is_alive
+from headway.lab.programs import PROGRAMS, RELEASE, at_release, find
 
 LOOPBACK = "127.0.0.1"
 
@@ -74,14 +76,19 @@ class LabState(msgspec.Struct, kw_only=True):
     address: str = LOOPBACK
     port: int = 0
     reserved_ports: list[int] = []
+    kubernetes: str = RELEASE
     bench: bool = False
     gangs: bool = False
     audit: bool = False
     metrics: bool = False
     kubelets: int = 0
     kubelet_cpus: float | None = None
+    cores: list[list[int]] = []
+    """The cores of each real node; none: all nodes use all cores of the machine."""
+    proxy: bool = False
     simulated: list[NodeGroup] = []
     racks: int = 1
+    pods: int = 0
     operators: list[str] = []
     life: list[str] = []
     """The command that ends pods on simulated nodes by their work. The caller gives it: it needs the simulator."""
@@ -109,6 +116,20 @@ class LabState(msgspec.Struct, kw_only=True):
     @property
     def url(self) -> str:
         return f"https://{self.address}" if self.port == 443 else f"https://{self.address}:{self.port}"
+
+    @property
+    def lease_seconds(self) -> int:
+        """How long a simulated node may be silent. KWOK renews after a quarter: 20 times a second in all at most."""
+        return 120 if self.kubelets else max(200, sum(group.count for group in self.simulated) // 5)
+
+    def program(self, name: str) -> Path:
+        """The path of a program in the lab's release of Kubernetes."""
+        return find(at_release(name, self.kubernetes))
+
+    def flagged_part(self, name: str, flags: Mapping[str, object], port: int) -> Part:
+        """The part that runs a program of this name with these flags."""
+        argv = [str(self.program(name)), *(f"--{flag}={value}" for flag, value in flags.items())]
+        return Part(name=name, argv=argv, version=PROGRAMS[at_release(name, self.kubernetes)].version, port=port)
 
     def part(self, name: str) -> Part:
         for part in self.parts:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from typing import Unpack
 
 import pytest
 
-from headway.lab import Lab, LabError, Unavailable, ensure_debian_packages
+from headway.lab import RELEASE, Lab, LabError, Unavailable, ensure_debian_packages
+from headway.lab.options import LabOptions, needed_programs, state_for
+from headway.lab.programs import missing
 
 KUBELETS = 2
 KUBELET_CPUS = 2.0
@@ -45,12 +48,22 @@ def namespace(lab: Lab) -> Iterator[str]:
 
 
 def _up(*, kubelets: int) -> Lab:
+    return up_for_test(str(kubelets), kubelets=kubelets, kubelet_cpus=KUBELET_CPUS, audit=True)
+
+
+def up_for_test(stem: str, **options: Unpack[LabOptions]) -> Lab:
+    """A lab that ends with this process. Of another release than the default one only where that is built."""
     in_ci = bool(os.environ.get("CI"))
+    name = f"test-{os.getpid()}-{stem}"
+    state = state_for(name, options)
+    absent = [] if state.kubernetes == RELEASE else missing(needed_programs(state))
+    if absent:  # twenty minutes to build: on demand only, even in CI
+        pytest.skip(f"not built; run `headway lab build --kubernetes {state.kubernetes} {absent[0].name}`")
     try:
-        if kubelets and in_ci:
+        if state.kubelets and in_ci:
             ensure_debian_packages()
-        name = f"test-{os.getpid()}-{kubelets}"
-        return Lab.up(name, kubelets=kubelets, kubelet_cpus=KUBELET_CPUS, audit=True, owned=True)
+        options["owned"] = True
+        return Lab.up(name, **options)
     except Unavailable as error:
         if in_ci:
             pytest.fail(f"no lab, and CI is set: {error}", pytrace=False)

@@ -46,7 +46,7 @@ def parse_gang(text: str, default_role: str) -> tuple[Role, ...]:
         if match is None:
             raise ValueError(f"'{word}' is not of the form role=replicas or role=replicas/least")
         replicas = int(match[2])
-        roles.append(Role(name=match[1], replicas=replicas, least=int(match[3] or replicas), most=replicas))
+        roles.append(Role(name=match[1], replicas=replicas, min=int(match[3] or replicas), max=replicas))
     return tuple(roles)
 
 
@@ -109,7 +109,7 @@ class WorkLedger:
         for member in work.members.values():
             where[member.role].append(member.node)
         placement = Placement(tuple(tuple(sorted(where[role.name])) for role in work.job.roles))
-        if any(len(on) < role.least for role, on in zip(work.job.roles, placement.nodes, strict=True)):
+        if any(len(on) < role.min for role, on in zip(work.job.roles, placement.nodes, strict=True)):
             return 0.0
         speed = self._speed_of(work.job, placement, self._nodes)
         if self._neighbour_loss:

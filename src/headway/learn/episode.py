@@ -48,6 +48,7 @@ class Episode:
         self._writer = None if log is None else LogWriter(log, head, fresh=True)
         self.bare: Snapshot | None = None
         self._annotated: Snapshot | None = None
+        self._seen: Snapshot | None = None
         self.advance()
 
     @property
@@ -69,16 +70,19 @@ class Episode:
     def advance(self) -> None:
         """Goes on to the next cycle."""
         bare = self.bare = self.cluster.next_snapshot()
-        self._annotated = None
+        self._annotated = self._seen = None
         if bare is None:
             self.close()
         else:
             self._book = self._book.fold(bare)
 
     def seen(self) -> Snapshot:
-        """The present snapshot with estimates of its own: looking at them leaves no trace in the log."""
+        """The present snapshot with estimates for an agent. The log has them where the agent's own actions decide."""
         assert self.bare is not None
-        return self._book.annotate(self.bare)
+        snapshot = self._seen = self._book.annotate(self.bare)
+        if self._writer is not None:
+            ask_all(snapshot)
+        return snapshot
 
     def carry_out(self, policy: Policy) -> Span:
         """Decides the present cycle by this policy and goes on to the next."""
@@ -89,7 +93,7 @@ class Episode:
 
     def carry_out_legal(self, plan: Plan) -> Span:
         """The same with a plan that keeps the rules by the way it was made, so that it is not checked again."""
-        snapshot = self.bare if self._writer is None else self.snapshot
+        snapshot = self.bare if self._writer is None else self._annotated or self._seen or self.snapshot
         assert snapshot is not None
         return self._apply(snapshot, plan, ())
 
@@ -107,6 +111,12 @@ class Episode:
         if self._writer is not None:
             self._writer.end(self.now, self.jobs)
             self._writer = None
+
+
+def ask_all(snapshot: Snapshot) -> None:
+    """Asks for all times left, so that the log has what an agent saw and a replay of it shows the same."""
+    if snapshot.estimates.known:
+        snapshot.estimates.beliefs  # noqa: B018  asking is enough
 
 
 class BaseCourse(NamedTuple):

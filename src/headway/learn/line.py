@@ -215,5 +215,5 @@ class WaitingLine:
 
 def _bounds(shape: Shape) -> tuple[float, float]:
     """Min and max size relative to the asked-for one, as logarithms."""
-    asked, most = max(1, sum(shape.counts)), sum(role.most for role in shape.roles)
-    return math.log2(max(1, sum(shape.least)) / asked), math.log2(max(1, most) / asked)
+    asked, most = max(1, sum(shape.counts)), sum(role.max for role in shape.roles)
+    return math.log2(max(1, sum(shape.min)) / asked), math.log2(max(1, most) / asked)

@@ -99,7 +99,7 @@ class Play:
     def _handed_over(self, episode: Episode) -> Episode:
         """Decides by the warm-up's policy until enough jobs have arrived."""
         wanted = self.rules.warm_up * len(self.scenario.trace.jobs)
-        while episode.bare is not None and _arrived(episode.bare) < wanted:
+        while episode.bare is not None and arrived(episode.bare) < wanted:
             episode.carry_out(self.rules.warm_up_policy)
         return episode
 
@@ -122,7 +122,7 @@ class Play:
     def finished(self) -> int:
         """Jobs that are over."""
         snapshot = self.episode.bare
-        return 0 if snapshot is None else _arrived(snapshot) - self.episode.jobs
+        return 0 if snapshot is None else arrived(snapshot) - self.episode.jobs
 
     @property
     def terminated(self) -> bool:
@@ -135,9 +135,7 @@ class Play:
 
     @property
     def may_wait(self) -> bool:
-        """Waiting is no choice while nothing runs or begins: time would not go on."""
-        draft = self.draft
-        return bool(draft.snapshot.placements or draft.snapshot.flights or draft.decided_rows())
+        return may_wait(self.draft)
 
     def close_cycle(self, policy: Policy | None = None) -> None:
         """Carries out the draft, or what the policy decides instead, and goes on to the next cycle."""
@@ -162,7 +160,12 @@ class Play:
             episode.close()
 
 
-def _arrived(snapshot: Snapshot) -> int:
+def may_wait(draft: Draft) -> bool:
+    """Waiting is no choice while nothing runs or begins: time would not go on."""
+    return bool(draft.snapshot.placements or draft.snapshot.flights or draft.decided_rows())
+
+
+def arrived(snapshot: Snapshot) -> int:
     """Jobs that have ever arrived: rows may be renumbered, arrival numbers are not."""
     jobs = snapshot.jobs
     return jobs.serial_of(jobs.count - 1) + 1 if jobs.count else 0

@@ -215,14 +215,10 @@ def _unused(free: npt.NDArray[np.int32], whole: npt.NDArray[np.int32]) -> tuple[
 def _main_kind(snapshot: Snapshot) -> tuple[int, int, npt.NDArray[np.int32]]:
     """The kind of resource that jobs mostly ask for, the last one of the first shape: all of it, and by node."""
     shapes = snapshot.jobs.shapes
-    known = shapes.memo.get(_main_kind)
-    if known is None or known[0] is not snapshot.nodes:
-        asks = shapes[0].roles[-1].asks if len(shapes) else ()
-        kind = asks[-1][0] if asks else 0
-        whole = snapshot.nodes.capacity[kind]
-        known = shapes.memo[_main_kind] = (snapshot.nodes, (kind, max(1, int(np.add.reduce(whole))), whole))
-    found: tuple[int, int, npt.NDArray[np.int32]] = known[1]
-    return found
+    asks = shapes[0].roles[-1].asks if len(shapes) else ()
+    kind = asks[-1][0] if asks else 0
+    whole = snapshot.nodes.capacity[kind]
+    return kind, max(1, int(np.add.reduce(whole))), whole
 
 
 def _log(seconds: FloatArray) -> FloatArray:

@@ -15,12 +15,23 @@ from headway.core.node import BoolArray
 from headway.core.plan import Decision
 from headway.core.policy import Policy
 from headway.learn.actions import LegalActions, MaskArray
+from headway.learn.line import WaitingLine
 from headway.learn.order.shown import rows_at
 from headway.learn.play import Play, Rules
-from headway.learn.sight import Observation, look, nothing_to_see, observation_space, survey
+from headway.learn.sight import Observation, Sight, look, nothing_to_see, observation_space, survey
 from headway.policies.value.times import Rows
 
 Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
+
+
+class Scene(Protocol):
+    """What choices are found by."""
+
+    line: WaitingLine
+
+    @property
+    def view(self) -> Sight:
+        """What may be seen in this cycle. Made when first asked for."""
 
 
 class Choices(Protocol):
@@ -33,7 +44,7 @@ class Choices(Protocol):
     running: Rows
     """The jobs that are shown behind them: they run. As rows of the present snapshot."""
 
-    def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
+    def find(self, scene: Scene, draft: Draft, *, always: bool) -> bool:
         """Finds out which jobs are shown and what may be done with each. Whether there is a choice, or `always`."""
 
     def legal(self, mask: MaskArray) -> None:
@@ -120,25 +131,37 @@ class SlotsEnv(gymnasium.Env[Observation, np.int64]):
         self._set_mask(play)
 
     def _set_mask(self, play: Play) -> None:
-        legal: MaskArray = np.zeros(self.wait + 1, np.int8)
         if play.over:
+            legal: MaskArray = np.zeros(self.wait + 1, np.int8)
             legal[self.wait] = 1
         else:
-            self.choices.legal(legal)
-            legal[self.wait] = play.may_wait or not legal[legal.argmax()]
+            legal = legal_now(self.choices, can_wait=play.may_wait)
         self.action_space.legal = legal
 
     def _observed(self, play: Play) -> Observation:
         if play.over:
             return {**nothing_to_see(self.slots, self.wait + 1), "action_mask": self.action_space.legal.copy()}
-        choices, places, view = self.choices, self.choices.places, play.view
-        jobs, mask = look(view, places, choices.running, choices.fits(), self.slots)
-        shown = len(play.line.rows) if places is None else len(places)
-        cluster = survey(view, play.draft.free, shown, play.finished)
-        return {"jobs": jobs, "job_mask": mask, "cluster": cluster, "action_mask": self.action_space.legal.copy()}
+        return observed(self.choices, play, play.draft, play.finished, self.action_space.legal)
 
     def _info(self, play: Play) -> dict[str, Any]:
         return {"action_mask": self.action_space.legal.copy(), "now": play.episode.now, **play.about}
 
     def _stepped(self, play: Play) -> Stepped:
         return self._observed(play), play.take_earned(), play.terminated, play.truncated, self._info(play)
+
+
+def legal_now(choices: Choices, *, can_wait: bool) -> MaskArray:
+    """The last action waits; it is also legal where no other is."""
+    legal: MaskArray = np.zeros(choices.slots * choices.per_slot + 1, np.int8)
+    choices.legal(legal)
+    legal[-1] = can_wait or not legal[legal.argmax()]
+    return legal
+
+
+def observed(choices: Choices, scene: Scene, draft: Draft, finished: int, legal: MaskArray) -> Observation:
+    """What an agent sees between two of its actions."""
+    view, places = scene.view, choices.places
+    jobs, mask = look(view, places, choices.running, choices.fits(), choices.slots)
+    shown = len(scene.line.rows) if places is None else len(places)
+    cluster = survey(view, draft.free, shown, finished)
+    return {"jobs": jobs, "job_mask": mask, "cluster": cluster, "action_mask": legal.copy()}

@@ -61,7 +61,7 @@ def digest_of(cases: Iterable[Scenario]) -> str:
 
 def _told(job: Job, trace: Trace) -> tuple[object, ...]:
     """What makes a job the same job in a later version, too."""
-    roles = [(role.name, role.replicas, role.least, role.most, role.request) for role in job.roles]
+    roles = [(role.name, role.replicas, role.min, role.max, role.request) for role in job.roles]
     return (job.id, job.submit, job.seconds, job.steps, job.model, job.deadline, trace.work(job), roles)
 
 

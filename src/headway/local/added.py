@@ -8,14 +8,14 @@ checked where it is added.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from headway.beliefs.whole_file import write_whole
 from headway.core.errors import UserError
 from headway.core.job import Job, JobId
 from headway.core.node import Node
@@ -23,6 +23,8 @@ from headway.jobspec import NAME
 from headway.record.line_order import wrong_job
 from headway.record.lines import pack_job, unpack_job
 
+OVER_JOBS = "over"
+"""The folder beside `added` of jobs that are over or were taken out."""
 AGAIN = "again"
 """A file in the folder: whenever it changes, jobs that failed run again."""
 
@@ -35,6 +37,8 @@ class AddedJob(msgspec.Struct, forbid_unknown_fields=True):
     job: dict[str, object]
     env: list[list[tuple[str, str]]] = []
     """By role."""
+    suspended: bool = False
+    """It is not wanted for now."""
 
     def whole(self) -> Job:
         """Raises ValueError where the file is damaged."""
@@ -52,6 +56,8 @@ class RunCard(msgspec.Struct):
     nodes: list[Node]
     settings: list[str] = []
     pid: int = 0
+    page: str = ""
+    """The address of its live page, if it has one."""
 
 
 def put(folder: Path, jobs: Iterable[Job], file: Path) -> None:
@@ -59,47 +65,94 @@ def put(folder: Path, jobs: Iterable[Job], file: Path) -> None:
     for job in jobs:
         bare = replace(job, roles=tuple(replace(role, env=()) for role in job.roles))
         env = [list(role.env) for role in job.roles]
-        added = AddedJob(str(file.resolve()), time.time_ns(), dict(pack_job(bare)), env)
+        added = AddedJob(str(file.resolve() if file.exists() else file), time.time_ns(), dict(pack_job(bare)), env)
         try:
             content = msgspec.json.encode(added)
         except UnicodeEncodeError as error:
             raise UserError(f"{file}: job {job.id!r}: has a text that no file can hold") from error
-        _write(_place(folder) / f"{job.id}.json", content)
+        write_whole(_place(folder) / f"{job.id}.json", content, private=True)
 
 
 def ask_again(folder: Path) -> None:
     """Asks a run to run its failed jobs again."""
-    _write(_place(folder) / AGAIN, str(time.time_ns()).encode())
+    write_whole(_place(folder) / AGAIN, str(time.time_ns()).encode(), private=True)
 
 
 def take_out(folder: Path, job: JobId) -> bool:
-    """Whether there was one."""
+    """Puts it beside those that are over. Whether there was one."""
+    return _moved(folder, job, "added", OVER_JOBS)
+
+
+def bring_back(folder: Path, job: JobId) -> bool:
+    """Adds a job again that is over or was taken out. Whether there was one."""
+    there = folder / OVER_JOBS / f"{job}.json"
+    if not there.exists() or (_place(folder) / f"{job}.json").exists():
+        return False
+    again = msgspec.structs.replace(_read(there), asked=time.time_ns(), suspended=False)
+    write_whole(there, msgspec.json.encode(again), private=True)
+    return _moved(folder, job, OVER_JOBS, "added")
+
+
+def changed(folder: Path, job: JobId, change: Callable[[AddedJob], AddedJob]) -> None:
+    """Writes the added job anew, as `change` makes it."""
+    path = folder / "added" / f"{job}.json"
+    write_whole(path, msgspec.json.encode(change(_read(path))), private=True)
+
+
+def added_job(folder: Path, job: JobId) -> Job | None:
+    """As its file has it now; None if it is not there, or damaged."""
     try:
-        (folder / "added" / f"{job}.json").unlink()
+        return _read(folder / "added" / f"{job}.json").whole()
+    except UserError:
+        return None
+
+
+def known_names(folder: Path) -> set[str]:
+    """All jobs that were ever added here, and those that have output here."""
+    names = {path.stem for part in ("added", OVER_JOBS) for path in (folder / part).glob("*.json")}
+    return names | {path.name for path in (folder / "output").glob("*")}
+
+
+def _moved(folder: Path, job: JobId, source: str, target: str) -> bool:
+    try:
+        (folder / target).mkdir(mode=0o700, exist_ok=True)
+        (folder / source / f"{job}.json").replace(folder / target / f"{job}.json")
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise UserError(f"{folder / 'added'}: cannot be written: {error.strerror}") from error
+        raise UserError(f"{folder / target}: cannot be written: {error.strerror}") from error
     return True
 
 
-def added_jobs(folder: Path) -> dict[JobId, tuple[AddedJob, Job]]:
-    """By name. A damaged file is told in one sentence."""
+def _read(path: Path) -> AddedJob:
+    """Raises UserError where it is damaged."""
+    try:
+        added = msgspec.json.decode(path.read_bytes(), type=AddedJob)
+        job = added.whole()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        why = " ".join(str(error).split())[:300]
+        raise UserError(f"{path}: is damaged: {why}; remove the file and add the job again") from error
+    if path.stem != job.id:
+        raise UserError(f"{path}: is damaged: it has job {job.id[:60]!r}; remove the file and add the job again")
+    return added
+
+
+def added_jobs(folder: Path, damaged: dict[JobId, str] | None = None) -> dict[JobId, tuple[AddedJob, Job]]:
+    """By name. A damaged file is told in one sentence: in `damaged`, by name, or else by a UserError."""
     found = {}
     for path in sorted((folder / "added").glob("*.json")):
         try:
-            added = msgspec.json.decode(path.read_bytes(), type=AddedJob)
-            job = added.whole()
-        except FileNotFoundError:  # it was taken out meanwhile
+            added = _read(path)
+        except UserError as error:
+            if not path.exists():  # it was taken out meanwhile
+                continue
+            if damaged is None:
+                raise
+            damaged[JobId(path.stem)] = str(error)
             continue
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-            why = " ".join(str(error).split())[:300]
-            raise UserError(f"{path}: is damaged: {why}; remove the file and add the job again") from error
-        if path.stem != job.id:
-            raise UserError(f"{path}: is damaged: it has job {job.id[:60]!r}; remove the file and add the job again")
-        found[job.id] = (added, job)
+        found[JobId(path.stem)] = (added, added.whole())
     return found
 
 
@@ -125,11 +178,13 @@ def again_asked(folder: Path) -> bytes:
 # ── the card of a run ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def leave_card(folder: Path, files: Sequence[Path], nodes: Sequence[Node], settings: Sequence[str]) -> None:
+def leave_card(
+    folder: Path, files: Sequence[Path], nodes: Sequence[Node], settings: Sequence[str], page: str = ""
+) -> None:
     """Without it jobs are checked only when the run takes them in, so a failure is no reason not to run."""
-    card = RunCard([str(file.resolve()) for file in files], list(nodes), list(settings), os.getpid())
+    card = RunCard([str(file.resolve()) for file in files], list(nodes), list(settings), os.getpid(), page)
     try:
-        _write(folder / "run.json", msgspec.json.encode(card))
+        write_whole(folder / "run.json", msgspec.json.encode(card), private=True)
     except UserError:
         return
 
@@ -149,15 +204,3 @@ def _place(folder: Path) -> Path:
     except OSError as error:
         raise UserError(f"{place}: cannot be written: {error.strerror}") from error
     return place
-
-
-def _write(path: Path, content: bytes) -> None:
-    part = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as part:
-            part.write(content)
-        Path(part.name).replace(path)
-    except OSError as error:
-        if part is not None:
-            Path(part.name).unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

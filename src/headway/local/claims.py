@@ -14,13 +14,14 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from headway.core.errors import UserError
 from headway.core.node import Node
-from headway.core.quantity import CPU
+from headway.core.quantity import CPU, GPU
+from headway.local.devices import Device
 from headway.local.machine import cores_of, this_machine
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -36,6 +37,8 @@ class MachineClaim:
     """The folder of the run."""
     capacity: tuple[tuple[str, int], ...]
     cores: tuple[int, ...]
+    devices: tuple[str, ...] = ()
+    """The ids of its GPUs."""
 
     def __str__(self) -> str:
         return f"process {self.pid} ({self.state})"
@@ -56,51 +59,61 @@ class HeldClaim:
             self._file.close()
 
 
-def machine_left(*, share: bool) -> Node:
-    """What this run may plan with: the machine or, with `share`, what other runs leave of it."""
-    if not share:
-        return this_machine()
-    try:
-        with _claims() as (_, others):
-            return _left(others)
-    except OSError:
-        return this_machine()
+def machine_left(gpus: int = 0, *, share: bool) -> Node:
+    """What this run may plan with: the machine or, with `share`, what other runs leave of it; and so many GPUs."""
+    return _left(_running() if share else [], gpus)
 
 
-def running_folders() -> list[Path]:
-    """The state folders of the runs of this user that go on."""
+def devices_left(devices: Sequence[Device], *, share: bool) -> list[Device]:
+    """These GPUs or, with `share`, those that no other run plans with."""
+    claimed = {device for other in _running() for device in other.devices} if share else set()
+    return [device for device in devices if device.id not in claimed]
+
+
+def _running() -> list[MachineClaim]:
+    """The claims of other runs; none where none can be kept."""
     try:
         with _claims() as (_, others):
-            return [Path(other.state) for other in others]
+            return others
     except OSError:
         return []
 
 
-def claim_machine(state: Path, nodes: Sequence[Node], *, share: bool) -> HeldClaim:
-    """Claim these nodes for this process. Without `share` a UserError names any other run.
+def running_folders() -> list[Path]:
+    """The state folders of the runs of this user that go on."""
+    return [Path(other.state) for other in _running()]
+
+
+def claim_machine(state: Path, nodes: Sequence[Node], devices: Sequence[Device] = (), *, share: bool) -> HeldClaim:
+    """Claim these nodes and their GPUs for this process. Without `share` a UserError names any other run.
 
     Where no claim can be kept (a full disk, no folder of one's own), jobs are trained all the same.
     """
+    own = MachineClaim(os.getpid(), str(state), tuple(_total(nodes).items()), (), tuple(one.id for one in devices))
     try:
         with _claims() as (folder, others):
-            return _claim(folder, others, state, nodes, share=share)
+            return _claim(folder, others, own, nodes, share=share)
     except OSError:
         return HeldClaim(None, ())
 
 
-def _claim(folder: Path, others: list[MachineClaim], state: Path, nodes: Sequence[Node], *, share: bool) -> HeldClaim:
+def _claim(
+    folder: Path, others: list[MachineClaim], own: MachineClaim, nodes: Sequence[Node], *, share: bool
+) -> HeldClaim:
     if others and not share:
         raise UserError(
-            f"{others[0]} already runs jobs on this machine; wait until it ends, or take what it leaves with --share"
+            f"{others[0]} already runs jobs on this machine; add to it with `headway add`, wait until it ends, "
+            "or take what it leaves with --share"
         )
-    total, left = _total(nodes), dict(_left(others).capacity)
-    if others and any(amount > left.get(kind, 0) for kind, amount in total.items()):
+    left = dict(_left(others, len(own.devices)).capacity)
+    short = any(amount > left.get(kind, 0) for kind, amount in own.capacity)
+    if others and (short or any(set(own.devices) & set(other.devices) for other in others)):
         raise UserError(f"--share: {others[0]} has just taken what was left of this machine; try again")
     foreign = frozenset(core for other in others for core in other.cores)
-    cores = sorted({core for own in cores_of(nodes, foreign) for core in own})
+    cores = sorted({core for some in cores_of(nodes, foreign) for core in some})
     file = tempfile.NamedTemporaryFile("w", dir=folder, suffix=".run", delete=False)  # noqa: SIM115  held by the claim
     fcntl.flock(file, fcntl.LOCK_EX)
-    json.dump({"pid": os.getpid(), "state": str(state), "capacity": total, "cores": cores}, file)
+    json.dump({**asdict(own), "capacity": dict(own.capacity), "cores": cores}, file)
     file.flush()
     return HeldClaim(file, others)
 
@@ -113,12 +126,13 @@ def _total(nodes: Sequence[Node]) -> dict[str, int]:
     return total
 
 
-def _left(others: Sequence[MachineClaim]) -> Node:
-    machine = this_machine()
+def _left(others: Sequence[MachineClaim], gpus: int = 0) -> Node:
+    """The GPUs are counted already: they are claimed one by one."""
+    machine = this_machine(gpus)
     left = dict(machine.capacity)
     for other in others:
         for kind, amount in other.capacity:
-            if kind in left:
+            if kind in left and kind != GPU:
                 left[kind] = max(0, left[kind] - amount)
     if left[CPU] <= 0:
         raise UserError(f"--share: {', '.join(map(str, others))} leaves no cpu of this machine; wait until it ends")
@@ -135,6 +149,14 @@ def _claims() -> Iterator[tuple[Path, list[MachineClaim]]]:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder, _others(folder)
+
+
+def lock_folder() -> Path | None:
+    """Where the locks of GPUs are; None where there can be none."""
+    try:
+        return _runtime_folder()
+    except OSError:
+        return None
 
 
 def _runtime_folder() -> Path:
@@ -160,7 +182,8 @@ def _others(folder: Path) -> list[MachineClaim]:
                 told = json.load(file)
                 capacity = tuple((str(kind), int(amount)) for kind, amount in told["capacity"].items())
                 cores = tuple(int(core) for core in told["cores"])
-                found.append(MachineClaim(int(told["pid"]), str(told["state"]), capacity, cores))
+                devices = tuple(map(str, told.get("devices", ())))
+                found.append(MachineClaim(int(told["pid"]), str(told["state"]), capacity, cores, devices))
             else:
                 path.unlink()
     return found

@@ -14,6 +14,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headway.core.board import Board
@@ -22,14 +23,16 @@ from headway.core.job import Job, JobId
 from headway.core.jobs.view import Jobs
 from headway.core.node import Nodes
 from headway.core.plan import Action, Plan, Reserve, Start
+from headway.core.quantity import GPU
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import IN_FLIGHT, OVER, TRAINING, State
+from headway.local.device_pool import DevicePool, Owner
 from headway.local.editing import NO_WISHES, Editing, Wishes
 from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang, RunContext
 from headway.local.leaving import end_all, leave
 from headway.local.limits import ControlGroups
-from headway.local.machine import cores_of
+from headway.local.machine import about_sharing, cores_of
 from headway.local.roster import Roster
 from headway.local.settings import LocalSettings
 from headway.progress_server import Connected, Event, ProgressServer, Reported, Saved, SaveFailed
@@ -54,14 +57,18 @@ class LocalCluster:
         os.set_blocking(self._wake_reader, False)
         self.server = ProgressServer(f"unix:{self._socket_folder / 'progress'}", self._wake_up)
         run = f"{zlib.crc32(bytes(settings.folder.resolve())):08x}"
-        self.control_groups = ControlGroups(run, cgroups=settings.cgroups, most_processes=settings.most_processes)
-        cores = cores_of(nodes.nodes, settings.foreign_cores)
-        context = RunContext(self.control_groups, cores, nodes.kinds, settings.folder, self.server.address)
+        self.control_groups = ControlGroups(run, cgroups=settings.cgroups, max_processes=settings.max_processes)
+        self._cores = cores_of(nodes.nodes, settings.foreign_cores)
+        self.devices = DevicePool(settings.devices)
+        context = RunContext(
+            self.control_groups, self._cores, nodes.kinds, settings.folder, self.server.address, self.devices
+        )  # fmt: skip
         pilot = Pilot(self.now, self.server, settings.timeouts, settings.restart_limits)
         self.roster = Roster(self.board, jobs, pilot, context)
         self._editing = Editing(self.roster, wishes)
+        self._stays = settings.stays
         self._wake_at = math.inf
-        self._sampled = -math.inf
+        self._sampled = self._save_at = -math.inf
         self._reported = False  # since the last snapshot, a step
         self._shown: Jobs | None = None  # the jobs of the last snapshot
         self.leaving = False
@@ -72,6 +79,11 @@ class LocalCluster:
         """Seconds on the run's clock. It never goes back, even if the wall clock is set back."""
         return time.monotonic() + self._offset
 
+    def about_sharing(self, jobs: Sequence[Job]) -> str:
+        """What a user of `limit` should know about this machine; empty where it is as on nodes of their own."""
+        nodes = self.board.nodes.nodes
+        return about_sharing(jobs, nodes, self._cores, cgroups=self.control_groups.by_cgroup)
+
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
     def next_snapshot(self) -> Snapshot | None:
@@ -79,17 +91,24 @@ class LocalCluster:
             if not self.leaving:
                 self.roster.arrive()
             self._receive()
+            self._watch_devices()
             self.roster.judge()
             if self.leaving:
                 self._see_off()
             self.roster.advance()
+            if not self.leaving and self.now() >= self._save_at:
+                self._save_at = self.now() + SAMPLE_SECONDS
+                self.roster.save_by_time()
             if not self.leaving:  # before a policy sees a job that was stopped to be changed
-                self._editing.step(at_once=not self.is_unfinished)
+                self._editing.step(at_once=not self.is_unfinished and not self._stays)
+            self._count_devices()
             now = self.now()
             due = now >= self._wake_at or (self._reported and now - self._sampled >= SAMPLE_SECONDS)
             if self.roster.happened or due:
                 return self._snapshot(now)
-            if not self.is_unfinished or (self.leaving and not self.roster.flights and not self._leaves):
+            if self.leaving and not self.roster.flights and not self._leaves:
+                return None
+            if not self.is_unfinished and not self._stays:
                 return None
             self._wait(now)
 
@@ -114,6 +133,9 @@ class LocalCluster:
         With `at_once` nothing is waited for: the shims end all processes when Headway ends.
         """
         end_all(self.roster.gangs.values(), 0.0 if at_once else CLOSE_SECONDS)
+        if not at_once:
+            self.roster.commands.close()
+        self.devices.close()
         self.control_groups.close()
         self.server.close()
         self._socket_folder.rmdir()
@@ -130,7 +152,7 @@ class LocalCluster:
     def _snapshot(self, now: float) -> Snapshot:
         if now - self._sampled >= SAMPLE_SECONDS:
             self._sampled = now
-            self._measure_cpu(now)
+            self._measure(now)
         if now >= self._wake_at:
             self._wake_at = math.inf
         self.roster.happened = self._reported = False
@@ -143,13 +165,39 @@ class LocalCluster:
         if self._shown is not None:
             self._editing.have_left(self._shown, frozenset(kept))
 
-    def _measure_cpu(self, now: float) -> None:
+    def _watch_devices(self) -> None:
+        """What the drivers of the GPUs say is taken in and told."""
+        if self.devices.is_empty:
+            return
+        shims = {
+            replica.process.pid: Owner(gang.job.id, replica.grant)
+            for gang in self.roster.gangs.values() for replica in gang.alive()
+        }  # fmt: skip
+        for about, sentence in self.devices.step(shims, self.now()):
+            self.board.note(about, sentence)
+            self.roster.happened = True
+
+    def _count_devices(self) -> None:
+        """A node has the GPUs that can be given out, and those that jobs have."""
+        changes = {}
+        for number, node in enumerate(self.board.nodes.nodes):
+            capacity = dict(node.capacity)
+            count = self.devices.capacity(number)
+            if count is not None and count != capacity.get(GPU, 0):
+                changes[number] = replace(node, capacity=tuple(sorted((capacity | {GPU: count}).items())))
+        if changes:
+            self.board.adjust(self.board.nodes.replaced(changes), changes)
+            self.roster.happened = True
+
+    def _measure(self, now: float) -> None:
         for job_id, gang in self.roster.gangs.items():
             row = self.board.row(job_id)
             if row is not None and self.board.state(row) in TRAINING:
+                self.board.uses_gpus(row, gang.used_gpus())
                 cores = gang.used_cores(now)
                 if cores is not None:
-                    self.board.uses(row, round(cores, 3))
+                    gang.use.append(cores)
+                    self.board.uses(row, round(max(gang.use), 3))
 
     def _receive(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -164,19 +212,30 @@ class LocalCluster:
             case Connected():
                 gang.connected(event)
             case Reported(step=step, loss=loss, total_steps=total):
+                begins = gang.step < 0
                 if not gang.accept_step(step):
                     return
                 gang.total_steps = total or gang.total_steps
+                if begins and (goes_on := gang.seen.sentence(step if event.first is None else event.first)):
+                    self.board.note(gang.job.id, goes_on)
+                gang.seen = gang.seen.reported(step, self.now())
                 metric = event.metric(gang.job.target)
                 self.board.sampled(Sample(gang.job.id, self.now(), step, loss, gang.total_steps, metric))
                 self._reported = True
-            case Saved(request=request):
-                gang.saves = gang.saves.answered((event.role, event.index), request)
-                row = self.board.row(gang.job.id)
-                if row is not None and self.board.state(row) not in OVER:
-                    self.board.saved(row, self.board.trained_seconds(row, self.now()))
-            case SaveFailed(request=request, why=why):
-                gang.saves = gang.saves.answered((event.role, event.index), request, why)
+            case Saved() | SaveFailed():
+                self._answered(gang, event)
+
+    def _answered(self, gang: Gang, event: Saved | SaveFailed) -> None:
+        before, job_id = gang.saves, gang.job.id
+        gang.answered(event, self.now())
+        row = self.board.row(job_id)
+        whole = gang.saves.is_complete and not before.is_complete
+        if row is not None and self.board.state(row) not in OVER and (whole or event.request is None):
+            self.board.saved(row, self.board.trained_seconds(row, self.now()))
+        by_time = job_id not in self.roster.flights and not self.leaving
+        if gang.saves.failed and not before.failed and by_time:
+            self.board.note(job_id, f"it could not save and trains on: {gang.saves.failed}")
+            self.roster.happened = True
 
     def _see_off(self) -> None:
         """Every job leaves. It stays in flight, so that no policy touches it, until the next start of Headway."""

@@ -6,6 +6,7 @@ checkpoint stays. The rules are those by which the next start of Headway would g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang
 from headway.local.leaving import leave
 from headway.local.roster import Roster
-from headway.record.differences import as_edited, runs_the_same, same_terms, submitted_at
+from headway.record.differences import as_edited, keeps_checkpoint, runs_the_same, same_terms, submitted_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Wishes:
 
 
 NO_WISHES = Wishes()
+OTHER_ARGUMENTS = "other arguments: it goes on from its checkpoint (or fresh: true)"
 MOST_GONE = 200
 """Jobs that are over and no longer wanted, of which it is remembered how they ended."""
 
@@ -60,7 +62,7 @@ class Editing:
     _open: dict[JobId, Job | None] = field(default_factory=dict)
     """What is still to be done: a job as it shall be, or None where it shall no longer be."""
     _stays: set[JobId] = field(default_factory=set)
-    """Jobs that could not be saved: their new size counts from their next start."""
+    """Jobs that could not be saved: their new size or arguments count from their next start."""
     _zero: dict[JobId, float] = field(default_factory=dict)
     """From when the times of a job count that came while the run went on."""
     _ended: dict[JobId, tuple[Job, State]] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class Editing:
 
     def _forget(self) -> None:
         """Of jobs that are no longer wanted, the newest are remembered: a user may take a job out and put it back."""
-        for known in (self._zero, self._ended, self.roster.attempts):
+        for known in (self._zero, self._ended, self.roster.attempts, self.roster.reached):
             gone = [job_id for job_id in known if job_id not in self._wanted]
             for job_id in gone[:-MOST_GONE]:
                 del known[job_id]
@@ -124,7 +126,7 @@ class Editing:
             return self._while_it_waits(row, job, old)
         if state is State.STOPPING:
             return False
-        if job is None or not runs_the_same(job, old, self.wishes.key):
+        if job is None or not keeps_checkpoint(job, old, self.wishes.key):
             self._withdraw(row, old.id)
             return False
         return self._while_it_runs(row, job, old)
@@ -140,16 +142,17 @@ class Editing:
     def _after_its_end(self, job: Job | None, old: Job, state: State) -> bool:
         if job is None:
             return True
-        if not runs_the_same(job, old, self.wishes.key):
+        if not keeps_checkpoint(job, old, self.wishes.key):
             return self._start_afresh(job)
-        if state is not State.FINISHED:
-            self.roster.board.note(job.id, "it runs again from its checkpoint")
+        other = not runs_the_same(job, old, self.wishes.key)
+        if other or state is not State.FINISHED:
+            self.roster.board.note(job.id, OTHER_ARGUMENTS if other else "it runs again from its checkpoint")
             self._expect(job, was_to_come=False)
         return True
 
     def _while_it_waits(self, row: int, job: Job | None, old: Job) -> bool:
         board, now = self.roster.board, self.roster.now()
-        if job is not None and runs_the_same(job, old, self.wishes.key):
+        if job is not None and keeps_checkpoint(job, old, self.wishes.key):
             if not same_terms(job, old):
                 self._replace(row, job, old)
             return True
@@ -158,10 +161,11 @@ class Editing:
         if job is not None:
             return self._start_afresh(job)
         board.note(old.id, "it was removed while it waited")
+        self.roster.commands.run(old, State.CANCELLED, None)
         return True
 
     def _while_it_runs(self, row: int, job: Job, old: Job) -> bool:
-        """Its terms change where it is, if it fits; for another size it is saved and stopped first."""
+        """Its terms change where it is, if it fits; for other sizes or arguments it is saved and stopped first."""
         board = self.roster.board
         if same_terms(job, old):
             return True
@@ -169,26 +173,31 @@ class Editing:
             return False
         placement = board.placement(row)
         assert placement is not None
-        if _has_room_for(job, old, placement.counts):
+        other, gang = not runs_the_same(job, old, self.wishes.key), self.roster.gangs[job.id]
+        if not other and _has_room_for(job, old, placement.counts):
             self._replace(row, job, old)
             return True
-        if not (old.checkpoints and old.can & Can.STOP):
-            self._let_it_stay(job.id, "it may not be stopped")
+        if other and not (gang.savers or old.saves_itself):
+            self._withdraw(row, job.id)  # it has nothing to lose
             return False
-        flight = self.roster.pilot.stop(self.roster.gangs[job.id], placement, Because.PREEMPTED)
-        self.roster.take_off(row, self._resized(flight, job.id), self.roster.pilot.timeouts.save)
+        if not other and not (old.checkpoints and old.can & Can.STOP):
+            self._let_it_stay(job.id, "size counts", "it may not be stopped")
+            return False
+        flight = self.roster.pilot.stop(gang, placement, Because.PREEMPTED)
+        what = "arguments count" if other else "size counts"
+        self.roster.take_off(row, self._stopped_for(what, flight, job.id), self.roster.pilot.timeouts.save)
         return False
 
-    def _resized(self, flight: FlightSteps, job_id: JobId) -> FlightSteps:
+    def _stopped_for(self, what: str, flight: FlightSteps, job_id: JobId) -> FlightSteps:
         landing = yield from flight
         if landing.state is State.RUNNING:
-            self._let_it_stay(job_id, landing.why.removeprefix("it was not stopped: "))
+            self._let_it_stay(job_id, what, landing.why.removeprefix("it was not stopped: "))
             return Landing(landing.state, landing.placement)
         return landing
 
-    def _let_it_stay(self, job_id: JobId, why: str) -> None:
+    def _let_it_stay(self, job_id: JobId, what: str, why: str) -> None:
         self._stays.add(job_id)
-        self.roster.board.note(job_id, f"its new size counts from its next start: {why}")
+        self.roster.board.note(job_id, f"its new {what} from its next start: {why}")
         self.roster.happened = True
 
     # ── what is done ────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +208,8 @@ class Editing:
         gang = self.roster.gangs.get(job.id)
         if gang is not None:
             gang.job, gang.shape = edited, board.table.shape_at(fresh)
-        board.note(job.id, "it was edited: it goes on under its new terms")
+        same = runs_the_same(job, old, self.wishes.key) or math.isnan(board.table.get("first_start", row))
+        board.note(job.id, "it was edited: it goes on under its new terms" if same else OTHER_ARGUMENTS)
         self.roster.happened = True
 
     def _withdraw(self, row: int, job_id: JobId) -> None:
@@ -211,6 +221,7 @@ class Editing:
     def _start_afresh(self, job: Job) -> bool:
         try:
             self.wishes.set_aside(job.id)
+            self.roster.reached.pop(job.id, None)
         except UserError as error:
             self.roster.board.note(job.id, f"it does not start afresh: {error}")
         else:
@@ -233,7 +244,7 @@ def _has_room_for(job: Job, old: Job, counts: Sequence[int]) -> bool:
     """Whether a gang of these counts, started for the old terms, is one that the new terms allow."""
     for role, before, count in zip(job.roles, old.roles, counts, strict=True):
         same_place = [getattr(role, name) == getattr(before, name) for name in PLACING]
-        if not all(same_place) or not role.least <= count <= role.most:
+        if not all(same_place) or not role.min <= count <= role.max:
             return False
     return True
 

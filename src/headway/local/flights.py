@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from headway.core.gang import GangState, GangVerdict, ReplicaKey, back_off_seconds, to_ask
 from headway.core.placement import Placement
@@ -117,13 +117,15 @@ class Pilot:
         return Landing(State.RUNNING, target, saved=True)
 
     def stop(self, gang: Gang, old: Placement, because: Because) -> FlightSteps:
-        cancelled = because is Because.CANCELLED
-        if not cancelled:
-            why = yield from self._save(gang)
-            if why:
-                return Landing(State.RUNNING, old, f"it was not stopped: {why}")
+        if because is Because.CANCELLED:
+            yield from self._take_down(gang)
+            return Landing(State.CANCELLED, None)
+        why = yield from self._save(gang)
+        if why and not because.is_final:
+            return Landing(State.RUNNING, old, f"it was not stopped: {why}")
         yield from self._take_down(gang)
-        return Landing(State.CANCELLED if cancelled else State.WAITING, None, saved=not cancelled)
+        lost = f"another queue reclaimed what it borrowed: {why}; it goes on from its last checkpoint" if why else ""
+        return Landing(State.WAITING, None, lost, saved=not why)
 
     def take_down(self, gang: Gang, landing: Landing) -> FlightSteps:
         """Stop what is left of a gang that is done, failed or lost; the job then is as `landing` says."""
@@ -133,9 +135,13 @@ class Pilot:
     # ── what becomes of a gang that broke ───────────────────────────────────────────────────────────────
 
     def after_break(self, gang: Gang, verdict: GangVerdict) -> Landing:
-        """A failed gang fails the job. A lost one starts again, unless that happens too often."""
+        """A failed gang fails the job, unless a retry is left. A lost one starts again, if not too often."""
         if verdict.state is GangState.FAILED:
-            return Landing(State.FAILED, None, verdict.why)
+            gang.failures += 1
+            if gang.failures > gang.job.retries:
+                return Landing(State.FAILED, None, verdict.why)
+            gang.start_at = self.clock() + back_off_seconds(gang.failures)
+            return Landing(State.WAITING, None, f"{verdict.why}; retry {gang.failures} of {gang.job.retries}")
         limits = self.restart_limits.of(gang.job.restarts)
         gang.losses = gang.losses.another(self.clock(), gang.furthest, limits)
         if gang.losses.too_many(limits):
@@ -185,14 +191,11 @@ class Pilot:
     def _save(self, gang: Gang) -> PartialSteps:
         if gang.job.saves_itself:
             return ""  # the signal to end is its request
-        gang.saves = gang.saves.next()
         give_up = self.clock() + self.timeouts.speak
-        while not (asked := to_ask(gang.savers, self._can_save(gang), gang.present())):
+        while not self.ask_to_save(gang):
             if self.clock() > give_up or not gang.alive():
                 return "none of its replicas can save" if not gang.savers else "not all that can save are connected"
             yield
-        gang.saves = replace(gang.saves, asked=asked)
-        self.server.save(gang.job.id, gang.saves.request)
         give_up = self.clock() + self.timeouts.save
         while not gang.saves.is_complete:
             if gang.saves.failed:
@@ -204,9 +207,18 @@ class Pilot:
             yield
         return ""
 
-    def _can_save(self, gang: Gang) -> set[ReplicaKey]:
+    def who_saves(self, gang: Gang) -> frozenset[ReplicaKey]:
+        """The replicas to ask for a checkpoint; none until all that can save are connected."""
         connected = self.server.connected(gang.job.id)
-        return {(one.role, one.index) for one in connected if one.can_save and one.attempt == gang.attempt}
+        can = {(one.role, one.index) for one in connected if one.can_save and one.attempt == gang.attempt}
+        return to_ask(gang.savers, can, gang.present())
+
+    def ask_to_save(self, gang: Gang) -> bool:
+        asked = self.who_saves(gang)
+        if asked:
+            gang.asked(asked, self.clock())
+            self.server.save(gang.job.id, gang.saves.request)
+        return bool(asked)
 
     def _take_down(self, gang: Gang) -> Generator[None, None, None]:
         yield from self._dismiss(gang.replicas)
@@ -224,7 +236,7 @@ class Pilot:
             yield
 
     def _tell_size(self, gang: Gang, placement: Placement) -> None:
-        cpu = {role.name: gang.limits_of(placement, number).cpu / 1000 for number, role in enumerate(gang.job.roles)}
+        cpu = {role.name: gang.limits_of(placement, number).held / 1000 for number, role in enumerate(gang.job.roles)}
         self.server.resize(gang.job.id, gang.counts(), cpu)
 
     def _counts(self, gang: Gang, placement: Placement) -> dict[str, int]:

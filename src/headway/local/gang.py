@@ -6,8 +6,8 @@ import errno
 import itertools
 import math
 import os
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headway.core.gang import (
@@ -16,25 +16,39 @@ from headway.core.gang import (
     ReplicaFact,
     ReplicaKey,
     SaveRound,
+    SaveTurn,
+    StepsSeen,
     exit_sentence,
     judge,
     phase_of_exit,
 )
 from headway.core.job import Job
 from headway.core.placement import Placement, Shape
-from headway.core.quantity import CPU, MEMORY
+from headway.core.quantity import CPU, GPU, MEMORY
 from headway.core.restarts import Losses
+from headway.core.snapshot import GpuUse
+from headway.core.text import clean
+from headway.local.device_pool import DevicePool
 from headway.local.limits import ControlGroups, ReplicaLimits
+from headway.local.over import last_lines
 from headway.local.ports import FreePorts
 from headway.local.replica import LaunchSpec, LocalReplica, launch
-from headway.progress_server import Connected
+from headway.progress_server import Connected, Saved, SaveFailed
 from headway.rendezvous import Rendezvous
 
+USE_WINDOWS = 10
+"""A job counts as using what it used in the highest of so many measurements, a second or more each."""
 UP_SECONDS = 3.0
 """A replica that does not connect counts as up after this time."""
 
 
+LOOK_AGAIN_SECONDS = 5.0
+"""So long at most a replica that failed waits for the drivers to say whether one of its GPUs is lost."""
 HOST = "127.0.0.1"
+ONE_DISK = "here"
+"""All checkpoints of a run are in its folder."""
+LONGEST_LINE = 300
+"""Characters of the last line of its output with which the end of a replica is told."""
 FOR_NOW = frozenset({
     errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR,
     errno.EADDRINUSE,
@@ -63,6 +77,7 @@ class RunContext:
     folder: Path
     progress: str
     """The address of the progress server."""
+    devices: DevicePool
     ports: FreePorts = field(default_factory=FreePorts)
 
 
@@ -79,6 +94,8 @@ class Gang:
     """The furthest step reported in any attempt."""
     total_steps: int | None = None
     losses: Losses = Losses()
+    failures: int = 0
+    """How often it ended with an error."""
     refusals: int = 0
     """The number of refused starts in a row."""
     start_at: float = -math.inf
@@ -86,11 +103,19 @@ class Gang:
     saves: SaveRound = SaveRound()
     savers: set[ReplicaKey] = field(default_factory=set)
     """The replicas that said in this attempt that they can save."""
+    asked_at: float = -math.inf
+    """When it was last asked to save."""
+    saved_at: float = -math.inf
+    save_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=3))
+    """How long its last saves took."""
+    seen: StepsSeen = StepsSeen()
     declined: int = 0
     """The number of changes in a row that the job refused while it ran."""
     declined_at: float = 0.0
     ports: dict[ReplicaKey, int] = field(default_factory=dict)
     """The port of each replica of this attempt, also of those not started yet; of no role: that of the rendezvous."""
+    use: deque[float] = field(default_factory=lambda: deque(maxlen=USE_WINDOWS))
+    """Cores that it used, in its last measurements."""
     broken: GangVerdict | None = None
     """The verdict on a gang that did not come up because a replica ended."""
 
@@ -103,6 +128,8 @@ class Gang:
 
     def begin_attempt(self, attempt: int) -> None:
         self.attempt, self.replicas, self.step, self.savers = attempt, [], -1, set()
+        self.saves, self.seen = self.saves.next(), self.seen.stopped()
+        self.use.clear()
         self.release_ports()
 
     def release_ports(self) -> None:
@@ -136,17 +163,24 @@ class Gang:
         name = self.job.roles[role].name
         known_as = f"{self.job.id}.{name}.{index}.{self.attempt}"
         where = self.rendezvous(counts)
-        group = self.context.control_groups.group(known_as, limits, self.context.cores[node])
+        asked, pool = self.job.roles[role], self.context.devices
+        grant = pool.take(known_as, node, asked.amount(GPU), hide=not asked.unstated)
+        try:
+            group = self.context.control_groups.group(known_as, limits, self.context.cores[node])
+        except OSError:
+            grant.give_back()
+            raise
         spec = LaunchSpec(
             role=role, index=index, node=node, attempt=self.attempt, limits=limits,
             cores=group.cores, group=group, hosts=self.hosts(), counts=counts, output=self.output(name, index),
             checkpoint=self.checkpoint, progress=self.context.progress, port=self._port(name, index),
-            rendezvous=where,
+            rendezvous=where, grant=grant,
         )  # fmt: skip
         try:
             return launch(self.job, spec, now)
         except OSError:
             group.remove()
+            grant.give_back()
             raise
 
     def of(self, role: int) -> list[LocalReplica]:
@@ -181,10 +215,19 @@ class Gang:
         return f"{self.job.roles[replica.role].name}-{replica.index}"
 
     def limits_of(self, placement: Placement, role: int) -> ReplicaLimits:
-        """The limits of one replica of this role. Without a memory request there is no limit, even after a resize."""
+        """The limits of one replica of this role: what it holds, and what it may use where the node has it spare.
+
+        That is what the job's user names as its limit, else its request, also where it holds less because it uses less.
+        Where its user names nothing, it is the node. Without a memory request there is no limit of memory.
+        """
         given = dict(zip(self.context.kinds, placement.vector(self.shape, role).tolist(), strict=True))
-        named = dict(self.job.roles[role].request)
-        return ReplicaLimits(given.get(CPU, 0), given.get(MEMORY, 0) if MEMORY in named else 0)
+        named, held = dict(self.job.roles[role].request), given.get(CPU, 0)
+        limit = dict(self.job.roles[role].limit) if self.context.control_groups.by_cgroup else {}
+        cpu = max(held, named.get(CPU, 0), limit.get(CPU, 0))
+        if self.job.roles[role].unstated:
+            cpu = max(held, 1000 * max((len(cores) for cores in self.context.cores), default=1))
+        memory = max(given.get(MEMORY, 0), limit.get(MEMORY, 0)) if MEMORY in named else 0
+        return ReplicaLimits(cpu, memory, held=held)
 
     def verdict(self, now: float, grace: float, *, starting: bool = False) -> GangVerdict:
         """The verdict of the gang rule on its processes."""
@@ -193,14 +236,33 @@ class Gang:
 
     def _member(self, replica: LocalReplica, now: float) -> ReplicaFact:
         role, code = self.job.roles[replica.role].name, replica.poll()
-        if code is None:
+        lost = "" if code == 0 else self.context.devices.lost(replica.grant.devices)
+        if code is None and not lost:
             return ReplicaFact(role, replica.index, Phase.UP if replica.up else Phase.PENDING)
-        replica.ended_at = replica.ended_at or now
+        if not replica.ended_at:
+            replica.ended_at, replica.ended_look = now, self.context.devices.looks
+        if lost:
+            return ReplicaFact(role, replica.index, Phase.LOST, replica.ended_at, f"{self.name(replica)}: {lost}")
+        if code and replica.grant.devices and self._asks_drivers(replica, now):
+            return ReplicaFact(role, replica.index, Phase.UP)
         if replica.over_memory:
             why = f"{self.name(replica)} was killed: it used more than its {replica.limits.memory} MiB"
             return ReplicaFact(role, replica.index, Phase.FAILED, replica.ended_at, why, is_cause=True)
-        why = f"{exit_sentence(self.name(replica), code)}; its output is in {self.output(role, replica.index)}"
+        assert code is not None
+        output = self.output(role, replica.index)
+        last = "".join(f": {clean(line, LONGEST_LINE)}" for line in last_lines(output, 1)) if code else ""
+        why = f"{exit_sentence(self.name(replica), code)}{last}; its output is in {output}"
         return ReplicaFact(role, replica.index, phase_of_exit(code), replica.ended_at, why)
+
+    def exit_code(self) -> int | None:
+        """Of the replica that failed, if one did; None where none has ended by itself."""
+        ended = [replica.exit_code for replica in self.replicas if replica.ended_at]
+        return max((code for code in ended if code is not None), key=bool, default=None)
+
+    def _asks_drivers(self, replica: LocalReplica, now: float) -> bool:
+        """Whether it may still turn out that the replica failed because a GPU is lost: nobody has looked since."""
+        looks = self.context.devices.looks
+        return looks < replica.ended_look + 3 and now < replica.ended_at + LOOK_AGAIN_SECONDS
 
     def accept_step(self, step: int) -> bool:
         """Take over a reported step. False, and ignored, if it goes backwards within the attempt."""
@@ -208,6 +270,26 @@ class Gang:
             return False
         self.step, self.furthest = step, max(step, self.furthest)
         return True
+
+    def asked(self, replicas: frozenset[ReplicaKey], now: float) -> None:
+        """These replicas are asked to save."""
+        self.saves, self.asked_at = replace(self.saves.next(), asked=replicas), now
+
+    def answered(self, event: Saved | SaveFailed, now: float) -> None:
+        why = event.why if isinstance(event, SaveFailed) else None
+        before, self.saves = self.saves, self.saves.answered((event.role, event.index), event.request, why)
+        if self.saves.is_complete and not before.is_complete:
+            told = event.seconds if isinstance(event, Saved) else None
+            self.saved_at = now
+            self.save_seconds.append(now - self.asked_at if told is None else told)
+
+    def is_saving(self, now: float, patience: float) -> bool:
+        """Whether its disk is busy with its checkpoint; who has not answered for too long is not waited for."""
+        return self.saves.is_open and now - self.asked_at < patience and bool(self.alive())
+
+    def save_turn(self) -> SaveTurn:
+        since = max(self.asked_at, self.saved_at, *(replica.launched for replica in self.replicas))
+        return SaveTurn(self.job.id, ONE_DISK, self.job.save_every, since, self.save_seconds)
 
     def present(self) -> set[ReplicaKey]:
         return {(self.job.roles[r.role].name, r.index) for r in self.replicas if not r.leaving and r.poll() is None}
@@ -218,7 +300,7 @@ class Gang:
         for number, role in enumerate(self.job.roles):
             for replica in self.of(number) if role.name == event.role else []:
                 if replica.index == event.index:
-                    replica.up = True
+                    replica.up = replica.connected = True
 
     def up(self, replicas: list[LocalReplica], now: float) -> bool:
         for replica in replicas:
@@ -238,6 +320,19 @@ class Gang:
 
     def alive(self) -> list[LocalReplica]:
         return [replica for replica in self.replicas if replica.poll() is None]
+
+    def used_gpus(self) -> GpuUse | None:
+        """Which GPUs it has, and how much of them is used; None where it has none. Rounded, for the log's sake."""
+        readings = [self.context.devices.reading(one) for replica in self.alive() for one in replica.grant.devices]
+        if not readings:
+            return None
+        busy = [reading.use for reading in readings if reading.use is not None]
+        memory = [reading.memory for reading in readings if reading.memory is not None]
+        return GpuUse(
+            tuple(reading.device.number for reading in readings),
+            round(round(20 * sum(busy)) / 20, 2) if busy else None,
+            round(sum(memory) / 128) * 128 if memory else None,
+        )
 
     def used_cores(self, now: float) -> float | None:
         """The cores used since the last call, over all replicas; None if they cannot be measured."""

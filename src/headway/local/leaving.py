@@ -12,10 +12,16 @@ from headway.core.states import State
 from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang
 
+NOT_BEGUN = "it had not begun to report"
+"""There is nothing to save: a script connects before its first step."""
+
 
 def leave(pilot: Pilot, gang: Gang, where: Placement | None) -> FlightSteps:
     """The landing says that it is over, or that it waits for the next start; and why it did not save."""
     why = "none of its replicas can save"
+    if not any(replica.connected for replica in gang.replicas):
+        young = any(pilot.clock() - replica.launched < pilot.timeouts.start for replica in gang.replicas)
+        why = NOT_BEGUN if young or not gang.replicas else "it does not report, so it could not be asked to"
     if (gang.savers or gang.job.saves_itself) and where is not None:
         landing = yield from pilot.stop(gang, where, Because.PREEMPTED)
         if landing.state is not State.RUNNING:

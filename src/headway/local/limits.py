@@ -33,6 +33,8 @@ class ReplicaLimits:
     """MiB; 0 means no limit."""
     processes: int = 0
     """Processes and threads; 0 means no limit."""
+    held: int = 0
+    """Thousandths of a core that it is promised: its weight beside others; 0 means as much as it may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,20 @@ class ControlGroup:
                 (self.pids / "pids.max").write_text(str(limits.processes))
         if not self.folders or limits.cpu <= 0:
             return
+        self._weigh(limits.held or limits.cpu)
         quota = max(1000, limits.cpu * PERIOD_MICROSECONDS // 1000)
         if self.unified:
             (self.folders[0] / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
         else:
             (self.folders[0] / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
             (self.folders[0] / "cpu.cfs_quota_us").write_text(str(quota))
+
+    def _weigh(self, held: int) -> None:
+        """Its part of a node on which all want more than there is. A kernel may have no such file."""
+        name, one_core, most = ("cpu.weight", 100, 10_000) if self.unified else ("cpu.shares", 1024, 262_144)
+        with contextlib.suppress(OSError):
+            if (self.folders[0] / name).exists():
+                (self.folders[0] / name).write_text(str(min(max(2, held * one_core // 1000), most)))
 
     def bind(self, shim: int, limits: ReplicaLimits) -> None:
         """Where cpu is limited by affinity: gives the processes below the shim as many cores as the limit says."""
@@ -134,9 +144,9 @@ def _kill(pids: str) -> None:
 class ControlGroups:
     """The control groups of one run, below one folder. An earlier run that was killed may have left some there."""
 
-    def __init__(self, name: str, *, cgroups: bool = True, most_processes: int = MOST_PROCESSES) -> None:
+    def __init__(self, name: str, *, cgroups: bool = True, max_processes: int = MOST_PROCESSES) -> None:
         self._name = f"headway-{name}"
-        self._most_processes = most_processes
+        self._max_processes = max_processes
         self._loads = CoreLoads()
         self._parents = _parents(self._name) if cgroups else ()
         self._unified = len(self._parents) == 1
@@ -158,7 +168,7 @@ class ControlGroups:
         pids = self._also("pids", ("pids.max", "pids.max"), replica)
         group = ControlGroup(folders, self._unified, memory, pids, cores)
         try:
-            group.limit(replace(limits, processes=limits.processes or self._most_processes))
+            group.limit(replace(limits, processes=limits.processes or self._max_processes))
         except OSError:
             group.remove()
             raise

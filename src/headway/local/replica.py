@@ -17,6 +17,7 @@ from typing import IO
 from headway.core.errors import UserError
 from headway.core.job import Job, Role
 from headway.core.quantity import GPU
+from headway.local.device_pool import Grant
 from headway.local.limits import ControlGroup, ReplicaLimits
 from headway.rendezvous import Rendezvous, variables
 
@@ -38,12 +39,17 @@ class LocalReplica:
     process: subprocess.Popen[bytes]
     port: int
     launched: float
+    grant: Grant
     up: bool = False
+    connected: bool = False
+    """Its script has said in this attempt that it reports."""
     leaving: bool = False
     """It was told to stop; its exit code does not matter."""
     exit_code: int | None = None
     ended_at: float = 0.0
     """When its end was first seen, on the run's clock."""
+    ended_look: int = 0
+    """How often the drivers of the GPUs had been asked then."""
     over_memory: bool = False
     """The kernel killed it, or a process that it started, because together they used too much memory."""
     measured: tuple[float, float] = field(default=(0.0, 0.0))
@@ -62,6 +68,7 @@ class LocalReplica:
                 self.exit_code = 128 - code if code < 0 else code  # below 0: the shim itself was killed
                 self.over_memory = self.group.killed_for_memory()
                 self.group.remove()
+                self.grant.give_back()
         return self.exit_code
 
     def set_limits(self, limits: ReplicaLimits) -> None:
@@ -88,6 +95,7 @@ class LaunchSpec:
     progress: str
     port: int
     rendezvous: Rendezvous
+    grant: Grant
 
 
 def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
@@ -106,9 +114,9 @@ def launch(job: Job, spec: LaunchSpec, now: float) -> LocalReplica:
     with _as_file(json.dumps(for_shim)) as stdin, spec.output.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-I", str(SHIM)],
-            stdin=stdin, stdout=output, stderr=output, start_new_session=True,
+            stdin=stdin, stdout=output, stderr=output, start_new_session=True, pass_fds=spec.grant.locks,
         )  # fmt: skip
-    return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, spec.port, now)
+    return LocalReplica(spec.role, spec.index, spec.node, spec.limits, spec.group, process, spec.port, now, spec.grant)
 
 
 def _as_file(text: str) -> IO[bytes]:
@@ -125,6 +133,7 @@ def environment(job: Job, role: Role, spec: LaunchSpec) -> dict[str, str]:
     return {
         **os.environ,
         **variables(spec.rendezvous, role.name, spec.index, gpus=role.amount(GPU), own=own),
+        **spec.grant.env,
         **own,
         "HEADWAY_JOB": job.id,
         "HEADWAY_ROLE": role.name,

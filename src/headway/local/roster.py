@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.core.board import Board
-from headway.core.gang import GangState
+from headway.core.gang import GangState, StepsSeen, due_saves
 from headway.core.job import Job, JobId
 from headway.core.plan import Action, Move, Resize, Scale, Start, Stop
 from headway.core.states import OVER, TRAINING, State
+from headway.core.text import lasting
 from headway.local.flights import FlightSteps, Landing, Pilot
 from headway.local.gang import Gang, RunContext
+from headway.local.over import CommandsAtEnd
 
 
 class Roster:
@@ -28,6 +30,9 @@ class Roster:
         self.context = context
         self.attempts: dict[JobId, int] = {}
         """Of jobs that are over: one that comes again counts on."""
+        self.reached: dict[JobId, StepsSeen] = {}
+        """How far jobs came that have no gang now."""
+        self.commands = CommandsAtEnd(context.folder)
 
     def now(self) -> float:
         return self.pilot.clock()
@@ -64,6 +69,23 @@ class Roster:
         """Stop what is left of the gang. The job is in flight meanwhile, so no policy touches it."""
         self.take_off(row, self.pilot.take_down(gang, landing), self.pilot.timeouts.stop)
 
+    def save_by_time(self) -> None:
+        """Asks the job to save whose turn it is. One at a time: all checkpoints are on one disk."""
+        now, patience = self.now(), self.pilot.timeouts.save
+        turns, busy = [], set()
+        for job_id, gang in self.gangs.items():
+            row = self.board.row(job_id)
+            if gang.is_saving(now, patience):
+                busy.add(gang.save_turn().disk)
+            elif row is not None and self.board.state(row) in TRAINING and job_id not in self.flights:
+                asked = gang.job.checkpoints and not gang.job.saves_itself and self.pilot.who_saves(gang)
+                turns += [gang.save_turn()] if asked else []
+        for job_id in due_saves(turns, busy, now):
+            gang = self.gangs[job_id]
+            if gang.saves.is_open:
+                self.board.note(job_id, f"it has not answered a request to save for {lasting(now - gang.asked_at)}")
+            self.pilot.ask_to_save(gang)
+
     # ── flights ─────────────────────────────────────────────────────────────────────────────────────────
 
     def take_off(self, row: int, flight: FlightSteps, seconds: float) -> None:
@@ -74,6 +96,7 @@ class Roster:
 
     def advance(self) -> None:
         """One step of every flight."""
+        self.commands.look()
         for job_id in list(self.flights):
             try:
                 next(self.flights[job_id])
@@ -102,8 +125,11 @@ class Roster:
             gang.declined, gang.declined_at = gang.declined + 1, self.now()
         else:
             gang.declined = 0
+        if landing.state in OVER:
+            self.commands.run(gang.job, landing.state, gang.exit_code())
         if landing.state in OVER and not gang.alive():
-            self.attempts[gang.job.id] = self.gangs.pop(gang.job.id).attempt
+            self.attempts[gang.job.id], self.reached[gang.job.id] = gang.attempt, gang.seen
+            del self.gangs[gang.job.id]
             gang.release_ports()
         self.happened = True
 
@@ -133,6 +159,7 @@ class Roster:
         table = self.board.table
         gang = Gang(self.board.job(row), table.shape_at(row), self.context)
         gang.attempt = max(int(table.get("stops", row)), self.attempts.pop(gang.job.id, 0))
+        gang.seen = self.reached.pop(gang.job.id, gang.seen)
         self.gangs[gang.job.id] = gang
         return gang
 

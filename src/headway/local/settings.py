@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headway.core.gang import GRACE_SECONDS
 from headway.core.restarts import RestartLimits
+from headway.local.device_pool import Devices
 from headway.local.limits import MOST_PROCESSES
 
 
@@ -37,9 +38,13 @@ class LocalSettings:
     """Use control groups where this user may; without them cpu is limited by affinity, memory not at all."""
     foreign_cores: frozenset[int] = frozenset()
     """Cores that other runs plan with: this one leaves them alone if there are enough others."""
-    most_processes: int = MOST_PROCESSES
+    max_processes: int = MOST_PROCESSES
     """Processes and threads of one replica, where a control group can limit them."""
+    stays: bool = False
+    """It goes on when all jobs are over, and waits for others."""
     restart_limits: RestartLimits = field(default_factory=RestartLimits)
+    devices: Devices = field(default_factory=Devices)
+    """The GPUs of each node."""
 
 
 def clock_zero(began: float, last: float, now: float) -> float:

@@ -158,6 +158,14 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def parent_of(pid: int) -> int:
+    """The parent of a process; 0 where the process is gone."""
+    try:
+        return int(_stat(pid)[1])
+    except (OSError, ValueError):
+        return 0
+
+
 def _stat(pid: int) -> list[bytes]:
     """The fields of /proc/PID/stat after the name: state, parent, and more."""
     with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from headway.beliefs.whole_file import write_whole
 from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.local.added import added_jobs
@@ -26,6 +27,7 @@ from headway.record.log import LogError, read
 from headway.record.logfile import private
 from headway.record.reading import keep_good
 from headway.record.resume import Left, left_behind
+from headway.record.rotation import before
 
 PARTS = ("checkpoints", "output")
 MARK = "set-aside-by-headway"
@@ -66,7 +68,7 @@ def is_locked(folder: Path) -> bool:
 
 def env_key(folder: Path) -> bytes:
     """The key of the marks that the log has in place of env values. Only its owner may read it; it is made once."""
-    path, part = folder / "env-key", folder / "env-key.part"
+    path = folder / "env-key"
     try:
         key = path.read_bytes()
         if len(key) == KEY_BYTES:
@@ -75,11 +77,9 @@ def env_key(folder: Path) -> bytes:
         pass
     key = os.urandom(KEY_BYTES)
     try:
-        with open(part, "wb", opener=private) as file:
-            file.write(key)
-        part.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}; name another folder with --state") from error
+        write_whole(path, key, private=True)
+    except UserError as error:
+        raise UserError(f"{error}; name another folder with --state") from error
     return key
 
 
@@ -96,15 +96,16 @@ def earlier(folder: Path, file: Path, *, fresh: bool) -> Left:
         jobs = _named_in(log)
         pieces = [folder / part / job for job in jobs for part in PARTS]
         added = [folder / "added" / f"{job}.json" for job in added_jobs(folder)]
-        set_aside(
-            folder, [*pieces, *added, folder / "run.png", folder / "run.log.beliefs", log]
-        )  # the log is last: it tells what is ours
+        beside = [folder / name for name in ("run.png", "run.log.beliefs", "run.log.guard")]
+        set_aside(folder, [*pieces, *added, *beside, log])  # the log is last: it tells what is ours
         return Left()
     try:
         left = left_behind(log)
     except LogError:
         print(keep_good(log), file=sys.stderr)
         left = left_behind(log)
+    if not left.last and before(log).exists():  # it ended when the log had just been put aside
+        left = left_behind(before(log))
     if left.head is not None and (left.head.cluster, left.head.source.split()[:1]) != ("local", [file.name]):
         raise UserError(
             f"{log}: is of another run ({left.head.source}); give another --state, or set that run aside with --fresh"
@@ -151,10 +152,22 @@ def set_aside_before(folder: Path) -> list[Path]:
     return [mark.parent for place in places for mark in sorted(place.glob(f"*/{MARK}"))]
 
 
+def size_of(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in _files_in(folder))
+
+
+def pieces_of(aside: Path) -> list[str]:
+    """What was set aside there: `checkpoints/bert`, `output/bert`, `run.log`."""
+    parts = [aside / part for part in (*PARTS, "added")]
+    names = [path.relative_to(aside) for part in parts for path in sorted(part.glob("*"))]
+    others = [path.relative_to(aside) for path in sorted(aside.iterdir()) if path not in parts and path.name != MARK]
+    return [str(name) for name in (*names, *others)]
+
+
 def remove(aside: Path) -> int:
     """Removes a folder that was set aside; returns its bytes. Links are removed, not what they point to."""
     try:
-        size = sum(path.lstat().st_size for path in _files_in(aside))
+        size = size_of(aside)
         shutil.rmtree(aside)
         if not any(aside.parent.iterdir()):
             aside.parent.rmdir()

@@ -137,7 +137,7 @@ def _grow(draft: Draft, row: int) -> bool:
         return False
     shape, placement = snapshot.jobs.shape_at(row), snapshot.placements[row]
     for number, role in enumerate(shape.roles):
-        if len(placement.nodes[number]) < role.most:
+        if len(placement.nodes[number]) < role.max:
             fits = np.flatnonzero(fits_on(snapshot.nodes, draft.free, role))
             if len(fits):
                 beside = [node for node in fits if node in placement.used_nodes()]

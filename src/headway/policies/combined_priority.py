@@ -52,14 +52,14 @@ class CombinedPriority:
     wait_weight: Factor = 0.25
     """The max by which age can lift a job."""
     parallelism_weight: Factor = 0.15
-    most_user_priority: Highest = 10.0
-    most_job_priority: Highest = 10.0
+    max_user_priority: Highest = 10.0
+    max_job_priority: Highest = 10.0
     longest_wait: Seconds = 86_400.0
     """Seconds after which age lifts no further, and a job that still does not fit reserves."""
     widest: Count = 64
     """Replicas of the widest job that is expected; wider ones count as this."""
     user_priority: tuple[tuple[str, float], ...] = ()
-    """User and priority, 0 to `most_user_priority`. On the command line: a YAML file of names and numbers, or
+    """User and priority, 0 to `max_user_priority`. On the command line: a YAML file of names and numbers, or
     ann=8,bob=2.
     """
     other_users: Priority = 0.0
@@ -72,7 +72,7 @@ class CombinedPriority:
     """An urgent job that does not fit stops jobs whose share is lower by at least this (0.15 is a good step): as few as
     will do, those with least work lost first. 0 stops none.
     """
-    most_stops: Count = 2
+    max_stops: Count = 2
     """A job that was stopped this often is not stopped again; nor is one that has waited four times the
     longest wait.
     """
@@ -104,7 +104,7 @@ class CombinedPriority:
             return []
         jobs, rows = snapshot.jobs, rows_to_stop(snapshot)
         here = float(self.standing(snapshot, np.array([row]))[0])
-        may = jobs.stops[rows] < self.most_stops
+        may = jobs.stops[rows] < self.max_stops
         may &= self.standing(snapshot, rows) <= here - self.preempt + 1e-9
         may &= waited(snapshot, rows) < DESPERATE * self.longest_wait
         rows = rows[may]
@@ -132,8 +132,8 @@ class CombinedPriority:
         width = np.log2(1.0 + jobs.width[rows]) / np.log2(1.0 + max(self.widest, 1))
         parts: FloatArray = np.stack(
             [
-                self.user_weight * np.clip(users[jobs.user[rows]] / self.most_user_priority, 0.0, 1.0),
-                self.job_weight * np.clip(jobs.priority[rows] / self.most_job_priority, 0.0, 1.0),
+                self.user_weight * np.clip(users[jobs.user[rows]] / self.max_user_priority, 0.0, 1.0),
+                self.job_weight * np.clip(jobs.priority[rows] / self.max_job_priority, 0.0, 1.0),
                 self.wait_weight * np.minimum(1.0, waited(snapshot, rows) / max(self.longest_wait, 1e-9)),
                 self.parallelism_weight * np.minimum(1.0, width),
             ]

@@ -14,7 +14,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from headway.core.draft import Draft
@@ -30,7 +30,7 @@ from headway.policies.steps.release import Idle, release_cpu, release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.sizes import bounds
-from headway.policies.value.terms import Terms, restart_seen
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
@@ -54,14 +54,12 @@ class Elastic:
     """
     cool_down: Seconds = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
-    calm: Factor = 0.05
+    cool_down_share: Factor = 0.05
     """Share of what it has trained for which a job is left as it is, where that is longer. So a job is changed more
     rarely the longer it runs. Used only where estimates are learnt from progress, and so change themselves.
     """
     restart: Seconds = 30.0
     """Seconds that a change is taken to cost. Growing must save more."""
-    learned_restart: bool = False
-    """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
     patience: Seconds = 3600.0
     """Seconds after which a waiting job comes first, and others shrink for its min size whatever that costs."""
     idle: Share = 0.2
@@ -72,8 +70,6 @@ class Elastic:
     """
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        if self.learned_restart:
-            return self.as_learned(snapshot)(snapshot)
         draft = Draft(snapshot)
         worth = Worth(snapshot, self.terms)
         ordered = smallest_first(worth, snapshot.jobs.waiting(), self.patience)
@@ -92,21 +88,15 @@ class Elastic:
             grow_into_idle(draft, worth)
         return draft.plan()
 
-    def as_learned(self, snapshot: Snapshot) -> Elastic:
-        """The same with a `restart` that is as long as changes have taken here."""
-        return replace(self, restart=restart_seen(snapshot, self.restart), learned_restart=False)
-
     @property
     def terms(self) -> Terms:
         return Terms(
-            cool_down=self.cool_down, calm=self.calm, restart=self.restart, margin=self.margin, favour=self.favour,
-            affinity=self.affinity,
+            cool_down=self.cool_down, cool_down_share=self.cool_down_share, restart=self.restart, margin=self.margin,
+            favour=self.favour, affinity=self.affinity,
         )  # fmt: skip
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """Why this job keeps its size; nothing where it may be scaled."""
-        if self.learned_restart:
-            return self.as_learned(snapshot).explain(snapshot, row)
         if snapshot.jobs.state_of(row) not in (State.RUNNING, State.WAITING):
             return {}
         why = "It keeps its size: scaling is switched off."

@@ -19,10 +19,11 @@ Without estimates, and for jobs that are not believed, a job is taken to need as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headway.core.draft import Draft
 from headway.core.flags import any_of
@@ -33,18 +34,20 @@ from headway.core.states import State
 from headway.policies.placing.pack import place_asked
 from headway.policies.ranges import Factor, Priority, Seconds, Share
 from headway.policies.steps.cool_down import all_cool_at
-from headway.policies.steps.order import by_key, priority_class
+from headway.policies.steps.follow_use import follow_use
+from headway.policies.steps.in_time import Outlook, ServeInTime
+from headway.policies.steps.order import by_key, priority_class, rows_to_stop
 from headway.policies.steps.preempt import run_best
 from headway.policies.steps.relocate import Relocation, relocate, verdict
 from headway.policies.steps.reserve import start_guarded
 from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
-from headway.policies.steps.start import fits_empty
+from headway.policies.steps.start import fits_empty, left_waiting
 from headway.policies.value.expected import Expected, expected
 from headway.policies.value.ranking import Ranking, expected_of, place_of
 from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import Tail, in_tail
-from headway.policies.value.terms import Terms, restart_seen
+from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows, waited
 from headway.policies.value.worth import Worth
 
@@ -66,28 +69,29 @@ class Headway:
     """A running job counts as shorter by this share: hysteresis, because estimates are never exact."""
     restart: Seconds = 30.0
     """Seconds that stopping a job and starting it again is taken to cost. A change must gain more."""
-    learned_restart: bool = False
-    """Once enough starts were seen, take what starts and stops have taken here in place of `restart`."""
     cool_down: Seconds = 60.0
     """Seconds for which a job is left alone after it was started, scaled or moved."""
     patience: Seconds = 10_800.0
     """Seconds that a job must have waited: to reserve where no job may be stopped, to get its min size whatever that
     costs jobs that can shrink, or to be in the tail although it is wide.
     """
-    latest_share: Share = 0.15
+    tail_share: Share = 0.15
     """Share of the cluster for the tail. 0 lets long jobs wait for as long as there are shorter ones."""
-    latest_near: Share = 0.7
+    tail_near: Share = 0.7
     """The tail begins at this share of the expected completion of the last few of all jobs."""
-    latest_far: Factor = 1.75
+    tail_far: Factor = 1.75
     """The tail also begins at this factor of the median completion of all jobs."""
-    latest_stay: Share = 0.1
+    tail_stay: Share = 0.1
     """Share of the cluster. Jobs of the tail that together hold no more than this are not stopped. Not used where sizes
     are chosen, because there jobs shrink before they are stopped.
     """
-    latest_claim: Factor = 1.0
+    tail_claim: Factor = 1.0
     """Other jobs of the tail must have waited this factor of the time by which they delay the rest."""
     deadline_share: Share = 0.25
-    """Share of the cluster for jobs whose deadline can be met if they run from now on, and soon no longer."""
+    """Share of the cluster within which jobs with deadlines come before others, each with the smallest size that is in
+    time. Where a larger part of what living jobs ask for is theirs, that part."""
+    confidence: Share = 0.8
+    """The chance with which that size is in time."""
     deadline_guard: Factor = 0.5
     """A deadline is at risk where less slack is left than this share of the time left."""
     user_priority: tuple[tuple[str, float], ...] = ()
@@ -97,6 +101,8 @@ class Headway:
     """Priority of users who are not named."""
     scaling: bool = True
     """The scheduler chooses the sizes of jobs that allow it, and their cpu up to their limits."""
+    idle_after: Seconds = 60.0
+    """Seconds without a change after which a job holds little more cpu than it uses; 0 means never."""
     moving: bool = True
     """Jobs that allow it are moved to nodes where they share less."""
     favour: Factor = 0.5
@@ -104,12 +110,14 @@ class Headway:
     left."""
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        if self.learned_restart:
-            return self.as_learned(snapshot)(snapshot)
         draft = Draft(snapshot)
         jobs = snapshot.jobs
         waiting = jobs.waiting()
         sizing = self._sizing(snapshot)
+        if self.scaling and self.idle_after:
+            follow_use(draft, self.idle_after)
+        if self._with_deadlines(snapshot) and self._serve_deadlines(draft):
+            return draft.plan()
         if len(waiting):
             rank = self.ranks(draft)
             if self.scaling:
@@ -130,15 +138,13 @@ class Headway:
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """What is expected of the job, its place in the order, and what is said of its size and of moving it."""
-        if self.learned_restart:
-            return self.as_learned(snapshot).explain(snapshot, row)
         state = snapshot.jobs.state_of(row)
         if state not in (State.WAITING, State.RUNNING):
             return {}
         ranking = self.ranking(snapshot)
         here = int(np.searchsorted(ranking.rows, row))
         told: dict[str, Any] = {
-            "expected": expected_of(ranking.expected, here),
+            "expected": expected_of(snapshot, row),
             "order": place_of(snapshot, ranking, here),
         }
         if ranking.tail[here]:
@@ -147,6 +153,8 @@ class Headway:
             )
         if ranking.at_risk[here]:
             told["deadline"] = "Its deadline is at risk and can still be met: it comes before others of its priority."
+        if self._with_deadlines(snapshot):
+            told |= self.deadlines.explain(snapshot, row)
         if self._sizing(snapshot) and snapshot.jobs.shape_at(row).elastic:
             size = Worth(snapshot, self.terms).why_not(row)
             told |= {"size": size} if size else {}
@@ -154,9 +162,10 @@ class Headway:
             told["move"] = verdict(snapshot, row, self.relocation)
         return told
 
-    def as_learned(self, snapshot: Snapshot) -> Headway:
-        """The same with a `restart` that is as long as changes have taken here."""
-        return replace(self, restart=restart_seen(snapshot, self.restart), learned_restart=False)
+    @property
+    def deadlines(self) -> ServeInTime:
+        """By which jobs with deadlines are served first."""
+        return ServeInTime(confidence=self.confidence, cool_down=self.cool_down, restart=min(self.restart, 10.0))
 
     @property
     def terms(self) -> Terms:
@@ -169,8 +178,8 @@ class Headway:
     def tail(self, *, sizing: bool) -> Tail:
         """Where sizes are chosen, jobs shrink before they are stopped: then none of the tail stays for its own sake."""
         return Tail(
-            share=self.latest_share, near=self.latest_near, far=self.latest_far, claim=self.latest_claim,
-            stay=0.0 if sizing else self.latest_stay, margin=self.margin, patience=self.patience,
+            share=self.tail_share, near=self.tail_near, far=self.tail_far, claim=self.tail_claim,
+            stay=0.0 if sizing else self.tail_stay, margin=self.margin, patience=self.patience,
         )  # fmt: skip
 
     def ranks(self, draft: Draft) -> FloatArray:
@@ -224,6 +233,39 @@ class Headway:
         risky = found.shown & (slack >= 0.0) & (slack <= self.deadline_guard * found.seconds)
         return first_within(-found.seconds * share, share, self.deadline_share, risky)
 
+    def _with_deadlines(self, snapshot: Snapshot) -> bool:
+        known = self.deadline_share > 0 and snapshot.estimates.known
+        return known and any_of(np.isfinite(snapshot.jobs.deadline))
+
+    def _serve_deadlines(self, draft: Draft) -> bool:
+        """Starts, grows and shrinks jobs with deadlines as they need it. Returns whether room is being made for one:
+        then nothing else may take it.
+        """
+        snapshot, jobs, policy = draft.snapshot, draft.snapshot.jobs, self.deadlines
+        waiting = jobs.waiting()
+        _leave_just_stopped(draft, waiting)
+        rows = np.concatenate([jobs.running(), waiting])
+        with_deadline = rows[np.isfinite(jobs.deadline[rows])]
+        if not len(with_deadline):
+            return False
+        asked = shares(snapshot, rows)
+        theirs = float(shares(snapshot, with_deadline).sum() / max(float(asked.sum()), 1e-9))
+        outlook = policy.outlook(snapshot, with_deadline.tolist(), max(self.deadline_share, theirs))
+        short = policy.serve(draft, outlook)
+        if short is not None and policy.make_room(draft, short, outlook, self._behind(snapshot, short, outlook)):
+            return True
+        if len(left_waiting(draft, waiting)):
+            policy.keep(draft, outlook)
+        return False
+
+    def _behind(self, snapshot: Snapshot, row: int, outlook: Outlook) -> list[int]:
+        """Running jobs that may be stopped for this one's deadline: of no higher priority, the worst-ranked first."""
+        ranking = self.ranking(snapshot)
+        rank = ranking.column(snapshot.jobs.count)
+        class_end = (rank[row] // _CLASS + 1.0) * _CLASS
+        may = [other for other in rows_to_stop(snapshot).tolist() if other not in outlook.sizes]
+        return sorted((other for other in may if rank[other] >= class_end - _CLASS), key=lambda one: (-rank[one], one))
+
     def _sizing(self, snapshot: Snapshot) -> bool:
         return self.scaling and snapshot.jobs.any_elastic and snapshot.estimates.known
 
@@ -244,3 +286,15 @@ def _wake_after(draft: Draft, begun: FloatArray, seconds: float) -> None:
     due = due[due > draft.snapshot.now]
     if len(due):
         draft.wake(float(due.min()) + 1e-3)
+
+
+def _leave_just_stopped(draft: Draft, waiting: npt.NDArray[np.intp]) -> None:
+    """What was stopped for a deadline in this very moment is not started again in it: that would be a stop for
+    nothing. Where stops take time, nothing is.
+    """
+    now, jobs = draft.snapshot.now, draft.snapshot.jobs
+    just = waiting[jobs.touched[waiting] == now]
+    for row in just.tolist():
+        draft.leave(row)
+    if len(just):
+        draft.wake(now + 1.0)

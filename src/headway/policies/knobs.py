@@ -19,11 +19,11 @@ DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Hea
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """`least` and `most` are the ends of its range; `acts` says where it matters at all."""
+    """`min` and `max` are the ends of its range; `acts` says where it matters at all."""
 
     name: str
-    least: float
-    most: float
+    min: float
+    max: float
     by_ratio: bool = False
     acts: str = ""
     """`sizes`: where sizes are chosen. `deadlines`: where jobs have deadlines. Empty: everywhere."""
@@ -36,14 +36,14 @@ class Knob:
         """The setting at an offset from -1 to 1. Rounded, so that people can read and repeat it."""
         if not offset:
             return self.default
-        end, share = (self.most, offset) if offset > 0 else (self.least, -offset)
+        end, share = (self.max, offset) if offset > 0 else (self.min, -offset)
         if self.by_ratio:
             return _rounded(self.default * (end / self.default) ** share)
         return _rounded(self.default + share * (end - self.default))
 
     def offset(self, value: float) -> float:
         """The offset of a value, cut to the range."""
-        end = self.most if value > self.default else self.least
+        end = self.max if value > self.default else self.min
         if self.default in (end, value):
             return 0.0
         if self.by_ratio:
@@ -61,11 +61,11 @@ KNOBS = (
     Knob("restart", 5.0, 300.0, by_ratio=True),
     Knob("cool_down", 10.0, 600.0, by_ratio=True),
     Knob("patience", 1_800.0, 86_400.0, by_ratio=True),
-    Knob("latest_share", 0.0, 0.4),
-    Knob("latest_near", 0.3, 0.95),
-    Knob("latest_far", 1.2, 4.0, by_ratio=True),
-    Knob("latest_stay", 0.0, 0.3),
-    Knob("latest_claim", 0.25, 4.0, by_ratio=True),
+    Knob("tail_share", 0.0, 0.4),
+    Knob("tail_near", 0.3, 0.95),
+    Knob("tail_far", 1.2, 4.0, by_ratio=True),
+    Knob("tail_stay", 0.0, 0.3),
+    Knob("tail_claim", 0.25, 4.0, by_ratio=True),
     Knob("favour", 0.0, 1.0, acts="sizes"),
     Knob("deadline_share", 0.0, 0.6, acts="deadlines"),
     Knob("deadline_guard", 0.1, 2.0, acts="deadlines"),

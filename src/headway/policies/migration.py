@@ -60,7 +60,7 @@ class Migration(Relocation):
     def _order(self, draft: Draft) -> FloatArray:
         """By node: a new job goes where this is smallest."""
         held, ready = replicas(draft), draft.snapshot.nodes.ready
-        if not self.most_moves or not ready.any() or held[ready].min() <= 0:
+        if not self.max_moves or not ready.any() or held[ready].min() <= 0:
             return held
         if held.sum() < self.crowd * int(ready.sum()):
             return held

@@ -11,7 +11,7 @@ from headway.policies.value.outlook import FEATURES
 
 HIDDEN = 6
 FAR = 0.25
-"""Features may leave the range of the training by this share of it."""
+"""Features may leave the range of the training by this share of it; what is farther off counts as that far."""
 
 
 def _zeros(*shape: int) -> FloatArray:
@@ -45,22 +45,23 @@ class SettingsNetwork:
 
     def offsets(self, features: FloatArray) -> FloatArray:
         """One per setting, from -1 to 1."""
-        seen = np.tanh(self.inner @ ((features - self.middle) / self.scale) + self.inner_bias)
+        near = np.clip(features, *self._ends())
+        seen = np.tanh(self.inner @ ((near - self.middle) / self.scale) + self.inner_bias)
         told: FloatArray = np.tanh(self.outer @ seen + self.outer_bias)
         return told
 
-    def outside(self, features: FloatArray) -> int | None:
-        """The number of the first feature that leaves what it was trained on; None if none does."""
-        slack = FAR * np.maximum(self.high - self.low, 0.1)
-        found = np.flatnonzero((features < self.low - slack) | (features > self.high + slack))
-        return int(found[0]) if len(found) else None
-
     def beyond(self, features: FloatArray) -> str:
-        """That feature in words; empty if none leaves it."""
-        number = self.outside(features)
-        if number is None:
+        """The first feature that is farther off the training than counts, in words; empty if none is."""
+        low, high = self._ends()
+        found = np.flatnonzero((features < low) | (features > high))
+        if not len(found):
             return ""
+        number = int(found[0])
         return (
             f"{FEATURES[number]} is {features[number]:.2f}, it was trained on {self.low[number]:.2f} to "
             f"{self.high[number]:.2f}"
         )
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        slack = FAR * np.maximum(self.high - self.low, 0.1)
+        return self.low - slack, self.high + slack

@@ -9,26 +9,32 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+FORMER_NAMES = {
+    **{f"latest_{name}": f"tail_{name}" for name in ("share", "near", "far", "stay", "claim")},
+    "calm": "cool_down_share",
+}
+"""Settings that had another name. Trained files that have it are read; who writes it is told the new one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Both ends are in it; with `above` the lower one is not."""
 
-    least: float
-    most: float = math.inf
+    min: float
+    max: float = math.inf
     above: bool = False
 
     def refusal(self, value: float) -> str:
         """Why the value is refused, in words that follow its name; empty where it is taken."""
         if math.isnan(value):
             return "give a number"
-        if self.least <= value <= self.most and not (self.above and value == self.least):
+        if self.min <= value <= self.max and not (self.above and value == self.min):
             return ""
         if self.above:
-            return f"must be above {self.least:g}"
-        if math.isinf(self.most):
-            return f"must be {self.least:g} or more"
-        return f"must be from {self.least:g} to {self.most:g}"
+            return f"must be above {self.min:g}"
+        if math.isinf(self.max):
+            return f"must be {self.min:g} or more"
+        return f"must be from {self.min:g} to {self.max:g}"
 
 
 Seconds = Annotated[float, Range(0.0)]

@@ -11,6 +11,7 @@ It uses the standard library only and imports nothing else of Headway, so a cont
 It does nothing if Headway did not start the script, and none of its errors reaches the training.
 """
 
+from headway.progress._disk import whole_file
 from headway.progress._environment import (
     Identity,
     checkpoint_dir,
@@ -31,4 +32,5 @@ __all__ = [
     "port",
     "replicas",
     "track",
+    "whole_file",
 ]

@@ -24,10 +24,12 @@ class Report:
     loss: object
     values: Mapping[str, object]
     at: float  # seconds since the tracking began
+    first: int  # the first step reported in this block
 
     def line(self) -> bytes:
         values = {str(name)[:100]: number(value) for name, value in list(self.values.items())[:MOST_VALUES]}
-        return line({"step": self.step, "loss": number(self.loss), "values": values, "at": round(self.at, 4)})
+        said = {"step": self.step, "loss": number(self.loss), "values": values, "at": round(self.at, 4)}
+        return line({**said, "first": self.first})
 
 
 def number(value: object) -> float | str | None:
@@ -87,7 +89,7 @@ class Mailbox:
         self._answers: OrderedDict[SaveId, bytes] = OrderedDict()
         self._under_way: OrderedDict[SaveId, bytes] = OrderedDict()  # taken, and perhaps not sent
         self._saves: OrderedDict[SaveId, None] = OrderedDict()
-        self._saved: OrderedDict[SaveId, int] = OrderedDict()
+        self._saved: OrderedDict[SaveId, tuple[int, float]] = OrderedDict()  # step, seconds that it took
         self._size: dict[str, object] | None = None
         self.requested = False  # read without the lock on every report: only a hint that a request waits
 
@@ -115,9 +117,9 @@ class Mailbox:
         with self._lock:
             self.requested = self.requested or self._size is not None
 
-    def answer_saved(self, save: SaveId, step: int) -> None:
+    def answer_saved(self, save: SaveId, step: int, seconds: float) -> None:
         with self._lock:
-            _keep(self._saved, save, step)
+            _keep(self._saved, save, (step, seconds))
             self._answer_again(save)
 
     def answer_failed(self, save: SaveId, why: str) -> None:
@@ -171,10 +173,10 @@ class Mailbox:
                 self.requested = True
 
     def _answer_again(self, save: SaveId) -> bool:
-        step = self._saved.get(save)
-        if step is None:
+        known = self._saved.get(save)
+        if known is None:
             return False
-        _keep(self._answers, save, line({"saved": save, "step": step}))
+        _keep(self._answers, save, line({"saved": save, "step": known[0], "seconds": round(known[1], 4)}))
         return True
 
 

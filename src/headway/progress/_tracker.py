@@ -57,6 +57,7 @@ class Tracker:
         self._process = os.getpid()
         self._began = time.monotonic()
         self._step = 0
+        self._first: int | None = None
         self._busy = threading.Lock()  # held while the script's functions run; they may report, but must not nest
         self._noted: set[str] = set()
 
@@ -87,7 +88,10 @@ class Tracker:
             return
         try:
             self._step = int(step)
-            if self._mailbox.put_report(Report(self._step, loss, values, time.monotonic() - self._began)):
+            if self._first is None:
+                self._first = self._step
+            at = time.monotonic() - self._began
+            if self._mailbox.put_report(Report(self._step, loss, values, at, self._first)):
                 link.wake()
             if self._mailbox.requested:
                 self._answer(link)
@@ -141,10 +145,11 @@ class Tracker:
             if size is not None:
                 self._tell_size(size)
             if saves:
-                why = self._try_to_save()
+                began = time.monotonic()
+                why, seconds = self._try_to_save(), time.monotonic() - began
                 for save in saves:
                     if why is None:
-                        self._mailbox.answer_saved(save, self._step)
+                        self._mailbox.answer_saved(save, self._step, seconds)
                     else:
                         self._mailbox.answer_failed(save, why)
             link.wake()

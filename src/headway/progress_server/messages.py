@@ -80,6 +80,8 @@ class Reported(ReplicaEvent):
     total_steps: int | None
     values: Mapping[str, float] = field(default_factory=dict)
     """Other metrics by name; finite numbers only."""
+    first: int | None = None
+    """The first step that the script reported since it was started, where it says so."""
 
     def metric(self, target: Target | None) -> float | None:
         """The metric of the job's target, if this report has it."""
@@ -93,6 +95,8 @@ class Saved(ReplicaEvent):
     request: int | None
     """The request that this answers; None for a checkpoint that the script made by itself."""
     step: int
+    seconds: float | None = None
+    """How long the save took, where the script says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +157,18 @@ def event_of(message: dict[str, Any], replica: Connected) -> Event | None:
     sender = replica.sender
     if "saved" in message:
         request = message["saved"]
-        return Saved(*sender, None if request is None else _whole(request), _whole(message.get("step", 0)))
+        seconds = _finite(message.get("seconds"))
+        took = seconds if seconds is not None and seconds >= 0 else None
+        return Saved(*sender, None if request is None else _whole(request), _whole(message.get("step", 0)), took)
     if "save_failed" in message:
         return SaveFailed(*sender, _whole(message["save_failed"]), clean(str(message.get("why", "")), LONGEST_TEXT))
     if message.get("done"):
         return Done(*sender, _whole(message.get("step", 0)))
     if "step" in message:
         values = _values(message.get("values"))
-        return Reported(*sender, _whole(message["step"]), _finite(message.get("loss")), replica.total_steps, values)
+        step, first = _whole(message["step"]), message.get("first")
+        first = None if first is None else min(step, _whole(first))
+        return Reported(*sender, step, _finite(message.get("loss")), replica.total_steps, values, first)
     return None
 
 

@@ -32,7 +32,7 @@ class RateLimit:
 class MessageBudget:
     """The messages of one replica in the current second, over all its connections."""
 
-    most: int
+    max: int
     second: float = 0.0
     """When the current second began."""
     used: int = 0
@@ -40,4 +40,4 @@ class MessageBudget:
     def is_spent(self, now: float) -> bool:
         if now - self.second >= 1.0:
             self.second, self.used = now, 0
-        return self.used >= self.most
+        return self.used >= self.max

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +21,6 @@ from headway.core.job import JobId
 from headway.progress_server.address import ListenError, most_connections
 from headway.progress_server.connection import Connection
 from headway.progress_server.connections import ServerLimits
-from headway.progress_server.event_queue import EventQueue
 from headway.progress_server.identity import Identify, KnownReplica, as_claimed
 from headway.progress_server.line_server import LineServer
 from headway.progress_server.messages import (
@@ -27,15 +28,54 @@ from headway.progress_server.messages import (
     Disconnected,
     Event,
     MessageError,
+    Reported,
     Saved,
     SaveFailed,
+    Sender,
     event_of,
     greeting_of,
     parse,
 )
 from headway.progress_server.rates import RateLimit
-from headway.progress_server.refusals import RefusalNotes
 from headway.progress_server.saving import SaveAnswers, savers
+
+log = logging.getLogger("headway.progress_server")
+EVERY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class RefusalNotes:
+    count: int = 0
+    """Since the last line."""
+    told: float = -math.inf
+
+    def note(self, why: str, peer: str, now: float) -> None:
+        self.count += 1
+        if now - self.told >= EVERY_SECONDS:
+            log.warning("refused %d greetings of replicas; the last, from %s: %s", self.count, peer or "here", why)
+            self.told, self.count = now, 0
+
+
+@dataclass(slots=True)
+class EventQueue:
+    events: list[Event] = field(default_factory=list)
+    reports: dict[Sender, Reported] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, event: Event) -> None:
+        with self.lock:
+            if isinstance(event, Reported):
+                self.reports[event.sender] = event
+            else:  # after the report that the replica sent before it
+                waiting = self.reports.pop(event.sender, None)
+                self.events.extend([event] if waiting is None else [waiting, event])
+
+    def drain(self) -> list[Event]:
+        with self.lock:
+            events = [*self.events, *self.reports.values()]
+            self.events, self.reports = [], {}
+            return events
+
 
 log = logging.getLogger("headway.progress_server")
 USUAL_LIMITS = ServerLimits()

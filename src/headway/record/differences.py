@@ -5,7 +5,7 @@ One comparison for both cases: between two runs the log is what is known, during
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -27,6 +27,8 @@ class Differences:
     """Failed or cancelled before; they go on from their checkpoints."""
     edited: list[JobId] = field(default_factory=list)
     """Not over. The file says something else of them, but they run the same: they go on under their new terms."""
+    other_arguments: list[JobId] = field(default_factory=list)
+    """They run the same program with other arguments, over before or not: they go on from their checkpoints."""
     afresh: list[JobId] = field(default_factory=list)
     """They run something else than before."""
     new: list[JobId] = field(default_factory=list)
@@ -34,6 +36,7 @@ class Differences:
     """Not over, and no longer in the file."""
 
 
+SCRIPTS = (".py", ".sh", ".pl", ".rb", ".jl", ".lua", ".R", ".js")
 Known = Mapping[JobId, tuple[Job, State]]
 
 
@@ -51,17 +54,42 @@ def _kind(job: Job, known: Known, key: bytes) -> str:
     if job.id not in known:
         return "new"
     old, state = known[job.id]
-    if not runs_the_same(job, old, key):
+    if not keeps_checkpoint(job, old, key):
         return "afresh"
+    if not runs_the_same(job, old, key):
+        return "other_arguments"
     if state in OVER:
         return "finished" if state is State.FINISHED else "again"
     return "unfinished" if same_terms(job, old) else "edited"
 
 
 def runs_the_same(one: Job, other: Job, key: bytes = b"") -> bool:
-    """Whether a checkpoint of one is a checkpoint of the other: the same roles with the same commands and env."""
+    """Whether they are the same roles with the same commands and env."""
+    return _alike(one, other, key, lambda command: command)
+
+
+def keeps_checkpoint(job: Job, old: Job, key: bytes = b"") -> bool:
+    """Whether the job goes on from a checkpoint of the old one: the same roles with the same programs and env.
+
+    Example: `python train.py --steps 400` becomes `--steps 600`. A job may say that it starts afresh then.
+    """
+    return _alike(job, old, key, (lambda command: command) if job.fresh else program)
+
+
+def program(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that say what runs, without its arguments: up to the script, else the first word.
+
+    Example: `python -u train.py --steps 400` is `python -u train.py`. The text after `-c` is a program.
+    """
+    for number, word in enumerate(command):
+        if word.endswith(SCRIPTS) or (number and command[number - 1] in ("-m", "-c")):
+            return command[: number + 1]
+    return command[:1]
+
+
+def _alike(one: Job, other: Job, key: bytes, of: Callable[[tuple[str, ...]], tuple[str, ...]]) -> bool:
     roles, others = _as_logged(one).roles, _as_logged(other).roles
-    if [(role.name, role.command) for role in roles] != [(role.name, role.command) for role in others]:
+    if [(role.name, of(role.command)) for role in roles] != [(role.name, of(role.command)) for role in others]:
         return False
     return all(same_env(a.env, b.env, key) for a, b in zip(one.roles, other.roles, strict=True))
 

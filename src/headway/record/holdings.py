@@ -156,6 +156,8 @@ class Holdings:
             self.use(serial, 0.0)
             del self.stays[serial]
             return stay
+        if change.placement is None:  # a job that was stopped uses nothing
+            self.use(serial, 0.0)
         self._settle(stay, change)
         return stay
 
@@ -206,7 +208,7 @@ class Holdings:
         stay.short = False
         if placement is not None:
             for nodes, role in zip(placement[0], stay.job.roles, strict=False):
-                if len(nodes or ()) < role.least:
+                if len(nodes or ()) < role.min:
                     stay.short = True
         stay.runs = state in _TRAINING and not stay.short
 

@@ -144,7 +144,7 @@ def wrong_job(job: Job) -> str:
     if abs(job.priority) > LARGEST or not 0 < job.replicas <= LARGEST or not 0 <= job.can <= Can.everything():
         return f"job {job.id[:60]!r} has a number that no job can have"
     amounts = [amount for role in job.roles for pairs in (role.request, role.limit) for _, amount in pairs]
-    if any(not 0 <= role.least <= role.replicas <= role.most for role in job.roles):
+    if any(not 0 <= role.min <= role.replicas <= role.max for role in job.roles):
         return f"job {job.id[:60]!r} has numbers of replicas that no job can have"
     sound = all(0 <= amount <= LARGEST for amount in amounts)
     return "" if sound else f"job {job.id[:60]!r} has an amount that no job can have"

@@ -106,9 +106,11 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     """The same for jobs of one role at all sizes. Serial, the factor where replicas are apart, the least size, and the
     speeds of this and all larger sizes."""
     restart: float | None = None
-    """Seconds that stopping a job and starting it again has taken, as told to the policy; where that has changed."""
+    """In logs of earlier versions; it is read over."""
     samples: list[list[Any]] = []
     used_cpu: list[tuple[int, float]] = []
+    gpus: list[tuple[int, list[str], float | None, int | None]] = []
+    """Serial, GPUs, how many of them compute, MiB in use: where that has changed."""
     notes: list[tuple[str, str]] = []
     standing: tuple[str, str] | None = None
     """How a trained policy stands, where that has changed: mode and why."""
@@ -209,6 +211,9 @@ def unpack_plan(line: CycleLine) -> Plan:
 
 
 _JOB_DEFAULTS = {field.name: field.default for field in fields(Job) if field.name not in ("roles", "can")}
+_ROLE_KEYS = {field.name: {"min": "least", "max": "most"}.get(field.name, field.name) for field in fields(Role)}
+"""Fields of a role and their keys in a log, which stay what they were."""
+_ROLE_FIELDS = {key: name for name, key in _ROLE_KEYS.items()}
 _ROLE_DEFAULTS = {field.name: field.default for field in fields(Role)}
 _JOB_FIELDS = {*_JOB_DEFAULTS, "roles", "can"}
 _job_values = attrgetter(*_JOB_DEFAULTS)
@@ -247,7 +252,7 @@ def _pack_roles(roles: tuple[Role, ...], key: bytes) -> list[dict[str, Any]]:
 
 
 def _pack_role(role: Role, key: bytes) -> dict[str, Any]:
-    packed = _differing(role, _ROLE_DEFAULTS)
+    packed = {_ROLE_KEYS[name]: value for name, value in _differing(role, _ROLE_DEFAULTS).items()}
     if role.env:
         packed["env"] = hidden_env(role.env, key)
     return packed
@@ -266,7 +271,12 @@ def unpack_job(packed: dict[str, Any]) -> Job:
         raise ValueError(f"a job has an unknown field {min(unknown)!r}")
     if "can" not in packed:
         raise ValueError("a job has no field 'can'")
-    for role in packed.get("roles", ()):
-        if isinstance(role, dict) and role.keys() - _ROLE_DEFAULTS.keys():
-            raise ValueError(f"a role has an unknown field {min(role.keys() - _ROLE_DEFAULTS.keys())!r}")
-    return msgspec.convert(packed, Job)
+    roles = packed.get("roles", ())
+    for role in roles:
+        if isinstance(role, dict) and role.keys() - _ROLE_FIELDS.keys():
+            raise ValueError(f"a role has an unknown field {min(role.keys() - _ROLE_FIELDS.keys())!r}")
+    return msgspec.convert({**packed, "roles": [_role_fields(role) for role in roles]}, Job)
+
+
+def _role_fields(packed: Any) -> Any:
+    return {_ROLE_FIELDS[key]: value for key, value in packed.items()} if isinstance(packed, dict) else packed

@@ -16,7 +16,7 @@ from headway.core.check import Refusal
 from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling
-from headway.core.snapshot import UNWATCHED, Flight, Snapshot
+from headway.core.snapshot import UNWATCHED, Flight, GpuUse, Snapshot
 from headway.core.states import OVER
 from headway.core.text import writable
 from headway.record.beliefs import WrittenBeliefs
@@ -64,7 +64,10 @@ class LogWriter:
     ) -> None:
         self.rotation: Rotation | None = None
         """With it, a long file is put aside; the next begins with a head line and every job, as a resumed run does."""
+        self.synced = False
+        """With it, what changes a job or begins something outlives a power cut before it is begun."""
         self._path, self._head = path, head
+        self._next_head: Head | None = None
         self._file = LogFile(path, fresh=fresh)
         self._discard = path is None
         self._durable = durable
@@ -83,16 +86,27 @@ class LogWriter:
         self._known = -1
         self._stale: set[int] = set()
         self._used_cpu: dict[int, float] = {}
+        self._gpus: dict[int, GpuUse] = {}
         """By arrival number: rows change their numbers."""
         self._speeds: dict[int, dict[tuple[int, ...], float]] = {}
         """By arrival number, of jobs that are not over."""
         self._scalings: dict[int, Scaling] = {}
         """The same for speeds at all sizes."""
-        self._restart: float | None = None
         self._written_beliefs = WrittenBeliefs()
         self._skipped.count = 0
         self._standing = UNWATCHED
         self._write(self._head)
+
+    def restate(self, head: Head) -> None:
+        """From the next cycle on, other settings decide: the log goes on under this head, as a resumed run does."""
+        self._next_head = head
+
+    def _restated(self, cycle: int) -> bool:
+        if self._next_head is None:
+            return False
+        self._head, self._next_head = self._next_head, None
+        self._begin(cycle)
+        return True
 
     def _rotated(self, cycle: int) -> bool:
         """Puts the file aside if it is long enough, and begins another."""
@@ -112,8 +126,10 @@ class LogWriter:
             self._skipped.add(LoggedCycle(snapshot, plan, refusals), [one for one in changes if one.state in OVER])
             return
         whole = LoggedCycle(self._skipped.folded_into(snapshot), plan, refusals)
-        self._cycle(whole, anew=self._rotated(snapshot.cycle))
-        if self._durable:
+        self._cycle(whole, anew=self._restated(snapshot.cycle) or self._rotated(snapshot.cycle))
+        if self.synced and (plan.decisions or snapshot.changed):
+            self._file.sync()
+        elif self._durable:
             self._file.flush()
         elif self._file.has_enough():
             self._file.flush_or_raise()
@@ -154,11 +170,11 @@ class LogWriter:
             line.speeds = self._new_speeds(snapshot)
         if estimates.asked_scalings:
             line.scalings = self._new_scalings(snapshot)
-        line.restart = self._new_restart(estimates.asked_restart)
         if snapshot.samples:
             line.samples = [pack_sample(sample) for sample in snapshot.samples]
         if snapshot.used_cpu or self._used_cpu:
             line.used_cpu = self._usage(snapshot)
+        line.gpus = self._gpu_use(snapshot)
         if snapshot.notes:
             line.notes = list(snapshot.notes)
         if snapshot.standing != self._standing:
@@ -176,6 +192,8 @@ class LogWriter:
 
     def close(self) -> None:
         self.retry()
+        if self.synced and not self._file.closed:
+            self._file.sync()
         self._file.close()
 
     @property
@@ -195,11 +213,11 @@ class LogWriter:
         self._used_cpu = used
         return fresh
 
-    def _new_restart(self, asked: float | None) -> float | None:
-        if asked is None or asked == self._restart:
-            return None
-        self._restart = asked
-        return asked
+    def _gpu_use(self, snapshot: Snapshot) -> list[tuple[int, list[str], float | None, int | None]]:
+        used = {snapshot.jobs.serial_of(row): use for row, use in snapshot.gpus.items()}
+        before, self._gpus = self._gpus, used
+        fresh = [(serial, use) for serial, use in used.items() if before.get(serial) != use]
+        return [(serial, list(use.devices), use.busy, use.memory) for serial, use in fresh]
 
     def _new_speeds(self, snapshot: Snapshot) -> list[tuple[int, list[int], float | None]]:
         fresh: list[tuple[int, list[int], float | None]] = []

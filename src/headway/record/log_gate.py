@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
+from headway.core.cluster import Cluster
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.record.log import LogWriter
 
 RETRY_SECONDS = 1.0
-
-
-class TakesPlans(Protocol):
-    """A cluster, as far as the gate needs to know it."""
-
-    def next_snapshot(self) -> Snapshot | None: ...
-
-    def apply(self, plan: Plan) -> None: ...
 
 
 class LogGate:
@@ -31,9 +23,7 @@ class LogGate:
     `waits` holds the end of the run until there is room: for a cluster whose state is in the log only.
     """
 
-    def __init__(
-        self, cluster: TakesPlans, writer: LogWriter, say: Callable[[str], None], *, waits: bool = True
-    ) -> None:
+    def __init__(self, cluster: Cluster, writer: LogWriter, say: Callable[[str], None], *, waits: bool = True) -> None:
         self._cluster, self._writer, self._say, self._waits = cluster, writer, say, waits
         self._now = 0.0
         self._told = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from headway.core.errors import UserError
+from headway.progress._disk import sync_folder
 
 ENOUGH_BYTES = 1 << 16
 """So much is written at once where nobody asks for it earlier."""
@@ -34,6 +35,7 @@ class LogFile:
     def __init__(self, path: Path | None, *, fresh: bool) -> None:
         self._path = path
         self._pending = bytearray()
+        self._named = False  # the folder's entry of the file is on the disk
         self.trouble = ""
         self.size = 0
         """Bytes in the file and to be written; of a compressed log those to be written count as they are."""
@@ -69,6 +71,20 @@ class LogFile:
             self.trouble = f"{self._path}: cannot be written: {error.strerror or error}"
             return False
         self.trouble = ""
+        return True
+
+    def sync(self) -> bool:
+        """As `flush`; what was written also outlives a power cut when this returns."""
+        if not self.flush() or self._path is None:
+            return not self.trouble
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self.trouble = f"{self._path}: cannot be written: {error.strerror or error}"
+            return False
+        if not self._named:
+            self._named = True
+            sync_folder(self._path.parent)
         return True
 
     def flush_or_raise(self) -> None:

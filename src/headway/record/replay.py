@@ -16,7 +16,7 @@ from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling, SizeSpan
-from headway.core.snapshot import UNWATCHED, Flight, Snapshot, Standing
+from headway.core.snapshot import UNWATCHED, Flight, GpuUse, Snapshot, TrainedMode
 from headway.core.states import State
 from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
@@ -64,9 +64,11 @@ class ReplayCluster:
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _scalings: dict[int, Scaling] = field(default_factory=dict)
     """By arrival number."""
-    _restart: float | None = None
-    _standing: Standing = UNWATCHED
+    _standing: TrainedMode = UNWATCHED
     _recorded: Plan = field(default_factory=Plan)
+    _by_part: bool = False
+    _next: Head | None = None
+    """The head line at which the last part has ended."""
     _at: tuple[int, float] = (0, 0.0)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,9 @@ class ReplayCluster:
 
     def next_snapshot(self) -> Snapshot | None:
         for line in self._lines:
+            if self._by_part and isinstance(line, Head) and self.heads:
+                self._next = line
+                return None
             try:
                 snapshot = self._follow(line)
             except MALFORMED as error:
@@ -84,13 +89,23 @@ class ReplayCluster:
                 return snapshot
         return None
 
+    def parts(self) -> Iterator[Head]:
+        """Head line by head line. Until the next one is asked for, snapshots are those of this part: a run that was
+        started again may have other options.
+        """
+        self._by_part, self._next = True, next((line for line in self._lines if isinstance(line, Head)), None)
+        while self._next is not None:
+            head, self._next = self._next, None
+            self._follow(head)
+            yield head
+
     def _follow(self, line: Line) -> Snapshot | None:
         """The snapshot of a line that has one."""
         match line:
             case Head():
                 self.heads.append(line)
                 self._board, self._rows, self._speeds, self._scalings = None, {}, {}, {}
-                self._standing, self._restart = UNWATCHED, None
+                self._standing = UNWATCHED
             case NodesLine():
                 before = () if self._board is None else self._board.nodes.nodes
                 nodes = Nodes.of(line.table(before), line.kinds)
@@ -144,9 +159,7 @@ class ReplayCluster:
             board.sampled(unpack_sample(packed))
         for job, sentence in line.notes:
             board.note(JobId(job), sentence)
-        for serial, cores in line.used_cpu:
-            if serial in rows:
-                board.uses(rows[serial], cores)
+        self._use(board, line)
         for number, *told in line.beliefs:
             self._beliefs[rows[cast(int, number)], : len(told)] = [
                 math.nan if value is None else value for value in told
@@ -159,11 +172,17 @@ class ReplayCluster:
             self._scalings[serial] = Scaling([0.0] * least + known, math.nan if apart is None else apart)
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
         if line.standing is not None:
-            self._standing = Standing(*line.standing)
-        self._restart = self._restart if line.restart is None else line.restart
-        restart, bare = self._restart, board.snapshot(line.now).standing_as(self._standing)
-        recorded = Estimates(self._columns, self._speed, scaling=self._scaling)
-        return bare.with_estimates(recorded.with_restart(lambda: restart))
+            self._standing = TrainedMode(*line.standing)
+        bare = board.snapshot(line.now).standing_as(self._standing)
+        return bare.with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
+
+    def _use(self, board: Board, line: CycleLine) -> None:
+        for serial, cores in line.used_cpu:
+            if serial in self._rows:
+                board.uses(self._rows[serial], cores)
+        for serial, devices, busy, memory in line.gpus:
+            if serial in self._rows:
+                board.uses_gpus(self._rows[serial], GpuUse(tuple(devices), busy, memory))
 
     def _speed(self, row: int, counts: tuple[int, ...]) -> float:
         """The speed that the policy was given in the recorded run."""
@@ -174,7 +193,7 @@ class ReplayCluster:
     def _scaling(self, row: int, span: SizeSpan) -> Scaling:
         """The same for all sizes. A log of an earlier release has single sizes only."""
         told = self._scalings.get(int(self._need_board().table.get("serial", row)))
-        if told is not None and len(told.speeds) > span.most:
+        if told is not None and len(told.speeds) > span.max:
             return told
         return Scaling.asked_one_by_one(lambda count: self._speed(row, (count,)), span)
 

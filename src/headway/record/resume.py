@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from headway.core.gang import StepsSeen
 from headway.core.job import Job, JobId
 from headway.core.plan import Plan
 from headway.core.states import OVER, TRAINING, State
 from headway.record.differences import Differences, as_edited, differences, submitted_at
-from headway.record.lines import Change, CycleLine, End, Head, JobLine, unpack_job, unpack_plan
+from headway.record.lines import Change, CycleLine, End, Head, JobLine, unpack_job, unpack_plan, unpack_sample
 from headway.record.log import read
 
 
@@ -25,10 +26,15 @@ class Left:
     jobs: dict[int, Job] = field(default_factory=dict)
     last: dict[int, Change] = field(default_factory=dict)
     now: float = 0.0
+    reached: dict[JobId, StepsSeen] = field(default_factory=dict)
+    """How far each job had come, by its reports."""
 
     def newest(self) -> dict[JobId, int]:
         """Name to arrival number. A name that came again means its last arrival."""
         return {self.jobs[serial].id: serial for serial in sorted(self.last)}
+
+
+_STOPPED = OVER | {State.WAITING, State.STARTING}
 
 
 def left_behind(path: Path) -> Left:
@@ -40,7 +46,7 @@ def left_behind(path: Path) -> Left:
     for line in read(path):
         match line:
             case Head():
-                begun = Left(line)
+                begun = Left(line, reached=left.reached)
                 if not left.last:
                     left = begun
             case JobLine():
@@ -48,8 +54,15 @@ def left_behind(path: Path) -> Left:
             case CycleLine():
                 left = begun
                 left.now, left.complete = line.now, False
+                for packed in line.samples:
+                    sample = unpack_sample(packed)
+                    seen = left.reached.get(sample.job, StepsSeen())
+                    left.reached[sample.job] = seen.reported(sample.step, sample.at)
                 for change in line.changed:
                     left.last[change.serial] = change
+                    job_id = left.jobs[change.serial].id
+                    if State(change.state) in _STOPPED and job_id in left.reached:
+                        left.reached[job_id] = left.reached[job_id].stopped()
             case End() if left is begun:
                 left.complete = line.unfinished == 0
     return left
@@ -71,7 +84,8 @@ class GoingOn:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to run, and nothing to note in the log."""
-        return not (self.arriving or self.found.unfinished or self.found.edited or self.found.removed)
+        found = self.found
+        return not (self.arriving or found.unfinished or found.edited or found.other_arguments or found.removed)
 
 
 SavedAt = Callable[[JobId], float | None]
@@ -83,7 +97,8 @@ def go_on(left: Left, jobs: Sequence[Job], now: float, saved_at: SavedAt = lambd
     newest, wanted = left.newest(), {job.id: job for job in jobs}
     known = {job_id: (left.jobs[serial], State(left.last[serial].state)) for job_id, serial in newest.items()}
     going = GoingOn(differences(known, jobs, key))
-    stays = {*going.found.unfinished, *going.found.edited}
+    lasting = {job_id for job_id in going.found.other_arguments if known[job_id][1] not in OVER}
+    stays = {*going.found.unfinished, *going.found.edited, *lasting}
     for job in jobs:
         if job.id not in stays and job.id not in going.found.finished:
             to_come = job.id not in newest and not left.complete and job.submit > left.now

@@ -46,7 +46,7 @@ class SimCluster:
         self.world = world or World()
         self.board = Board(nodes, self._compacted)
         self.now = now
-        self.work = Work(self.world.checkpoint_seconds)
+        self.work = Work()
         self._arrivals = sorted(jobs, key=lambda job: job.submit)
         self._next_arrival = 0
         self._agenda = Agenda()
@@ -136,7 +136,7 @@ class SimCluster:
         row = self.board.add(job, self.now)
         if work and job.target is not None:
             work *= self.world.reach(job)
-        self.work.add(row, max(work or 0.0, left or 0.0), self.now, left)
+        self.work.add(row, max(work or 0.0, left or 0.0), self.now, left, self.world.save_every(job))
         return row
 
     def _happen(self, job_id: JobId, landing: bool) -> None:
@@ -185,6 +185,8 @@ class SimCluster:
         match verdict.state:
             case GangState.DONE:
                 self._happen(job.id, landing=False)
+            case GangState.FAILED if self._gangs.may_retry(job):
+                self._interrupt(row, verdict.why)
             case GangState.FAILED:
                 self._fail(row, verdict.why)
             case GangState.LOST:
@@ -205,7 +207,7 @@ class SimCluster:
         job = self.board.job(row)
         training = self.board.state(row) in TRAINING
         cancelled = self._stop_reasons.pop(job.id, None) is Because.CANCELLED
-        self.work.set_rate(row, 0.0, self.now, saves=job.checkpoints)
+        self.work.set_rate(row, 0.0, self.now)
         self._settle(row, State.CANCELLED if cancelled else State.WAITING)
         self._agenda.forget(job.id)
         lost = self.work.lose(row) if training else 0.0

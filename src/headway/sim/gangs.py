@@ -25,6 +25,8 @@ class _SimulatedGang:
     """Speed of this attempt, relative to a healthy gang."""
     refusals: int = 0
     losses: Losses = Losses()
+    failures: int = 0
+    """How often it ended with an error."""
     ended: dict[ReplicaKey, ReplicaFact] | None = None
     """Replicas that ended in this attempt."""
 
@@ -106,6 +108,12 @@ class Gangs:
         gang = self._gangs.setdefault(job.id, _SimulatedGang())
         gang.losses = gang.losses.another(now, int(seconds_of_work), self.limits.of(job.restarts))
         return gang.losses
+
+    def may_retry(self, job: Job) -> bool:
+        """Counts an end with an error. Whether the job starts again all the same."""
+        gang = self._gangs.setdefault(job.id, _SimulatedGang())
+        gang.failures += 1
+        return gang.failures <= job.retries
 
     def forget(self, job_id: JobId) -> None:
         self._gangs.pop(job_id, None)

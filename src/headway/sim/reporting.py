@@ -42,9 +42,10 @@ class Reporter:
                 training &= gone >= reports.growth * trained
         for row in training.nonzero()[0].tolist():
             job, total = board.job(row), work.total.item(row)
-            if job.steps is None or total <= 0:
+            steps = self._world.steps(job)
+            if steps is None or total <= 0:
                 continue
-            told = self._world.tells(job, self._sample(job, 1.0 - work.left_at(row, now) / total, now))
+            told = self._world.tells(job, self._sample(job, steps, 1.0 - work.left_at(row, now) / total, now))
             if told is not None:
                 board.sampled(told)
             self._last[row] = now
@@ -54,14 +55,13 @@ class Reporter:
         self._last[: len(rows)] = self._last[rows]
         self._last[len(rows) :] = -np.inf
 
-    def _sample(self, job: Job, share: float, now: float) -> Sample:
+    def _sample(self, job: Job, steps: int, share: float, now: float) -> Sample:
         """The report at this share of the work. A job that stops at a target does not know its total steps."""
-        assert job.steps is not None
         if job.target is None:
-            step = int(job.steps * share)
-            return Sample(job.id, now, step, self._loss(job, share, step), job.steps)
+            step = int(steps * share)
+            return Sample(job.id, now, step, self._loss(job, share, step), steps)
         share *= self._world.reach(job)
-        step = int(job.steps * share)
+        step = int(steps * share)
         loss = self._loss(job, share, step)
         return Sample(job.id, now, step, loss, None, loss if job.target.metric == "loss" else None)
 

@@ -14,7 +14,7 @@ from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.estimates.models.profiles import Layout, Profile
-from headway.estimates.models.scaling import PARALLEL, computes, plain_speed
+from headway.estimates.models.scaling import PARALLEL, computes, plain_speed, workers_per_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Speed:
     def __call__(self, job: Job, placement: Placement, nodes: Nodes, effect: SharingEffect = ALONE) -> float:
         as_asked, near = True, False
         for role, where in zip(job.roles, placement.nodes, strict=True):
-            if len(where) < role.least:
+            if len(where) < role.min:
                 return 0.0
             as_asked = as_asked and len(where) == role.replicas
             near = near or bool(role.near)
@@ -82,9 +82,9 @@ class Speed:
     def at_size(self, job: Job, counts: tuple[int, ...], nodes: Nodes) -> float:
         """The speed with these replicas per role, in the best place of the cluster."""
         profile = self.profiles.get(job.model)
-        if profile is None or any(count < role.least for role, count in zip(job.roles, counts, strict=True)):
+        if profile is None or any(count < role.min for role, count in zip(job.roles, counts, strict=True)):
             return plain_speed(job, counts, self.parallel_replicas)
-        per_node = _workers_per_node(job, nodes)
+        per_node = workers_per_node(job, nodes)
         asked = profile.throughput(Layout.asked(job, per_node))
         return profile.throughput(Layout.sized(job, counts, per_node)) / asked if asked > 0 else 0.0
 
@@ -136,7 +136,7 @@ class Speed:
 
     def _profiled(self, profile: Profile, job: Job, placement: Placement, nodes: Nodes) -> float:
         """Speed relative to the requested size in the best place of this cluster."""
-        asked = profile.throughput(Layout.asked(job, _workers_per_node(job, nodes)))
+        asked = profile.throughput(Layout.asked(job, workers_per_node(job, nodes)))
         return profile.throughput(Layout.of(job, placement)) / asked if asked > 0 else 0.0
 
 
@@ -145,14 +145,3 @@ def _measured_on(seconds: Mapping[str, float], placement: Placement, nodes: Node
     fastest, slowest = min(seconds.values()), max(seconds.values())
     known = {kind.lower(): value for kind, value in seconds.items()} | {"": fastest}
     return fastest / max(known.get(nodes.nodes[node].accelerator.lower(), slowest) for node in placement.used_nodes())
-
-
-def _workers_per_node(job: Job, nodes: Nodes) -> int:
-    """The number of workers that fit on the largest empty node; 0 if they request nothing."""
-    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
-    takes = [_largest(nodes, kind) // amount for kind, amount in role.request if amount]
-    return max(1, min(takes)) if takes else 0
-
-
-def _largest(nodes: Nodes, kind: str) -> int:
-    return nodes.largest(nodes.kinds.index(kind)) if kind in nodes.kinds else 0

@@ -12,13 +12,13 @@ from headway.core.estimates import Beliefs
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
 
-_COLUMNS = ("left", "rate", "at", "total", "saved", "trained", "kept")
+_COLUMNS = ("left", "rate", "at", "total", "saved", "trained", "kept", "every")
 
 
 class Work:
-    __slots__ = ("_every", "at", "kept", "left", "plain", "rate", "saved", "total", "trained")
+    __slots__ = ("at", "every", "kept", "left", "plain", "rate", "saved", "total", "trained")
 
-    def __init__(self, checkpoint_seconds: float = 0.0) -> None:
+    def __init__(self) -> None:
         self.left: FloatArray = np.zeros(64)
         """Work left at the time `at`."""
         self.rate: FloatArray = np.zeros(64)
@@ -31,11 +31,12 @@ class Work:
         """Seconds trained up to `at`, without lost ones."""
         self.kept: FloatArray = np.zeros(64)
         """Seconds trained at the last checkpoint."""
-        self._every = checkpoint_seconds
+        self.every: FloatArray = np.zeros(64)
+        """Seconds of training between two checkpoints that it makes without a stop or a move; 0: it makes none."""
         self.plain = True
         """Whether every rate so far was 1."""
 
-    def add(self, row: int, work: float, now: float, left: float | None = None) -> None:
+    def add(self, row: int, work: float, now: float, left: float | None = None, every: float = 0.0) -> None:
         if row == len(self.left):
             for name in _COLUMNS:
                 column = getattr(self, name)
@@ -43,7 +44,7 @@ class Work:
         self.total[row] = work
         self.left[row] = self.saved[row] = work if left is None else left
         self.rate[row] = self.trained[row] = self.kept[row] = 0.0
-        self.at[row] = now
+        self.at[row], self.every[row] = now, every
 
     def left_at(self, row: int, now: float) -> float:
         left: float = self.left.item(row) - self.rate.item(row) * (now - self.at.item(row))
@@ -63,14 +64,14 @@ class Work:
         burning[rows] = True
         return Beliefs(left, at, burning)
 
-    def set_rate(self, row: int, rate: float, now: float, *, saves: bool = True) -> float:
+    def set_rate(self, row: int, rate: float, now: float) -> float:
         """Books the work done so far and sets a new rate; returns the work left."""
         before, left = self.rate.item(row), self.left.item(row)
         if before > 0:
             seconds = now - self.at.item(row)
             after = self.trained.item(row) + seconds
-            if self._every and saves:
-                self._checkpoint(row, after)
+            if every := self.every.item(row):
+                self._checkpoint(row, after, every)
             self.trained[row] = after
             left = self.left[row] = max(0.0, left - before * seconds)
         self.at[row], self.rate[row] = now, rate
@@ -91,10 +92,10 @@ class Work:
             column = getattr(self, name)
             column[: len(kept)] = column[kept]
 
-    def _checkpoint(self, row: int, after: float) -> None:
+    def _checkpoint(self, row: int, after: float, every: float) -> None:
         """Books the last periodic checkpoint since the last booking, if there was one."""
         before = self.trained.item(row)
-        last = after // self._every * self._every
+        last = after // every * every
         if last > before:
             self.saved[row] = self.left_at(row, self.at.item(row) + last - before)
             self.kept[row] = last

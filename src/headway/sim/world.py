@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.core.errors import UserError
+from headway.core.gang import save_interval
 from headway.core.job import Job
 from headway.core.placement import Placement, beyond
 from headway.core.plan import Decision, Move, Resize, Scale, Start, Stop
@@ -70,6 +72,8 @@ class World:
     speed: SpeedOf = Speed()
     work: Callable[[Job], float | None] = lambda job: job.seconds
     """True seconds of training at the requested size."""
+    steps: Callable[[Job], int | None] = lambda job: job.steps
+    """Training steps in all, which scripts report, whether or not the job's user says them."""
     samples: bool = True
     """Whether running jobs report progress."""
     reports: Reports = Reports()
@@ -77,10 +81,25 @@ class World:
     """What scripts report: the truth, unless a world has liars."""
     sharing: Sharing = NO_SHARING
     faults: Faults = NO_FAULTS
-    checkpoint_seconds: float = 0.0
-    """Seconds of training between checkpoints of jobs that can save; 0 means that they save on request only."""
+    checkpoint_seconds: float | None = 0.0
+    """Seconds of training between checkpoints of jobs that can save; 0 means that they save on request only, None that
+    they are asked as often as each job says."""
     seed: int = 0
     """Seed of all random numbers. The same seed gives the same log, byte for byte."""
+
+    def save_every(self, job: Job) -> float:
+        """Seconds of training between two checkpoints; 0: none but on request."""
+        if not job.checkpoints:
+            return 0.0
+        if self.checkpoint_seconds is not None:
+            return self.checkpoint_seconds
+        interval = save_interval(job.save_every, self.costs.save)
+        return interval if interval < math.inf else 0.0
+
+    def trains(self, seconds: float, every: float) -> float:
+        """The share of its time in which a job of this length trains: the rest goes into saves by time."""
+        saves = max(0, math.ceil(seconds / every) - 1)
+        return seconds / (seconds + saves * self.costs.save) if saves else 1.0
 
     def curve(self, job: Job) -> Curve | None:
         """The loss curve of the job's model; None if it has no profile."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,9 +21,11 @@ import numpy as np
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
 from headway.core.policy import Policy
+from headway.policies.headway import Headway
 from headway.policies.knobs import BY_NAME
 from headway.policies.learned import Learned
 from headway.policies.network import SettingsNetwork
+from headway.policies.ranges import FORMER_NAMES
 from headway.policies.registry import POLICIES
 from headway.policies.value.outlook import FEATURES
 
@@ -32,6 +35,8 @@ MOST_BYTES = 4 << 20
 SHIPPED = Path(__file__).with_name("shipped.npz")
 """The one that comes with Headway."""
 ARRAYS = ("middle", "scale", "low", "high", "inner", "inner_bias", "outer", "outer_bias")
+
+NO_SETTINGS: Mapping[str, Any] = {}
 
 
 class TrainedFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,8 +57,11 @@ class TrainedPolicy:
     scores: dict[str, float | int | None] = field(default_factory=dict)
     name: str = ""
 
-    def policy(self) -> Learned:
-        return Learned(network=self.network, name=self.name)
+    def policy(self, settings: Mapping[str, Any] = NO_SETTINGS) -> Learned:
+        """`settings`: of headway; those that are given are not turned."""
+        return Learned(
+            network=self.network, name=self.name, base=Headway(**settings), given=frozenset(settings)
+        )  # fmt: skip
 
 
 def write_trained(path: Path, trained: TrainedPolicy, headway: str = "") -> None:
@@ -122,13 +130,14 @@ def _network(about: TrainedFields, arrays: dict[str, Any]) -> SettingsNetwork:
         about.features == list(FEATURES),
         f"field features: are {', '.join(about.features)[:200]}; this headway has {', '.join(FEATURES)}",
     )
-    unknown = next((name for name in about.knobs if name not in BY_NAME), None)
+    knobs = [FORMER_NAMES.get(name, name) for name in about.knobs]
+    unknown = next((name for name in knobs if name not in BY_NAME), None)
     _check(unknown is None, f"field knobs: headway has no setting {str(unknown)[:80]!r} to turn")
-    _check(len(set(about.knobs)) == len(about.knobs), "field knobs: a setting is named twice")
+    _check(len(set(knobs)) == len(knobs), "field knobs: a setting is named twice")
     hidden, width = len(arrays["inner"]) if arrays["inner"].ndim else 0, len(FEATURES)
     shapes = {
-        "inner": (hidden, width), "inner_bias": (hidden,), "outer": (len(about.knobs), hidden),
-        "outer_bias": (len(about.knobs),),
+        "inner": (hidden, width), "inner_bias": (hidden,), "outer": (len(knobs), hidden),
+        "outer_bias": (len(knobs),),
     }  # fmt: skip
     for name in ARRAYS:
         wanted = shapes.get(name, (width,))
@@ -137,7 +146,7 @@ def _network(about: TrainedFields, arrays: dict[str, Any]) -> SettingsNetwork:
         _check(bool(np.isfinite(arrays[name]).all()), f"field {name}: has a number that is not finite")
     _check(bool((arrays["scale"] > 0).all()), "field scale: must be above 0")
     _check(bool((arrays["low"] <= arrays["high"]).all()), "field low: must not be above high")
-    return SettingsNetwork(tuple(about.knobs), **{name: arrays[name] for name in ARRAYS})
+    return SettingsNetwork(tuple(knobs), **{name: arrays[name] for name in ARRAYS})
 
 
 def _check(good: bool, why: str) -> None:

@@ -9,24 +9,25 @@ of arrival, and these replays are the sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs
+from headway.beliefs.kept_book import kept_beliefs
 from headway.compare.own_log import trace_of_log
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
 from headway.core.node import FloatArray
 from headway.core.policy import Policy
 from headway.estimates.models.coefficients import BUILT_IN
-from headway.policies.headway import Headway
+from headway.forecast.eta import usual_costs
 from headway.policies.wrappers.around import NO_WRAPPERS, Wrappers
 from headway.sim.speed import Speed
 from headway.sim.world import Costs, Reports, World
-from headway.trained.file import read_trained
 from headway.workload.trace import Trace, rebase
 
 LEAST_JOBS = 100
@@ -40,7 +41,8 @@ STUDENT = 1.476
 TOO_MUCH = 0.01
 """Regret whose lower bound is above this share switches the trained policy off."""
 STEPS = 1_000_000
-COSTS = Costs(start=30.0, scale=30.0, save=10.0, resize=1.0)
+START_SECONDS, SAVE_SECONDS = 30.0, 10.0
+"""What starts and stops take where too few were seen."""
 REPORTS = Reports(seconds=60.0, growth=0.1)
 
 
@@ -80,22 +82,38 @@ def _finished(trained: FloatArray, plain: FloatArray) -> tuple[FloatArray, Float
     return trained[both], plain[both]
 
 
-def regret_of(log: Path, file: Path, wrappers: Wrappers = NO_WRAPPERS) -> Regret:
-    """Of the recent jobs of a log, both policies within the same wrappers as the run that wrote it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """What decides a live run, and what would decide it without training. Sent to another process, which makes both."""
+
+    trained: Callable[[], Policy]
+    plain: Callable[[], Policy]
+    wrappers: Wrappers = NO_WRAPPERS
+    """Both are within the same as the run."""
+    beliefs: LearnedBeliefs = NO_BELIEFS
+    """What the run began with."""
+
+
+def regret_of(decider: Decider, log: Path, finished: int) -> Regret:
+    """Of the recent jobs of a log, by which `finished` jobs have finished in all.
 
     Called in another process: it takes seconds.
     """
-    case = recent(log)
-    return compared(case, wrappers.around(read_trained(file).policy()), wrappers.around(Headway()))
+    case, around = recent(log, beliefs=decider.beliefs), decider.wrappers.around
+    before = max(0, finished - len(case.trace.jobs))
+    return compared(case, around(decider.trained()), around(decider.plain()), before=before)
 
 
-def compared(case: Scenario, trained: Policy, plain: Policy, other_chance: int = 0) -> Regret:
-    """The two policies on the same jobs, in several worlds. For A/A, `other_chance` is added to the second's seeds."""
+def compared(case: Scenario, trained: Policy, plain: Policy, other_chance: int = 0, before: int = 0) -> Regret:
+    """The two policies on the same jobs, in several worlds; `before` jobs were over before them.
+
+    For A/A, `other_chance` is added to the second's seeds.
+    """
     found: tuple[list[FloatArray], list[FloatArray]] = ([], [])
     for world in range(WORLDS):
         jobs = reordered(case, world)
         for policy, seed, into in ((trained, world, found[0]), (plain, world + other_chance, found[1])):
-            task = Task(policy="replayed", make=partial(_same, policy), estimates="progress", seed=seed)
+            task = Task(policy="replayed", make=partial(_same, policy), seed=seed, before=before)
             one = perform(jobs, task)
             into.append(np.where(one.finished, one.completion, np.nan))
     return regret(*found)
@@ -116,14 +134,27 @@ def _same(policy: Policy) -> Policy:
     return policy
 
 
-def recent(log: Path, most: int = MOST_JOBS) -> Scenario:
-    """The last finished jobs of the log, as a scenario of its own on the log's nodes."""
-    trace, _ = trace_of_log(log, Speed(profiles=BUILT_IN))
+def recent(log: Path, most: int = MOST_JOBS, beliefs: LearnedBeliefs = NO_BELIEFS) -> Scenario:
+    """The last finished jobs of the log, as a scenario of its own on the log's nodes.
+
+    It begins with what the run has learned, which is kept beside the log, and with the run's own costs and source of
+    estimates. Where nothing is kept yet, it begins with the given beliefs.
+    """
+    trace, head = trace_of_log(log, Speed(profiles=BUILT_IN))
     jobs = tuple(replace(job, steps=job.steps or STEPS) for job in trace.jobs[-most:])
-    return Scenario(rebase(replace(trace, jobs=jobs)), trace.nodes, replayed_world, "progress", log.name)
+    kept = kept_beliefs(log)
+    known = read_beliefs(kept) if kept.exists() else beliefs
+    world = partial(replayed_world, costs=costs_of(known))
+    return Scenario(rebase(replace(trace, jobs=jobs)), trace.nodes, world, head.estimates, log.name, beliefs=known)
 
 
-def replayed_world(trace: Trace, seed: int) -> World:
+def costs_of(known: LearnedBeliefs) -> Costs:
+    """What starts and stops usually take, as far as that was seen."""
+    return usual_costs(known.history.costs, START_SECONDS, SAVE_SECONDS)
+
+
+def replayed_world(trace: Trace, seed: int, costs: Costs | None = None) -> World:
     return World(
-        costs=COSTS, speed=Speed(profiles=BUILT_IN), work=trace.work, samples=False, reports=REPORTS, seed=seed
-    )
+        costs=costs or costs_of(NO_BELIEFS), speed=Speed(profiles=BUILT_IN), work=trace.work, samples=False,
+        reports=REPORTS, seed=seed,
+    )  # fmt: skip

@@ -50,5 +50,5 @@ def _growth(job: Job, replicas: int = 0) -> float:
     if not job.can & (Can.SIZE | Can.SCALE):
         return 1.0
     if replicas:
-        return max(1.0, sum(role.most for role in job.roles) / replicas)
-    return max([1.0, *(role.most / role.replicas for role in job.roles if role.replicas)])
+        return max(1.0, sum(role.max for role in job.roles) / replicas)
+    return max([1.0, *(role.max / role.replicas for role in job.roles if role.replicas)])

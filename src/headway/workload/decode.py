@@ -98,7 +98,7 @@ def _plain(what: str, steps: Steps, value: Any) -> str:
     """Msgspec's message in plain words."""
     found = re.fullmatch(r"Expected `(.*?)`( .*)?", what.partition(", got ")[0])
     if not found:
-        return what.replace("`", "'")
+        return shortened(what.replace("`", "'"), 200)
     wanted, limit = found.group(1), found.group(2) or ""
     if isinstance(value, str) and "array" in wanted and "str" not in wanted and steps:
         return f"must be a list: write {steps[-1]}: [{', '.join(_word(word) for word in _words(value))}]"
@@ -163,4 +163,4 @@ def _bare(kind: Any) -> Any:
 
 
 def _names(kind: Any) -> tuple[str, ...]:
-    return getattr(kind, "__struct_fields__", ())
+    return getattr(kind, "__struct_encode_fields__", ())

@@ -13,6 +13,10 @@ Docs = dict[str, tuple[str, str]]
 """Field to what it means and an example in YAML."""
 
 _RESOURCES = "Other resources of one {of}, by name, in whole units."
+_SAVE_EVERY = (
+    "Ask it to save after so much training; less often where saves would take over 2 % of its time."
+    " `never`: only before it is stopped or moved."
+)
 _ROLES = (
     "Roles by name, each with the fields of a role. Without it the job has one role, `worker`, and the job's own "
     "fields are those of the role. `command` and `env` of the job hold for roles without their own."
@@ -20,15 +24,27 @@ _ROLES = (
 _SUCCESS = "Roles that must end well. Empty: `chief` or `master` if there is one, else roles that no other comes after."
 _NODE = "The name; with `count` above 1 the nodes are NAME-0, NAME-1, … Default: node and its number."
 
+_ON_END = (
+    "A command that runs on this machine when the job is over. HEADWAY_JOB, HEADWAY_PHASE, HEADWAY_EXIT_CODE and "
+    "HEADWAY_LOG tell of it. Not on Kubernetes."
+)
+_FOR = (
+    "A sweep: one job for each combination of these values; a number N stands for 0 to N - 1. `{lr}` in name, command "
+    "and env is the value."
+)
+_REPLICAS = (
+    "Requested replicas: processes or pods that are alike. `auto`: the script is data-parallel, and the scheduler "
+    "chooses, from `min` (1) to `max` (64) or what fits."
+)
 ROLE: Docs = {
-    "replicas": ("Requested replicas: processes or pods that are alike.", "replicas: 4"),
-    "least": ("Min replicas. The gang is never started with fewer. Default: `replicas`.", "least: 2"),
-    "most": ("Max replicas. With `most` above `least` the job is elastic. Default: `replicas`.", "most: 8"),
+    "replicas": (_REPLICAS, "replicas: 4"),
+    "min": ("Min replicas. The gang is never started with fewer. Default: `replicas`.", "min: 2"),
+    "max": ("Max replicas. With `max` above `min` the job is elastic. Default: `replicas`.", "max: 8"),
     "cpu": ("Cores of one replica: 2, 1.5 or 500m.", "cpu: 500m"),
     "memory": ("Memory of one replica: 512Mi, 2Gi.", "memory: 2Gi"),
-    "gpu": ("GPUs of one replica.", "gpu: 1"),
+    "gpu": ("GPUs of one replica, its own: no other job has them.", "gpu: 1"),
     "resources": (_RESOURCES.format(of="replica"), "resources: {tpu: 4}"),
-    "limit": ("What one replica may use beyond its request where the node has it spare.", "limit: {cpu: 2}"),
+    "limit": ("What one replica may use where its node has it spare. It holds what it requests.", "limit: {cpu: 2}"),
     "selector": ("Labels that the node must have.", "selector: {disk: ssd}"),
     "tolerates": ("Taints that these replicas accept: a key, `key=value` or `key=value:Effect`.", "tolerates: [slow]"),
     "accelerator": ("The accelerator type that the node must have. Empty: any.", "accelerator: A100"),
@@ -51,11 +67,17 @@ JOB: Docs = {
     "target": ("The job stops itself when a metric that it reports is good enough.", "target: {at_most: 0.5}"),
     "success": ("Which replicas must end well for the job to have succeeded.", "success: {roles: [worker]}"),
     "restarts": ("How often it may start again before it fails, if not as usual.", "restarts: {losses: 9}"),
+    "retries": ("How often it starts again, from its checkpoint, after an error. Not on Kubernetes.", "retries: 2"),
+    "on_end": (_ON_END, "on_end: [notify-send, run is over]"),
+    "on_failure": ("The same, only if the job failed.", "on_failure: [sh, -c, 'tail $HEADWAY_LOG >> lost']"),
     "seconds": ("Training time at the requested size, as you expect it. `simulate` needs it.", "seconds: 2h"),
     "can": ("What a policy may do to the job, of size, scale, resize, move, stop. Default: all.", "can: [size, move]"),
     "checkpoints": ("It saves on request and resumes. If not, no policy moves or stops it.", "checkpoints: false"),
     "saves": ("`asked`: when Headway asks it. `itself`: its script does; a new size is a new start.", "saves: itself"),
+    "save_every": (_SAVE_EVERY, "save_every: 30m"),
+    "fresh": ("Start afresh where its arguments have changed. Else it goes on from its checkpoint.", "fresh: true"),
     "model": ("The name under which speeds and the history of like jobs are kept.", "model: bert"),
+    "for": (_FOR, "for: {lr: [0.1, 0.01], seed: 3}"),
     "roles": (_ROLES, "roles: {ps: {cpu: 1}, worker: {gpu: 1, replicas: 4, after: [ps]}}"),
 }  # fmt: skip
 
@@ -100,7 +122,10 @@ SIMULATE: Docs = {
     "stop": ("Time from the checkpoint until resources are free.", "stop: 5s"),
     "scale": ("Time to add or remove replicas.", "scale: 20s"),
     "resize": ("Time to change cpu and memory in place.", "resize: 1s"),
-    "checkpoint": ("Jobs save a checkpoint after this much training. 0: only on request.", "checkpoint: 30m"),
+    "checkpoint": (
+        "Save after this much training, not as jobs' `save_every` says. 0: on request.",
+        "checkpoint: 30m",
+    ),
     "report": ("Min time between two progress reports of a job.", "report: 10s"),
     "noise": ("Standard deviation of a reported loss, as a share of the loss.", "noise: 0.02"),
     "faults": ("Faults of nodes, replicas and starts. Default: none.", "faults: {between: 7d, repair: 2h}"),
@@ -123,7 +148,10 @@ SPEED: Docs = {
     "node_loss": ("Share of speed that a gang loses when it is on several nodes.", "node_loss: 0.05"),
     "domain_loss": ("Share of speed that a gang loses when it is in several domains.", "domain_loss: 0.1"),
     "neighbour_loss": ("Share of speed that a job loses to neighbours on its nodes.", "neighbour_loss: 0.1"),
-    "share_cpu": ("Replicas with a `limit` use spare cpu of their node.", "share_cpu: true"),
+    "share_cpu": (
+        "Replicas with a `limit` use spare cpu of their node. False: no more than they hold.",
+        "share_cpu: false",
+    ),
 }
 
 OUTAGE: Docs = {

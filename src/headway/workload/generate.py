@@ -131,13 +131,13 @@ def _roles(size: int, room: Room, elastic: bool, ps_cpu: float) -> tuple[Role, .
     amount = 1 if room.kind == GPU else 1000
     most = min(4 * size, room.workers) if elastic else size
     worker = Role(
-        name="worker", replicas=size, least=1 if elastic else size, most=most, request=((room.kind, amount),)
+        name="worker", replicas=size, min=1 if elastic else size, max=most, request=((room.kind, amount),)
     )  # fmt: skip
     if not ps_cpu:
         return (worker,)
     count = -(-size // WORKERS_PER_PS)
     ps = Role(
-        name="ps", replicas=count, least=count, most=count, near=("worker",), request=((CPU, round(ps_cpu * 1000)),)
+        name="ps", replicas=count, min=count, max=count, near=("worker",), request=((CPU, round(ps_cpu * 1000)),)
     )  # fmt: skip
     return (ps, replace(worker, near=("ps",), after=("ps",)))
 

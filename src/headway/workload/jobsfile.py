@@ -18,11 +18,12 @@ from headway import jobspec
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node
 from headway.core.text import clean
-from headway.jobspec import NAME, Number, RoleFields, Saves, SuccessFields, TargetFields, Wrong, seconds
-from headway.restarts import RestartFields, restarts_of
+from headway.jobspec import NAME, Number, RoleFields, Saves, SuccessFields, TargetFields, Word, Wrong, seconds
+from headway.restarts import LARGEST_COUNT, RestartFields, restarts_of
 from headway.workload.decode import at_line, decode
 from headway.workload.errors import WorkloadError
 from headway.workload.simulate_fields import SimulateFields
+from headway.workload.sweeps import swept
 from headway.workload.yaml_values import shortened
 
 
@@ -39,12 +40,18 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     target: TargetFields | None = None
     success: SuccessFields | None = None
     restarts: RestartFields | None = None
+    retries: int = 0
+    on_end: list[Word] = []  # noqa: RUF012  msgspec copies it
+    on_failure: list[Word] = []  # noqa: RUF012
     seconds: Number | None = None
     can: list[str] | None = None
     checkpoints: bool = True
     saves: Saves = "asked"
+    save_every: Number = "10m"
+    fresh: bool = False
     model: str = ""
-    roles: dict[str, RoleFields] = {}  # noqa: RUF012  msgspec copies it
+    roles: dict[str, RoleFields] = {}  # noqa: RUF012
+    sweep: dict[str, list[Word] | int] = msgspec.field(name="for", default_factory=dict)
 
 
 class NodeFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,9 +91,10 @@ def load(path: Path) -> JobsFile:
     fields = decode(path, FileFields)
     if not fields.jobs:
         raise WorkloadError(f"{path}: field jobs: there must be at least one job")
-    jobs = [_job(path, number, job) for number, job in enumerate(fields.jobs)]
+    read = [(number, job) for number, entry in enumerate(fields.jobs) for job in _jobs(path, number, entry)]
+    jobs = [job for _, job in read]
     seen: dict[str, int] = {}
-    for number, job in enumerate(jobs):
+    for number, job in read:
         if job.id in seen:
             where = at_line(path, ("jobs", number, "name"))
             raise WorkloadError(
@@ -127,10 +135,17 @@ def load_all(paths: Sequence[Path]) -> JobsFile:
     return JobsFile(files[0].path, tuple(jobs), nodes, files[0].simulate)
 
 
-def _job(path: Path, number: int, fields: JobFields) -> Job:
+def _jobs(path: Path, number: int, fields: JobFields) -> list[Job]:
     where = f"{path}: job {shortened(fields.name, 60)!r}" if fields.name else f"{path}: jobs[{number}]"
     with _with_line(path, "jobs", number):
-        return job_of(where, fields, str(path.resolve().parent))
+        return jobs_of(where, fields, str(path.resolve().parent))
+
+
+def jobs_of(where: str, fields: JobFields, directory: str) -> list[Job]:
+    """The job of an entry, or all jobs of its sweep."""
+    with _naming(where):
+        each = swept(fields)
+    return [job_of(where, one, directory) for one in each]
 
 
 def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role, ...] = ()) -> Job:
@@ -140,6 +155,8 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
             f"{where}: field name: use 1 to 52 of a-z, 0-9 and -, beginning and ending with a letter or digit",
             ("name",),
         )
+    if fields.sweep:
+        raise WorkloadError(f"{where}: field for: only a jobs file may have a sweep", ("for",))
     roles = roles or _roles(where, fields)
     submit = _field(where, "submit", lambda: seconds(fields.submit))
     deadline = None
@@ -151,13 +168,19 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         priority, steps = jobspec.priority_of(fields.priority), jobspec.steps_of(fields.steps)
         can, target = jobspec.can_of(fields.can), jobspec.target_of(fields.target)
         success, restarts = jobspec.success_of(fields.success, roles), restarts_of(fields.restarts)
+        on_end = jobspec.words("on_end", fields.on_end)
+        on_failure = jobspec.words("on_failure", fields.on_failure)
+        if not 0 <= fields.retries <= LARGEST_COUNT:
+            raise Wrong("retries", f"must be between 0 and {LARGEST_COUNT}, not {fields.retries}")
         saves_itself = jobspec.saves_itself(fields.saves, checkpoints=fields.checkpoints)
+        save_every = jobspec.save_every_of(fields.save_every)
     return Job(
         id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue), priority=priority,
         submit=submit, deadline=deadline, steps=steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, success=success, restarts=restarts, checkpoints=fields.checkpoints,
-        saves_itself=saves_itself, model=clean(fields.model), directory=directory,
+        can=can, success=success, restarts=restarts, retries=fields.retries, on_end=on_end, on_failure=on_failure,
+        checkpoints=fields.checkpoints, saves_itself=saves_itself, save_every=save_every, fresh=fields.fresh,
+        model=clean(fields.model), directory=directory,
     )  # fmt: skip
 
 
@@ -165,7 +188,7 @@ def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:
     roles = []
     for name, role in (fields.roles or {"worker": _own_role(where, fields)}).items():
         with _naming(f"{where}, role {shortened(name)!r}", *(("roles", name) if fields.roles else ())):
-            roles.append(jobspec.role_of(name, role, fields.command or (), fields.env))
+            roles.append(jobspec.stated(jobspec.role_of(name, role, fields.command or (), fields.env)))
     with _naming(where):
         jobspec.check_roles(roles)
     return tuple(roles)

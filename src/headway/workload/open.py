@@ -59,8 +59,8 @@ class CsvFields(msgspec.Struct, forbid_unknown_fields=True):
         Duration | None, msgspec.Meta(description="True training time, if it differs; hidden from policies.")
     ] = None
     replicas: Annotated[int, msgspec.Meta(ge=1, description="Requested replicas, all of the role `worker`.")] = 1
-    least: Annotated[int | None, msgspec.Meta(description="Min replicas; default: `replicas`.")] = None
-    most: Annotated[int | None, msgspec.Meta(description="Max replicas; default: `replicas`.")] = None
+    min: Annotated[int | None, msgspec.Meta(description="Min replicas; default: `replicas`.")] = None
+    max: Annotated[int | None, msgspec.Meta(description="Max replicas; default: `replicas`.")] = None
     gpu: Annotated[Number | None, msgspec.Meta(description="GPUs per replica; default: 1 without cpu and memory.")] = (
         None
     )

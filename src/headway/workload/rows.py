@@ -189,7 +189,7 @@ def gpu_roles(gpus: int, accelerator: str = "") -> tuple[Role, ...]:
     """A gang of one-GPU workers. Equal sizes share one object: a trace of 80,000 jobs has about ten sizes."""
     return (
         Role(
-            name="worker", replicas=gpus, least=gpus, most=gpus, request=((GPU, 1),), accelerator=accelerator
+            name="worker", replicas=gpus, min=gpus, max=gpus, request=((GPU, 1),), accelerator=accelerator
         ),
     )  # fmt: skip
 
@@ -197,7 +197,7 @@ def gpu_roles(gpus: int, accelerator: str = "") -> tuple[Role, ...]:
 @cache
 def elastic_roles(gpus: int, most: int) -> tuple[Role, ...]:
     """A gang of one-GPU workers that may run at any size up to `most`."""
-    return (Role(name="worker", replicas=gpus, least=1, most=max(gpus, most), request=((GPU, 1),)),)
+    return (Role(name="worker", replicas=gpus, min=1, max=max(gpus, most), request=((GPU, 1),)),)
 
 
 def plain_name(text: str) -> str:

@@ -57,7 +57,7 @@ class SpeedFields(msgspec.Struct, forbid_unknown_fields=True):
     node_loss: Share = 0.0
     domain_loss: Share = 0.0
     neighbour_loss: Share = 0.0
-    share_cpu: bool = False
+    share_cpu: bool = True
 
 
 class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,8 +68,8 @@ class SimulateFields(msgspec.Struct, forbid_unknown_fields=True):
     stop: Number = 0
     scale: Number = 0
     resize: Number = 0
-    checkpoint: Number = 0
-    """Jobs save a checkpoint after this much training; 0: only on request."""
+    checkpoint: Number | None = None
+    """Jobs save a checkpoint after this much training, whatever their `save_every` says; 0: only on request."""
     report: Number = 0
     """Minimum time between two progress reports of a job."""
     noise: Share = 0.0

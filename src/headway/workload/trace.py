@@ -54,9 +54,14 @@ def head(trace: Trace, count: int) -> Trace:
     return replace(trace, jobs=trace.jobs[:count])
 
 
+def since(trace: Trace, seconds: float) -> Trace:
+    """Without the jobs submitted before. The others keep their times."""
+    return replace(trace, jobs=tuple(job for job in trace.jobs if job.submit >= seconds))
+
+
 def rigid(trace: Trace) -> Trace:
     """The same jobs with a fixed size, the requested one: for baselines without elasticity."""
-    return _resized(trace, lambda role: replace(role, least=role.replicas, most=role.replicas))
+    return _resized(trace, lambda role: replace(role, min=role.replicas, max=role.replicas))
 
 
 def elastic(trace: Trace, most: int, least: int = 1) -> Trace:
@@ -65,7 +70,7 @@ def elastic(trace: Trace, most: int, least: int = 1) -> Trace:
     def stretched(role: Role) -> Role:
         if role.name == "ps":
             return role
-        return replace(role, least=min(least, role.replicas), most=max(most, role.replicas))
+        return replace(role, min=min(least, role.replicas), max=max(most, role.replicas))
 
     return _resized(trace, stretched)
 

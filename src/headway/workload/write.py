@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from headway.core.job import Job, Role
+from headway.core.job import SAVE_EVERY_SECONDS, Job, Role
 from headway.core.node import Node
 from headway.core.quantity import write
 from headway.jobspec import amounts_entry, can_entry, role_entry, success_entry, target_entry
@@ -83,7 +83,7 @@ def job_entry(job: Job) -> dict[str, Any]:
         entry["seconds"] = job.seconds
     if job.deadline is not None:
         entry["deadline"] = round(job.deadline - job.submit, 6)
-    for name in ("user", "queue", "priority", "steps", "model"):
+    for name in ("user", "queue", "priority", "steps", "model", "retries", "on_end", "on_failure"):
         if getattr(job, name):
             entry[name] = getattr(job, name)
     if job.target is not None:
@@ -97,6 +97,8 @@ def job_entry(job: Job) -> dict[str, Any]:
         entry["can"] = can
     entry |= {} if job.checkpoints else {"checkpoints": False}
     entry |= {"saves": "itself"} if job.saves_itself else {}
+    entry |= {} if job.save_every == SAVE_EVERY_SECONDS else {"save_every": job.save_every}
+    entry |= {"fresh": True} if job.fresh else {}
     if [role.name for role in job.roles] == ["worker"]:
         return {**entry, **role_entry(job.roles[0])}
     return {**entry, "roles": {role.name: role_entry(role) for role in job.roles}}
@@ -144,8 +146,8 @@ def _cells(job: Job, role: Role, true_seconds: float | None) -> Iterator[tuple[s
         if value is not None:
             yield name, repr(value)
     yield "replicas", str(role.replicas)
-    yield "least", str(role.least)
-    yield "most", str(role.most)
+    yield "min", str(role.min)
+    yield "max", str(role.max)
     for kind, amount in role.request:
         yield kind, write(kind, amount)
     yield from (("user", job.user), ("queue", job.queue), ("priority", str(job.priority)))

@@ -16,7 +16,9 @@ MOST_DEPTH = 50
 MOST_VALUES = 5_000_000
 """With aliases counted as often as they are used: a short file can stand for a huge one."""
 MOST_DIGITS = 40
-LISTS_OF_WORDS = ("command",)
+LISTS_OF_WORDS = ("command", "on_end", "on_failure")
+SWEEP = "for"
+"""Its lists have words, too."""
 TABLES_OF_WORDS = ("env", "labels", "selector")
 _MERGE = "tag:yaml.org,2002:merge"
 _KNOWN = {f"tag:yaml.org,2002:{name}": name for name in ("null", "bool", "int", "float", "str", "timestamp")}
@@ -115,7 +117,8 @@ class _Reader:
         if top is not None and isinstance(top.value, dict) and top.key is None and not top.merging:
             raise YamlError("a key must be text", line)
         named = TABLES_OF_WORDS if mapping else LISTS_OF_WORDS
-        words = top is not None and top.key in named
+        swept = not mapping and len(self._open) > 1 and self._open[-2].key == SWEEP
+        words = top is not None and (top.key in named or swept)
         self._open.append(_Open({} if mapping else [], event.anchor, line, words))
 
     def _end(self) -> None:

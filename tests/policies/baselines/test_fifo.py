@@ -57,7 +57,7 @@ def test_an_unknown_length_comes_last() -> None:
 
 def test_golden_plan_of_an_elastic_job_with_servers() -> None:
     """Asked for eight workers, six fit beside the server: it starts smaller, all on one node."""
-    job = a_job("e", roles=[a_role("ps", 1, cpu=2), a_role("worker", 8, least=2, gpu=1, cpu=1, near=("ps",))])
+    job = a_job("e", roles=[a_role("ps", 1, cpu=2), a_role("worker", 8, min=2, gpu=1, cpu=1, near=("ps",))])
     snapshot = a_snapshot(job, nodes=some_nodes(1, gpus=6, cpu=16))
     plan = POLICIES["first-fit"]()(snapshot)
     assert plan == Plan((Start(job.id, Placement(((0,), (0,) * 6))),))

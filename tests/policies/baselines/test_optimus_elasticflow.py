@@ -31,7 +31,7 @@ def saturating(job: object, counts: tuple[int, ...]) -> float:
 
 def test_optimus_gives_where_it_saves_most() -> None:
     """Two elastic jobs and six GPUs: the long one gets what is left after both have their least."""
-    jobs = [a_job("long", 2, least=1, most=8), a_job("short", 2, least=1, most=8)]
+    jobs = [a_job("long", 2, min=1, max=8), a_job("short", 2, min=1, max=8)]
     snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=6), left={"long": 1000, "short": 10}, speed=linear)
     plan = Optimus()(snapshot)
     sizes = {decision.job: decision.placement.counts for decision in plan.decisions}
@@ -39,16 +39,14 @@ def test_optimus_gives_where_it_saves_most() -> None:
 
 
 def test_optimus_stops_where_nothing_is_gained() -> None:
-    snapshot = a_snapshot(
-        a_job("a", 2, least=1, most=8), nodes=some_nodes(1, gpus=8), left={"a": 100}, speed=saturating
-    )
+    snapshot = a_snapshot(a_job("a", 2, min=1, max=8), nodes=some_nodes(1, gpus=8), left={"a": 100}, speed=saturating)
     plan = Optimus()(snapshot)
     assert [decision.placement.counts for decision in plan.decisions] == [(2,)]
 
 
 def test_optimus_changes_a_running_job_once_per_interval() -> None:
     def at(now: float):
-        up = running(a_job("a", 2, least=1, most=4), [0, 0], touched=0.0)
+        up = running(a_job("a", 2, min=1, max=4), [0, 0], touched=0.0)
         nodes = some_nodes(1, gpus=4)
         return Optimus(interval=600.0)(a_snapshot(up, nodes=nodes, now=now, left={"a": 5000}, speed=linear))
 
@@ -58,7 +56,7 @@ def test_optimus_changes_a_running_job_once_per_interval() -> None:
 
 
 def flow(deadlines: dict[str, float], left: dict[str, float], gpus: int = 4):
-    jobs = [a_job(name, 1, least=1, most=4, deadline=deadline) for name, deadline in deadlines.items()]
+    jobs = [a_job(name, 1, min=1, max=4, deadline=deadline) for name, deadline in deadlines.items()]
     return a_snapshot(*jobs, nodes=some_nodes(1, gpus=gpus), left=left, speed=linear)
 
 
@@ -95,7 +93,7 @@ def test_a_hopeless_running_job_gives_way() -> None:
 
 def test_elasticflow_meets_what_edf_cannot() -> None:
     """Two jobs of 100 GPU-seconds due at 60 on four GPUs: each on two is in time; edf gives each what it asked for."""
-    jobs = [a_job(name, 1, least=1, most=4, seconds=100.0, deadline=60.0) for name in ("a", "b")]
+    jobs = [a_job(name, 1, min=1, max=4, seconds=100.0, deadline=60.0) for name in ("a", "b")]
     sim = SimCluster(some_nodes(1, gpus=4), jobs, World(samples=False, speed=by_counts))
     ends = {}
 
@@ -111,7 +109,7 @@ def test_elasticflow_meets_what_edf_cannot() -> None:
 
 def test_optimus_restarts_instead_of_scaling() -> None:
     """The running job is to shrink: it is stopped first, and then both start, the smaller first."""
-    jobs = [a_job("old", 4, least=1, most=4), a_job("new", 1, least=1, most=4, submit=1.0)]
+    jobs = [a_job("old", 4, min=1, max=4), a_job("new", 1, min=1, max=4, submit=1.0)]
     left = {"old": 100.0, "new": 100.0}
     snapshot = a_snapshot(
         running(jobs[0], [0] * 4, touched=0.0), jobs[1], nodes=some_nodes(1, gpus=4), now=60.0, left=left, speed=linear
@@ -125,7 +123,7 @@ def test_optimus_restarts_instead_of_scaling() -> None:
 
 
 def test_optimus_leaves_a_job_alone_for_the_interval_also_where_it_restarts() -> None:
-    up = running(a_job("a", 2, least=1, most=4), [0, 0], touched=0.0)
+    up = running(a_job("a", 2, min=1, max=4), [0, 0], touched=0.0)
     snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=4), now=100.0, left={"a": 5000}, speed=linear)
     plan = Optimus(restarts=True)(snapshot)
     assert (plan.decisions, plan.until) == ((), 600.0)
@@ -133,7 +131,7 @@ def test_optimus_leaves_a_job_alone_for_the_interval_also_where_it_restarts() ->
 
 def test_optimus_starts_a_job_anew_only_when_it_has_trained_for_long_beside_its_last_start() -> None:
     """It took 20 s to start, a tenth of 200: until then it is left alone, whatever happens."""
-    up = running(a_job("a", 2, least=1, most=4), [0, 0], touched=100.0, since=120.0)
+    up = running(a_job("a", 2, min=1, max=4), [0, 0], touched=100.0, since=120.0)
 
     def plan(now: float, **settings: float) -> Plan:
         snapshot = a_snapshot(up, nodes=some_nodes(1, gpus=4), now=now, left={"a": 5000}, speed=linear)
@@ -149,7 +147,7 @@ def test_optimus_starts_a_job_anew_only_when_it_has_trained_for_long_beside_its_
 
 def test_jobs_of_optimus_come_to_an_end_though_every_event_may_restart_them() -> None:
     """With 80 of them somebody comes, stops or ends more often than a start takes. Seldom changes are the measure."""
-    jobs = [a_job(f"j{i}", 2, least=1, most=8, seconds=100.0 * 1.5 ** (i * 5 % 11), submit=60.0 * i) for i in range(80)]
+    jobs = [a_job(f"j{i}", 2, min=1, max=8, seconds=100.0 * 1.5 ** (i * 5 % 11), submit=60.0 * i) for i in range(80)]
 
     def mean(interval: float) -> float:
         policy = Optimus(restarts=True, interval=interval)
@@ -168,7 +166,7 @@ def test_optimus_may_look_again_though_nothing_happens() -> None:
 
 def test_a_restart_costs_a_start_and_no_time_passes_between_stop_and_start() -> None:
     """One starts for 30 s and trains on four GPUs for 90 s; then the other comes, and it starts anew on three."""
-    jobs = [a_job("a", 1, least=1, most=4, seconds=480.0), a_job("b", 1, least=1, most=1, seconds=500.0, submit=70.0)]
+    jobs = [a_job("a", 1, min=1, max=4, seconds=480.0), a_job("b", 1, min=1, max=1, seconds=500.0, submit=70.0)]
     policy = in_rounds(Optimus(restarts=True, interval=0.0, restart_share=1.0), 60.0)
     found = ends(jobs, some_nodes(1, gpus=4), policy, Costs(start=30.0))
     assert found == {"a": 120.0 + 30.0 + (480.0 - 4 * 90.0) / 3, "b": 120.0 + 30.0 + 500.0}

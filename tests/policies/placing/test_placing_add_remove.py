@@ -22,7 +22,7 @@ from make import a_job, a_node, a_role, a_snapshot, running, some_nodes, waiting
 
 def test_the_lonely_worker_goes_first():
     """Its server and two workers are on node 0, a third is alone on node 1: that one makes room for the newcomer."""
-    job = a_job("a", roles=[a_role("ps", cpu=1), a_role("worker", 3, least=1, most=3, gpu=1, near=("ps",))])
+    job = a_job("a", roles=[a_role("ps", cpu=1), a_role("worker", 3, min=1, max=3, gpu=1, near=("ps",))])
     snapshot = a_snapshot(
         running(job, [0], [0, 1, 0]), running(a_job("b", 2), [0, 0]), running(a_job("c", 3), [1] * 3),
         waiting(a_job("new"), since=0.0),
@@ -45,7 +45,7 @@ GROWN = [
 def test_where_replicas_are_added(why, nodes, count, after):
     """Two racks of two nodes with four GPUs each; other jobs hold two of the second node."""
     table = Nodes.of(a_node(f"n{number}", gpus=4, domain=f"rack{number // 2}") for number in range(4))
-    job = a_job("a", len(nodes[0]), least=1, most=6)
+    job = a_job("a", len(nodes[0]), min=1, max=6)
     snapshot = a_snapshot(running(job, *nodes), running(a_job("other", 2), [1, 1]), nodes=table)
     assert grown(snapshot, snapshot.free, 0, 0, count) == after, why
 
@@ -59,7 +59,7 @@ SHRUNK = [
 
 @pytest.mark.parametrize(("why", "workers", "count", "after"), SHRUNK)
 def test_which_replicas_stay(why, workers, count, after):
-    roles = [a_role("ps", 1), a_role("worker", len(workers), least=1, most=4)]
+    roles = [a_role("ps", 1), a_role("worker", len(workers), min=1, max=4)]
     snapshot = a_snapshot(running(a_job("a", roles=roles), [2], workers), nodes=some_nodes(3))
     assert shrunk(snapshot, 0, 1, count) == after, why
     order = leaving_order(snapshot.placements[0], 1)
@@ -71,14 +71,14 @@ def test_which_replicas_stay(why, workers, count, after):
     ("wanted", "up", "after"), [((4,), True, 4), ((1,), False, 1), ((1,), True, None), ((4,), False, None)]
 )
 def test_scaling_goes_one_way(wanted, up, after):
-    snapshot = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), nodes=some_nodes(1, gpus=4))
+    snapshot = a_snapshot(running(a_job("a", 2, min=1, max=4), [0, 0]), nodes=some_nodes(1, gpus=4))
     draft = Draft(snapshot)
     assert scale_towards(draft, 0, wanted, up=up) is (after is not None)
     assert [len(one.nodes) for one in draft.plan().decisions] == ([] if after is None else [after])
 
 
 def test_where_further_replicas_would_go():
-    roles = [a_role("ps", 1), a_role("worker", 1, least=1, most=9)]
+    roles = [a_role("ps", 1), a_role("worker", 1, min=1, max=9)]
     entry = running(a_job("a", roles=roles), [1], [0])
     snapshot = a_snapshot(entry, nodes=some_nodes(3, gpus=3))
     now = snapshot.placements[0]

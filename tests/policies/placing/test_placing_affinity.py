@@ -70,6 +70,6 @@ SIZES = [("as asked for", 4, 4), ("the largest that fits", 3, 3), ("not below it
 @pytest.mark.parametrize(("why", "gpus", "width"), SIZES)
 @pytest.mark.parametrize("place_it", [place_any_in_buckets, place_any_by_role])
 def test_any_size(why, gpus, width, place_it):
-    snapshot = a_snapshot(a_job("a", 4, least=2, most=4), nodes=some_nodes(1, gpus=gpus))
+    snapshot = a_snapshot(a_job("a", 4, min=2, max=4), nodes=some_nodes(1, gpus=gpus))
     found = place_it(snapshot, snapshot.free, 0)
     assert (found and found.width()) == width, why

@@ -18,7 +18,7 @@ ROLES = [
     ("by the scarcest kind", a_role(gpu=1, cpu=4), [2, 2, 0, 0]),
     ("only where the label is", a_role(gpu=1, selector=(("disk", "ssd"),)), [0, 2, 0, 0]),
     ("a taint that is tolerated", a_role(gpu=2, tolerates=("reserved",)), [2, 1, 4, 0]),
-    ("asks for nothing: its max anywhere", Role(name="w", replicas=1, least=1, most=3), [3, 3, 0, 0]),
+    ("asks for nothing: its max anywhere", Role(name="w", replicas=1, min=1, max=3), [3, 3, 0, 0]),
     ("more than any node has", a_role(gpu=16), [0, 0, 0, 0]),
 ]
 
@@ -30,7 +30,7 @@ def test_how_many_replicas_each_node_takes(why, role, takes):
     assert room(NODES, snapshot.free, shape).tolist() == takes, why
     assert fits_on(NODES, snapshot.free, shape).tolist() == [count > 0 for count in takes], why
     total = Rooms(NODES, snapshot.free).total(shape)
-    assert total == sum(takes) * (1 if shape.asks else shape.most), why
+    assert total == sum(takes) * (1 if shape.asks else shape.max), why
 
 
 @pytest.mark.parametrize(("why", "role", "takes"), ROLES)

@@ -33,7 +33,7 @@ def test_a_job_rests_and_the_plan_asks_to_be_called(why, at, now, may, until):
 
 
 def test_what_has_trained_long_is_changed_rarely_where_beliefs_change():
-    terms, snapshot = Terms(cool_down=10.0, calm=0.1), touched(1000.0, 1050.0)
+    terms, snapshot = Terms(cool_down=10.0, cool_down_share=0.1), touched(1000.0, 1050.0)
     assert rested_on(Draft(snapshot), 0, terms), "a plain book does not change its mind"
     one = np.ones(1)
     rich = Beliefs(one, one, one > 0, one, np.zeros(1, np.uint8), one, np.ones(1, np.uint8))

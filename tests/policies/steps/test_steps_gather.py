@@ -25,7 +25,7 @@ def apart_costs(share):
 
 
 def four(name="a", **more):
-    return a_job(name, 4, least=1, most=8, checkpoints=True, **more)
+    return a_job(name, 4, min=1, max=8, checkpoints=True, **more)
 
 
 def gathered(snapshot, terms=TERMS):
@@ -92,7 +92,7 @@ def test_whoever_saves_most_comes_first_and_nothing_is_given_twice():
 
 def test_headway_and_elastic_gather_when_nobody_needs_the_room():
     for policy in (Headway(), Elastic()):
-        apart = scattered(where=(0, 1, 1, 2), job=a_job("a", 4, least=4, most=4 + 1, checkpoints=True))
+        apart = scattered(where=(0, 1, 1, 2), job=a_job("a", 4, min=4, max=4 + 1, checkpoints=True))
         kinds = decided(policy(apart))
         assert kinds == {"a": "scale"}, policy
         [decision] = policy(apart).decisions

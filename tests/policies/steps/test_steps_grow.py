@@ -22,7 +22,7 @@ def knee(at):
 
 
 def elastic_job(name, gpus=1, *, least=1, most=8, **more):
-    return a_job(name, gpus, least=least, most=most, **more)
+    return a_job(name, gpus, min=least, max=most, **more)
 
 
 def test_growing_is_a_step_of_its_own_and_passes_over_what_is_decided():
@@ -46,7 +46,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("why", "gpus", "most", "speed", "count"), STEPS)
 def test_how_far_a_job_grows(why, gpus, most, speed, count):
-    entry = running(a_job("a", 1, least=1, most=most), [0], touched=0.0)
+    entry = running(a_job("a", 1, min=1, max=most), [0], touched=0.0)
     snapshot = a_snapshot(entry, nodes=some_nodes(1, gpus=gpus), now=1000.0, left={"a": 9000.0}, speed=speed)
     draft = Draft(snapshot)
     grows = grow_into_idle(draft, Worth(snapshot, Terms(cool_down=60.0)))

@@ -35,7 +35,7 @@ SIZES = [
 
 @pytest.mark.parametrize(("why", "leasts", "speed", "gpus", "sizes"), SIZES)
 def test_sizes_of_newcomers(why, leasts, speed, gpus, sizes):
-    jobs = [a_job(name, least, least=least, most=8, seconds=5000.0) for name, least in leasts.items()]
+    jobs = [a_job(name, least, min=least, max=8, seconds=5000.0) for name, least in leasts.items()]
     snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=gpus), speed=speed)
     draft = Draft(snapshot)
     worth = Worth(snapshot, Terms())

@@ -30,7 +30,7 @@ USELESS = [
 
 @pytest.mark.parametrize(("why", "best", "touched", "count"), USELESS)
 def test_replicas_that_do_not_help_go(why, best, touched, count):
-    entry = running(a_job("a", 4, least=1, most=4), [0] * 4, touched=touched)
+    entry = running(a_job("a", 4, min=1, max=4), [0] * 4, touched=touched)
     speed = flat_from(best) if best else lambda _job, counts: 1.0 / counts[0]
     draft = Draft(a_snapshot(entry, nodes=some_nodes(1, gpus=4), now=NOW, left={"a": 5000.0}, speed=speed))
     release_useless(draft, Worth(draft.snapshot, Terms(cool_down=60.0)))

@@ -28,7 +28,7 @@ def plan(*entries, rank, patience=1e9, gpus=4):
 
 
 def up(name, gpus, least=1, most=8, **job):
-    return running(a_job(name, gpus, least=least, most=most, **job), [0] * gpus, touched=0.0)
+    return running(a_job(name, gpus, min=least, max=most, **job), [0] * gpus, touched=0.0)
 
 
 CASES = [

@@ -18,7 +18,7 @@ def linear(job, counts):
 
 
 def elastic_job(name, gpus=1, *, least=1, most=8, **more):
-    return a_job(name, gpus, least=least, most=most, **more)
+    return a_job(name, gpus, min=least, max=most, **more)
 
 
 def test_others_shrink_only_for_what_is_worth_more():

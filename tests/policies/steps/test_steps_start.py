@@ -42,13 +42,13 @@ def test_starting_in_order(why, widths, free, head_blocks, starts):
 EMPTY = [
     ("one role", a_job("a", 4), True),
     ("one role, too wide", a_job("a", 5), False),
-    ("elastic: its min counts", a_job("a", 5, least=2, most=8), True),
-    ("elastic, but it keeps its size", a_job("a", 5, least=2, most=8, can=Can.STOP), False),
+    ("elastic: its min counts", a_job("a", 5, min=2, max=8), True),
+    ("elastic, but it keeps its size", a_job("a", 5, min=2, max=8, can=Can.STOP), False),
     ("two roles", a_job("a", roles=[a_role("ps", 1), a_role("worker", 3)]), True),
     ("two roles that fit only alone", a_job("a", roles=[a_role("ps", 2), a_role("worker", 3)]), False),
     ("a kind that no node has", a_job("a", roles=[a_role(cpu=1)]), False),
     ("a label that no node has", a_job("a", roles=[a_role(selector=(("disk", "ssd"),))]), False),
-    ("asks for nothing", a_job("a", roles=[Role(name="worker", replicas=9, least=9, most=9)]), True),
+    ("asks for nothing", a_job("a", roles=[Role(name="worker", replicas=9, min=9, max=9)]), True),
 ]
 
 
@@ -61,4 +61,4 @@ def test_whether_waiting_can_help_at_all(why, job, fits):
 
 def _least(snapshot):
     shape = snapshot.jobs.shape_at(0)
-    return shape.least if int(snapshot.jobs.can[0]) & Can.SIZE else shape.counts
+    return shape.min if int(snapshot.jobs.can[0]) & Can.SIZE else shape.counts

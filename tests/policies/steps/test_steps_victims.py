@@ -33,7 +33,7 @@ def test_as_few_as_will_do(why, gpus, victims, stopped):
 
 
 def test_a_smaller_size_is_needed_only_where_its_room_is_used():
-    up = [running(a_job(name, 2, least=1, most=2), [node, node]) for name, node in (("a", 0), ("b", 1))]
+    up = [running(a_job(name, 2, min=1, max=2), [node, node]) for name, node in (("a", 0), ("b", 1))]
     snapshot = a_snapshot(*up, a_job("new"), nodes=some_nodes(2, gpus=2))
     after = {0: Placement(((0,),)), 1: Placement(((1,),))}
     pot = snapshot.free.copy()

@@ -23,7 +23,7 @@ def a_need(row=0, work=100.0, deadline=100.0, sizes=(1, 2, 4), capacity=4, **mor
 
 def test_the_least_satisfactory_size_is_the_smallest_that_is_in_time():
     need = a_need(work=100.0)
-    assert [need.least(seconds) for seconds in (20.0, 25.0, 49.0, 50.0, 100.0)] == [None, 2, 2, 1, 0]
+    assert [need.smallest(seconds) for seconds in (20.0, 25.0, 49.0, 50.0, 100.0)] == [None, 2, 2, 1, 0]
 
 
 def test_the_chance_follows_the_spread():
@@ -35,7 +35,7 @@ def test_the_chance_follows_the_spread():
 def test_sizes_that_are_no_faster_are_no_sizes():
     """More workers than four slow this job down."""
     snapshot = a_snapshot(
-        a_job("a", 2, least=1, most=8, seconds=10.0), nodes=some_nodes(2, gpus=4),
+        a_job("a", 2, min=1, max=8, seconds=10.0), nodes=some_nodes(2, gpus=4),
         speed=lambda _, counts: min(counts[0], 8 - counts[0]) / 2,
     )  # fmt: skip
     assert needs(snapshot, [0], 0.0)[0].counts == [(1,), (2,), (3,), (4,)]
@@ -45,7 +45,7 @@ def test_sizes_that_are_no_faster_are_no_sizes():
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_choosing_is_optimal_on_one_machine(pairs):
     found = [a_need(row, float(work), float(due), sizes=(1,), capacity=1) for row, (work, due) in enumerate(pairs)]
-    hopeful = [need for need in found if need.least(need.deadline) is not None]
+    hopeful = [need for need in found if need.smallest(need.deadline) is not None]
 
     def possible(jobs):
         ordered = sorted(jobs, key=lambda need: need.deadline)

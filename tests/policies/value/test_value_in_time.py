@@ -27,9 +27,9 @@ def test_the_answer_says_yes_no_or_that_it_needs_a_trial():
         known = {entry.id: entry.seconds for entry in entries if entry.seconds is not None}
         return in_time(a_snapshot(*entries, nodes=nodes, left=left or known, speed=linear), 0, FREE.promises)
 
-    yes = ask(a_job("a", 1, least=1, most=4, seconds=100.0, deadline=55.0))
+    yes = ask(a_job("a", 1, min=1, max=4, seconds=100.0, deadline=55.0))
     assert (yes.verdict, yes.counts, yes.done_at) == (Verdict.YES, (2,), 50.0)
-    no = ask(a_job("a", 1, least=1, most=4, seconds=100.0, deadline=20.0))
+    no = ask(a_job("a", 1, min=1, max=4, seconds=100.0, deadline=20.0))
     assert no.verdict is Verdict.NO
     assert "5 seconds later" in no.remedy
     crowded = ask(
@@ -39,7 +39,8 @@ def test_the_answer_says_yes_no_or_that_it_needs_a_trial():
     assert crowded.done_at == pytest.approx(200.0)
     unknown = ask(a_job("a", deadline=100.0), left={"other": 1.0})
     assert unknown.verdict is Verdict.UNKNOWN
-    assert "trial of 10 minutes" in unknown.sentence
+    assert "trial of 2 minutes" in unknown.sentence
+    assert "about 50 s, as its deadline suggests, and planned with 1 replica" in unknown.sentence
     assert ask(a_job("a", seconds=5.0)).verdict is Verdict.YES
 
 

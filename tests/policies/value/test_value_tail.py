@@ -24,7 +24,7 @@ def test_who_is_latest_does_not_depend_on_the_scale(scale):
     share = np.full(100, 1 / 20)
     first = in_tail(snapshot, np.arange(100), left, share, PLAIN.tail(sizing=False))
     assert first[0]
-    assert first.sum() <= PLAIN.latest_share * 20
+    assert first.sum() <= PLAIN.tail_share * 20
     assert not first[:20][np.argsort(left[:20])[:15]].any()
 
 

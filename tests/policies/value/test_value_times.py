@@ -24,6 +24,6 @@ def test_times_of_a_running_and_a_waiting_job():
 @pytest.mark.parametrize(("nodes", "seconds"), [([0], 50.0), ([0, 0], 100.0), ([0] * 4, 200.0)])
 def test_time_left_is_at_the_asked_for_size(nodes, seconds):
     """A job of two replicas with 100 seconds left at its present size, and a speed in proportion to replicas."""
-    entry = running(a_job("a", 2, least=1, most=4), nodes)
+    entry = running(a_job("a", 2, min=1, max=4), nodes)
     snapshot = a_snapshot(entry, left={"a": 100.0}, speed=lambda _job, counts: counts[0] / 2)
     assert seconds_left(snapshot, np.arange(1)).tolist() == [seconds]

@@ -20,17 +20,17 @@ PATHS = [
 
 @pytest.mark.parametrize(("why", "speed", "path"), PATHS)
 def test_the_path_of_sizes(why, speed, path):
-    snapshot = a_snapshot(a_job("a", 1, least=1, most=4, seconds=100.0), nodes=some_nodes(1, gpus=8), speed=speed)
+    snapshot = a_snapshot(a_job("a", 1, min=1, max=4, seconds=100.0), nodes=some_nodes(1, gpus=8), speed=speed)
     assert [counts[0] for counts in Worth(snapshot, Terms()).path(0)] == path, why
 
 
 def test_worth_grows_with_speed_and_with_what_is_soon_done():
     jobs = (a_job("short", seconds=100.0), a_job("long", seconds=10_000.0))
     worth = Worth(a_snapshot(*jobs, nodes=some_nodes(1, gpus=8)), Terms(favour=1.0, restart=1.0))
-    assert worth.of(0, 2.0) > worth.of(0, 1.0) > worth.of(1, 1.0) > 0.0
-    assert worth.of(0, 0.0) == 0.0
+    assert worth.value_at(0, 2.0) > worth.value_at(0, 1.0) > worth.value_at(1, 1.0) > 0.0
+    assert worth.value_at(0, 0.0) == 0.0
     even = Worth(worth.snapshot, Terms(favour=0.0))
-    assert even.of(0, 1.0) == pytest.approx(even.of(1, 1.0))
+    assert even.value_at(0, 1.0) == pytest.approx(even.value_at(1, 1.0))
 
 
 def test_a_place_over_more_nodes_than_needed_costs_speed():
@@ -40,8 +40,8 @@ def test_a_place_over_more_nodes_than_needed_costs_speed():
         return counts[0] / 4 if counts[0] <= 4 else 0.5 * counts[0] / 4
 
     entries = (
-        running(a_job("a", 4, least=1, most=8), [0, 0, 0, 0]),
-        running(a_job("b", 4, least=1, most=8), [1, 1, 2, 2]),
+        running(a_job("a", 4, min=1, max=8), [0, 0, 0, 0]),
+        running(a_job("b", 4, min=1, max=8), [1, 1, 2, 2]),
     )
     snapshot = a_snapshot(*entries, nodes=some_nodes(3, gpus=4), left={"a": 100.0, "b": 100.0}, speed=speed)
     worth = Worth(snapshot, Terms())
@@ -61,7 +61,7 @@ def test_larger_sizes(counts, most, sizes):
 
 
 def test_a_job_of_unknown_length_keeps_its_size_and_counts_as_an_hour():
-    snapshot = a_snapshot(running(a_job("a", 2, least=1, most=4), [0, 0]), left={})
+    snapshot = a_snapshot(running(a_job("a", 2, min=1, max=4), [0, 0]), left={})
     worth = Worth(snapshot, Terms())
     assert "keeps its size" in worth.why_not(0)
     assert worth.path(0) == [(2,)]

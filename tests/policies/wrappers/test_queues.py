@@ -11,7 +11,7 @@ from headway.core.plan import Because, Plan, Scale, Start, Stop
 from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
 from headway.policies.wrappers.queues import Queued, with_queues
-from headway.policies.wrappers.quota import Queue, QueueUse, amounts_of, entitled
+from headway.policies.wrappers.quota import Queue, QueueUse, entitled
 from make import a_job, a_role, a_snapshot, amounts, decided, running, some_nodes, started
 from simulated import ends_of, simulate
 from strategies import snapshots
@@ -115,7 +115,7 @@ def test_growth_beyond_the_limit_is_left_out():
     def grows(snapshot):
         return Plan((Scale(snapshot.jobs.job(0).id, "worker", (0, 0, 0, 0)),))
 
-    entry = running(a_job("a0", 2, least=1, most=4, queue="a"), [0, 0])
+    entry = running(a_job("a0", 2, min=1, max=4, queue="a"), [0, 0])
     limited = [Queue(name="a", quota=gpu(2), borrow=gpu(1))]
     assert plan_of(entry, queues=limited, policy=grows).decisions == ()
     assert len(plan_of(entry, queues=[Queue(name="a", quota=gpu(4))], policy=grows).decisions) == 1
@@ -123,7 +123,7 @@ def test_growth_beyond_the_limit_is_left_out():
 
 def test_an_elastic_job_starts_at_what_its_queue_allows():
     strict = Queue(name="a", quota=gpu(3), borrow=(("gpu", 0),))
-    (start,) = plan_of(a_job("a0", 4, least=1, most=4, queue="a"), queues=[strict]).decisions
+    (start,) = plan_of(a_job("a0", 4, min=1, max=4, queue="a"), queues=[strict]).decisions
     assert isinstance(start, Start)
     assert start.placement.counts == (3,)
 
@@ -159,11 +159,11 @@ def test_every_policy_behind_queues_keeps_the_rules_and_the_limits(name, snapsho
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
         if isinstance(decision, Start):
-            use.add(int(use.queue_of[row]), amounts_of(snapshot, row, decision.placement))
+            use.add(row, use.amounts(row, decision.placement))
         if isinstance(decision, Stop):
             assert int(snapshot.jobs.can[row]) & 16
     managed = use.held[:, use.managed]
-    assert ((managed <= use.most[:, use.managed] + 1e-6) | (use.held == before)[:, use.managed]).all()
+    assert ((managed <= use.max[:, use.managed] + 1e-6) | (use.held == before)[:, use.managed]).all()
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None,
@@ -171,9 +171,9 @@ def test_every_policy_behind_queues_keeps_the_rules_and_the_limits(name, snapsho
 @given(snapshot=snapshots())
 def test_what_queues_may_hold_is_within_their_limits(snapshot):
     use = QueueUse(snapshot, QUEUES)
-    roof = entitled(snapshot, use)
+    roof = entitled(use)
     grown = (roof.held > use.held + 1e-9) & use.managed[None, :]
-    assert (roof.held <= use.most + 1e-6)[grown].all()
+    assert (roof.held <= use.max + 1e-6)[grown].all()
     assert (roof.held >= use.held - 1e-9).all()
 
 
@@ -237,8 +237,8 @@ def test_no_job_within_its_queues_quota_is_stopped_or_shrunk_for_a_running_job_o
         return Plan((Scale(snapshot.jobs.job(0).id, "worker", (0,) * size),))
 
     entries = [
-        running(a_job("b0", 4, least=1, most=4, queue="b"), [0, 0, 0, 0]),
-        running(a_job("a0", 1, most=4, queue="a", deadline=300.0), [1]),
+        running(a_job("b0", 4, min=1, max=4, queue="b"), [0, 0, 0, 0]),
+        running(a_job("a0", 1, max=4, queue="a", deadline=300.0), [1]),
     ]
     assert decided(plan_of(*entries, queues=SHARED, policy=shrinks)) == {}
     assert decided(plan_of(*entries, queues=SHARED, policy=lambda s: victims(s, 0))) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,14 +22,19 @@ class Shapes(tuple[Shape, ...]):  # noqa: SLOT001  a tuple can have no slots of 
     """The one role that all shapes have, if every replica could take the place of every other; else None."""
     slots: int
     """How many replicas of that role the empty nodes take; 0 where there is none."""
-    memo: dict[object, Any]
-    """What was found to follow from all this alone."""
 
     @classmethod
     def of(cls, shapes: Iterable[Shape], nodes: Nodes) -> Shapes:
         made, whole = cls(shapes), nodes.total()
         made.share = np.array([_share(shape, whole) for shape in made])
         made._set_only_role(_only_role(made), nodes)
+        return made
+
+    def on(self, nodes: Nodes) -> Shapes:
+        """The same shapes on nodes with the same kinds and other amounts."""
+        made, whole = Shapes(self), nodes.total()
+        made.share = np.array([_share(shape, whole) for shape in made])
+        made._set_only_role(self.only_role, nodes)
         return made
 
     def and_one(self, shape: Shape, nodes: Nodes) -> Shapes:
@@ -44,7 +48,6 @@ class Shapes(tuple[Shape, ...]):  # noqa: SLOT001  a tuple can have no slots of 
         return made
 
     def _set_only_role(self, role: RoleShape | None, nodes: Nodes) -> None:
-        self.memo = {}
         self.only_role = role
         self.slots = nodes.slots(role.asks, role.constraint) if role else 0
 

@@ -132,6 +132,11 @@ class Table:
         self._nodes = nodes
         self.shapes = Shapes.of((shape_of(job, nodes) for job in self._shape_jobs), nodes)
 
+    def adjust_nodes(self, nodes: Nodes) -> None:
+        """Nodes have other amounts or labels; their kinds of resources stay."""
+        self._nodes = nodes
+        self.shapes = self.shapes.on(nodes)
+
     def compact(self) -> npt.NDArray[np.intp] | None:
         """Drops dead rows when they are more than half. Returns the rows that are kept, or None if nothing was done."""
         if self.dead < FEW_DEAD or 2 * self.dead <= self.count:

@@ -17,11 +17,12 @@ from headway.compare.scenario import Scenario
 from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
 from headway.core.scaling import SizeSpan
-from headway.estimates.fit.asked import asked_setting
-from headway.estimates.fit.history import History
-from headway.estimates.fit.speed import scaling, workers_per_node
+from headway.estimates.history.history import History
+from headway.estimates.models.scaling import workers_per_node
 from headway.estimates.progress import ProgressBook
-from headway.experiment.learning.window_run import Pupils, run_with
+from headway.estimates.speed.model import scaling
+from headway.estimates.speed.requested import requested_setting
+from headway.experiment.learning.window_run import ShadowBooks, run_with
 from headway.policies.headway import Headway
 from headway.sim.lies import LIES
 
@@ -41,7 +42,7 @@ class Moved:
     """Training times."""
 
     @property
-    def most(self) -> float:
+    def max(self) -> float:
         return max(self.steps, self.speeds, self.lengths)
 
 
@@ -60,10 +61,12 @@ def moved_by(windows: Sequence[Scenario], tell: Tell = lambda _: None) -> list[M
         for lie in LIES_TOLD if number else ():
             far[lie] = np.maximum(far[lie], apart(silent, believed[lie], others, Nodes.of(case.nodes)))
         heard = [(LIES["silent"], silent), *((LIES[lie], believed[lie]) for lie in LIES_TOLD)]
-        pupils = Pupils(ProgressBook(history=honest), liar, [(lie, ProgressBook(history=one)) for lie, one in heard])
-        run_with(case, Headway, pupils)
-        honest, silent = pupils.asked.history, pupils.deceived[0][1].history
-        believed = {lie: book.history for lie, (_, book) in zip(LIES_TOLD, pupils.deceived[1:], strict=True)}
+        books = ShadowBooks(
+            ProgressBook(history=honest), liar, [(lie, ProgressBook(history=one)) for lie, one in heard]
+        )
+        run_with(case, Headway, books)
+        honest, silent = books.asked.history, books.deceived[0][1].history
+        believed = {lie: book.history for lie, (_, book) in zip(LIES_TOLD, books.deceived[1:], strict=True)}
         tell((number + 1) / len(windows))
     return [Moved(lie, *np.expm1(far[lie]).tolist()) for lie in LIES_TOLD]
 
@@ -72,13 +75,13 @@ def apart(one: History, other: History, jobs: Sequence[Job], nodes: Nodes) -> tu
     """The largest |log ratio| of what both tell of these jobs: seconds per step, speeds at other sizes, lengths."""
     steps, speeds, lengths = [0.0], [0.0], [0.0]
     for job in jobs:
-        asked = asked_setting(job, nodes)
+        asked = requested_setting(job, nodes)
         pace = [history.step(job, asked) for history in (one, other)]
         if pace[0] is not None and pace[1] is not None:
             steps.append(abs(math.log(pace[0].seconds / pace[1].seconds)))
         if len(job.roles) == 1:
             role = job.roles[0]
-            span = SizeSpan(role.least, max(role.most, role.replicas), workers_per_node(job, nodes))
+            span = SizeSpan(role.min, max(role.max, role.replicas), workers_per_node(job, nodes))
             told = [_speeds(history, job, span, nodes) for history in (one, other)]
             speeds.append(float(np.abs(np.log(told[0] / told[1])).max()))
         took = [history.durations.told(job) for history in (one, other)]
@@ -88,6 +91,6 @@ def apart(one: History, other: History, jobs: Sequence[Job], nodes: Nodes) -> tu
 
 
 def _speeds(history: History, job: Job, span: SizeSpan, nodes: Nodes) -> FloatArray:
-    prior = history.prior(job, asked_setting(job, nodes))
+    prior = history.prior(job, requested_setting(job, nodes))
     told = scaling(prior.form, prior.coefficients, job, span).speeds
-    return np.array(told[span.least : span.most + 1])
+    return np.array(told[span.min : span.max + 1])

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers, perform_all
-from headway.core.node import FloatArray
-from headway.experiment.kept import Kept
 from headway.experiment.learning.plan import ProofPlan, Window, windows_of
 from headway.experiment.learning.proof_runs import (
     KNOWING,
@@ -59,7 +58,7 @@ class Workplace:
 
     pool: Executor
     folder: Path
-    kept: Kept | None
+    kept: KeptRuns | None
     workers: Workers
 
 
@@ -107,8 +106,8 @@ def looks(folder: Path) -> list[dict[str, Any]]:
 # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(proof: Proof, older: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """Everything, ready for JSON. `older`: by window, mean completion under the rule before sizes were acted on."""
+def told(proof: Proof) -> dict[str, Any]:
+    """Everything, ready for JSON."""
     plan = proof.plan
     groups = {f"{sizes}, {part}": proof.windows(sizes, part)
               for sizes in ("chosen", "fixed") for part in ("validation", "test")}  # fmt: skip
@@ -118,8 +117,6 @@ def told(proof: Proof, older: Mapping[str, float] | None = None) -> dict[str, An
         "means": {name: means(proof, found) for name, found in groups.items() if found},
         "slowest over first-fit": {name: tails(proof, found) for name, found in groups.items() if found},
         "gap to all-knowing": {name: gap(proof, found) for name, found in groups.items() if found and "chosen" in name},
-        "gap closed": {name: closed(proof, found, older or {}) for name, found in groups.items()
-                       if any(one.name in (older or {}) for one in found)},
         "missing": {one.name: found for one, found in proof.missing().items()},
         "tuned": {sizes: dict(found) for sizes, found in proof.learnt.tuned.items()},
         "elastic, tuned": dict(proof.learnt.elastic), "left out": plan.left_out,
@@ -178,36 +175,6 @@ def gap(proof: Proof, windows: Sequence[Window]) -> dict[str, float]:
             mean_of(proof.found[window, label]) / mean_of(proof.found[window, KNOWING]) for window in windows
         ]))
         for label in ("0", "beliefs", OTHERS, "tuned", *(f"learned {seed}" for seed in proof.plan.training.seeds))
-    }  # fmt: skip
-
-
-def closed(proof: Proof, windows: Sequence[Window], older: Mapping[str, float]) -> dict[str, Any]:
-    """The share of the gap between the older rule and all-knowing headway that step 0 closes, and beliefs after it."""
-    here = [window for window in windows if window.name in older]
-    before = np.array([older[window.name] for window in here])
-    after = {label: np.array([mean_of(proof.found[window, label]) for window in here])
-             for label in ("0", "beliefs", KNOWING)}  # fmt: skip
-    known, found = after.pop(KNOWING), {}
-    for label, means_ in after.items():
-        shares = (before - means_) / (before - known)
-        found[label] = {
-            "median window": float(np.median(shares)),
-            "all windows": float((before - means_).sum() / (before - known).sum()),
-            "mean against the older rule": float(np.exp(np.log(means_ / before).mean())),
-            "windows": {window.name: share for window, share in zip(here, shares.tolist(), strict=True)},
-        }  # fmt: skip
-    return {**found, "gap": {window.name: float(one - 1) for window, one in zip(here, before / known, strict=True)},
-            "pooled by origin": _by_origin(here, before, after, known)}  # fmt: skip
-
-
-def _by_origin(
-    here: Sequence[Window], before: FloatArray, after: Mapping[str, FloatArray], known: FloatArray
-) -> dict[str, dict[str, float]]:
-    origins = np.array([window.origin for window in here])
-    return {
-        origin: {label: float((before - one)[origins == origin].sum() / (before - known)[origins == origin].sum())
-                 for label, one in after.items()}
-        for origin in dict.fromkeys(origins.tolist())
     }  # fmt: skip
 
 

@@ -10,18 +10,18 @@ from hashlib import sha256
 import numpy as np
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
+from headway.compare.kept_runs import KeptRuns, content, source
 from headway.compare.perform import Task, Tell, perform
 from headway.compare.scenario import Scenario
 from headway.core.policy import Policy
-from headway.estimates.fit.history import History
-from headway.experiment.kept import Kept, content
+from headway.estimates.history.history import History
 from headway.experiment.learning.plan import ProofPlan, Window
 from headway.experiment.learning.proof_windows import scenario, sources, teaching
 from headway.experiment.learning.window_run import learning_run
 from headway.learn.suites import suite_named
 from headway.learn.training.candidate import Candidate, run_candidate
 from headway.learn.training.train import TrainSettings, tasks_of, train
-from headway.learn.tuning.runs import RunFigures, Runs, Setting, code, figures_of
+from headway.learn.tuning.runs import RunFigures, Runs, Setting, figures_of
 from headway.learn.tuning.search import SearchSettings, score, search
 from headway.policies.headway import Headway
 from headway.policies.knobs import KNOBS
@@ -33,7 +33,8 @@ KNOWING, OTHERS, TUNED_ELASTIC = "0, all-knowing", "beliefs of other origins", "
 NOTHING_SET: Setting = ()
 RIGID = ("srtf", "srsf", "first-fit", "las", "sjf")
 ELASTIC_RANGES = {
-    "favour": (0.0, 1.0), "margin": (0.0, 0.5), "cool_down": (10.0, 600.0), "calm": (0.0, 0.3), "restart": (5.0, 300.0)
+    "favour": (0.0, 1.0), "margin": (0.0, 0.5), "cool_down": (10.0, 600.0), "cool_down_share": (0.0, 0.3),
+    "restart": (5.0, 300.0),
 }  # fmt: skip
 
 
@@ -57,7 +58,7 @@ class ProofContext:
     plan: ProofPlan
     digest: str
     learnt: Learnt
-    kept: Kept | None
+    kept: KeptRuns | None
 
 
 def labels(plan: ProofPlan, sizes: str) -> list[str]:
@@ -149,7 +150,7 @@ def learn_all(plan: ProofPlan, digest: str, runs: Runs) -> Learnt:
 
 def _taught(cases: list[Scenario], name: str, runs: Runs) -> LearnedBeliefs:
     """What these windows teach, one after the other. Kept beside the runs."""
-    told = sha256(repr([code(), *(content(case) for case in cases)]).encode()).hexdigest()[:12]
+    told = sha256(repr([source(), *(content(case) for case in cases)]).encode()).hexdigest()[:12]
     file = None if runs.file is None else runs.file.with_name(f"beliefs-{told}.json")
     if file is not None and file.exists():
         return replace(read_beliefs(file), name=f"{name} {told}")

@@ -73,7 +73,9 @@ def _before(whole: Trace, source: str, place: int, jobs: int, begins: float) -> 
     nodes = nodes_for(part, SOURCES[source])
     table = Nodes.of(nodes)
     kept = tuple(job for job in part.jobs if fits_in(job, table) and job.submit + (whole.work(job) or 0.0) < begins)
-    return Scenario(blind(rebase(replace(part, jobs=kept))), nodes, world, "progress", f"{source} tuning {place}")
+    return Scenario(
+        blind(rebase(replace(part, jobs=kept)), deadlines=False), nodes, world, "progress", f"{source} tuning {place}"
+    )
 
 
 def _generated(given: dict[str, object], digest: str, place: int) -> Scenario:
@@ -82,7 +84,7 @@ def _generated(given: dict[str, object], digest: str, place: int) -> Scenario:
         jobs=int(str(given["jobs"])), load=float(str(given["load"])), elastic=1.0,
         mean_seconds=float(str(given["mean_seconds"])), seed=int(digest[:8], 16) % 10**6 * 10_000 + place,
     )  # fmt: skip
-    return Scenario(blind(generate(settings, nodes)), nodes, world, "progress", f"{GENERATED} {place}")
+    return Scenario(blind(generate(settings, nodes), deadlines=False), nodes, world, "progress", f"{GENERATED} {place}")
 
 
 def job_sets(plan: ProofPlan, digest: str, source: str) -> dict[str, set[str]]:

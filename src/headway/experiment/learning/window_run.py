@@ -12,7 +12,7 @@ from headway.compare.scenario import Scenario
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Book, run
-from headway.estimates.fit.history import History
+from headway.estimates.history.history import History
 from headway.estimates.progress import ProgressBook
 from headway.record.log import LogWriter
 from headway.record.metrics import Tally
@@ -24,7 +24,7 @@ FROZEN = math.inf
 
 
 @dataclass(slots=True)
-class Pupils:
+class ShadowBooks:
     """Books that hear the same run. The first is asked; others hear what a liar would have told."""
 
     asked: ProgressBook
@@ -47,26 +47,26 @@ class Pupils:
 
 
 @dataclass(frozen=True, slots=True)
-class HearingBook:
-    """The book of a run whose pupils are looked at afterwards."""
+class ShadowedBook:
+    """The book of a run whose books are looked at afterwards."""
 
-    pupils: Pupils
+    books: ShadowBooks
 
-    def fold(self, snapshot: Snapshot) -> HearingBook:
-        self.pupils.hear(snapshot)
+    def fold(self, snapshot: Snapshot) -> ShadowedBook:
+        self.books.hear(snapshot)
         return self
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return self.pupils.asked.annotate(snapshot)
+        return self.books.asked.annotate(snapshot)
 
 
-def run_with(scenario: Scenario, make: Callable[[], Policy], pupils: Pupils) -> Outcome:
-    """Runs the scenario. Afterwards the pupils have learned."""
+def run_with(scenario: Scenario, make: Callable[[], Policy], books: ShadowBooks) -> Outcome:
+    """Runs the scenario. Afterwards the books have learned."""
     task = Task(policy="headway", make=make, estimates="progress")
-    named = replace(scenario, beliefs=LearnedBeliefs(pupils.asked.history))
+    named = replace(scenario, beliefs=LearnedBeliefs(books.asked.history))
     cluster, tally = make_cluster(named, task), Tally()
     writer = LogWriter(None, make_head(named, task), tally)
-    book: Book = HearingBook(pupils)
+    book: Book = ShadowedBook(books)
     run(cluster, make(), book, lambda decided: writer.cycle(decided.snapshot, decided.plan, decided.refusals))
     writer.end(cluster.now, cluster.board.unfinished)
     return outcome(tally, scenario.trace.jobs, name="headway", seed=0)
@@ -81,5 +81,5 @@ def learning_run(scenario: Scenario, make: Callable[[], Policy], before: History
     tuple[float, History]
 ):  # fmt: skip
     """Mean completion time, and the history afterwards."""
-    pupils = Pupils(ProgressBook(history=before, since=FROZEN if frozen else -math.inf))
-    return mean_of(run_with(scenario, make, pupils)), pupils.asked.history
+    books = ShadowBooks(ProgressBook(history=before, since=FROZEN if frozen else -math.inf))
+    return mean_of(run_with(scenario, make, books)), books.asked.history

@@ -16,8 +16,7 @@ import msgspec
 from headway.core.text import writable
 from headway.kube.api.access import Access
 from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable, error_for
-from headway.kube.api.nesting import cut
-from headway.kube.api.objects import ObjectList, StatusObject, WatchLine
+from headway.kube.api.objects import ObjectList, StatusObject, WatchLine, cut
 
 T = TypeVar("T")
 MERGE_PATCH = "application/merge-patch+json"

@@ -12,9 +12,9 @@ import yaml
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import APPLY_PATCH, Client, loads
+from headway.kube.api.discovery import CHECKED, GROUP, OBEYED_SECONDS, RECORDED, version_served
 from headway.kube.api.errors import ApiError, KubeError, Unreachable
 from headway.kube.api.objects import API_VERSION, KIND
-from headway.kube.api.user_policy import CHECKED, GROUP, OBEYED_SECONDS, RECORDED, version_served
 
 log = logging.getLogger("headway.kube")
 _PLURALS = {

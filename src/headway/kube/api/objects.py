@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 import msgspec
-
-from headway.kube.api.scheduling import Affinity, Named, Port, SpreadRule, Toleration, Volume
+import numpy as np
+import numpy.typing as npt
 
 GROUP = "headway.dev"
 VERSION = "v1alpha1"
@@ -30,7 +30,7 @@ Quantities = dict[str, str | int | float]
 
 
 class Owner(msgspec.Struct, frozen=True):
-    apiVersion: str = ""  # noqa: N815  Kubernetes' spelling, here and below
+    apiVersion: str = ""
     kind: str = ""
     uid: str = ""
     controller: bool = False
@@ -40,12 +40,12 @@ class Meta(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    resourceVersion: str = ""  # noqa: N815
-    creationTimestamp: str = ""  # noqa: N815
-    deletionTimestamp: str | None = None  # noqa: N815
+    resourceVersion: str = ""
+    creationTimestamp: str = ""
+    deletionTimestamp: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    ownerReferences: list[Owner] = []  # noqa: N815
+    ownerReferences: list[Owner] = []
 
 
 class Bare(msgspec.Struct):
@@ -62,34 +62,36 @@ class Resources(msgspec.Struct, frozen=True):
 class Container(msgspec.Struct, frozen=True):
     name: str = ""
     resources: Resources = Resources()
-    restartPolicy: str = ""  # noqa: N815
+    restartPolicy: str = ""
     ports: list[Port] = []
 
 
 class PodSpec(msgspec.Struct, frozen=True):
-    nodeName: str = ""  # noqa: N815
-    schedulerName: object = ""  # noqa: N815
-    priorityClassName: object = ""  # noqa: N815
+    nodeName: str = ""
+    schedulerName: object = ""
+    priorityClassName: object = ""
     """Of any type: in a job's template it may be nonsense, of which a job is told elsewhere."""
     containers: list[Container] = []
-    initContainers: list[Container] = []  # noqa: N815
+    initContainers: list[Container] = []
     overhead: Quantities = {}
     resources: Resources | None = None
     """Of the whole pod; what it names takes the place of the containers' sum."""
-    nodeSelector: dict[str, str] = {}  # noqa: N815
+    nodeSelector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[Toleration] = []
-    topologySpreadConstraints: list[SpreadRule] = []  # noqa: N815
+    topologySpreadConstraints: list[SpreadRule] = []
     volumes: list[Volume] = []
-    schedulingGates: list[Named] = []  # noqa: N815
-    resourceClaims: list[Named] = []  # noqa: N815
+    schedulingGates: list[Named] = []
+    resourceClaims: list[Named] = []
+    schedulingGroup: object = None
+    """The native gang of which it is."""
 
 
 class Terminated(msgspec.Struct, frozen=True):
-    exitCode: int = 0  # noqa: N815
+    exitCode: int = 0
     reason: str = ""
     message: str = ""
-    finishedAt: str | None = None  # noqa: N815
+    finishedAt: str | None = None
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ class ContainerStatus(msgspec.Struct, frozen=True):
     name: str = ""
     state: ContainerState = ContainerState()
     resources: Resources | None = None
-    allocatedResources: Quantities = {}  # noqa: N815
+    allocatedResources: Quantities = {}
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -120,14 +122,14 @@ class PodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    podIP: str = ""  # noqa: N815
+    podIP: str = ""
     conditions: list[Condition] = []
-    containerStatuses: list[ContainerStatus] = []  # noqa: N815
-    initContainerStatuses: list[ContainerStatus] = []  # noqa: N815
-    nominatedNodeName: str = ""  # noqa: N815
+    containerStatuses: list[ContainerStatus] = []
+    initContainerStatuses: list[ContainerStatus] = []
+    nominatedNodeName: str = ""
     """The node on which preemption makes room for it."""
     resources: Resources | None = None
-    allocatedResources: Quantities = {}  # noqa: N815
+    allocatedResources: Quantities = {}
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -203,7 +205,7 @@ class TrainingJob(msgspec.Struct, frozen=True):
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    resourceVersion: str = ""  # noqa: N815
+    resourceVersion: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
@@ -225,7 +227,7 @@ class _Cause(msgspec.Struct, frozen=True):
 
 class _Details(msgspec.Struct, frozen=True):
     causes: list[_Cause] = []
-    retryAfterSeconds: float = 0.0  # noqa: N815
+    retryAfterSeconds: float = 0.0
 
 
 class StatusObject(msgspec.Struct, frozen=True):
@@ -251,3 +253,133 @@ def timestamp(seconds: float) -> str:
     """A Unix time as Kubernetes writes it. What is outside the years 1970 to 9999 is moved to their ends."""
     moment = dt.datetime.fromtimestamp(min(max(seconds, 0.0), LAST_MOMENT), dt.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# ruff: noqa: N815  Kubernetes' spelling
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """A demand on a label: `{key: zone, operator: In, values: [a, b]}`."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class LabelSelector(msgspec.Struct, frozen=True):
+    matchLabels: dict[str, str] = {}
+    matchExpressions: list[Expression] = []
+
+
+class NodeTerm(msgspec.Struct, frozen=True):
+    matchExpressions: list[Expression] = []
+    matchFields: list[Expression] = []
+
+
+class NodeTerms(msgspec.Struct, frozen=True):
+    nodeSelectorTerms: list[NodeTerm] = []
+
+
+class NodeAffinity(msgspec.Struct, frozen=True):
+    requiredDuringSchedulingIgnoredDuringExecution: NodeTerms | None = None
+
+
+class PodTerm(msgspec.Struct, frozen=True):
+    labelSelector: LabelSelector | None = None
+    topologyKey: str = ""
+    namespaces: list[str] = []
+    namespaceSelector: LabelSelector | None = None
+
+
+class PodAffinity(msgspec.Struct, frozen=True):
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodTerm] = []
+
+
+class Affinity(msgspec.Struct, frozen=True):
+    nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodAffinity | None = None
+    podAntiAffinity: PodAffinity | None = None
+
+
+class Toleration(msgspec.Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SpreadRule(msgspec.Struct, frozen=True):
+    """Of `topologySpreadConstraints`."""
+
+    maxSkew: int = 1
+    topologyKey: str = ""
+    whenUnsatisfiable: str = "DoNotSchedule"
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] = []
+
+
+class Port(msgspec.Struct, frozen=True):
+    hostPort: int = 0
+    hostIP: str = ""
+    protocol: str = ""
+
+
+class ClaimSource(msgspec.Struct, frozen=True):
+    claimName: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True):
+    name: str = ""
+    persistentVolumeClaim: ClaimSource | None = None
+    ephemeral: dict[str, object] | None = None
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A scheduling gate, or a resource claim."""
+
+    name: str = ""
+
+
+MOST_LEVELS = 100
+"""Headway accepts so many levels in a spec or a status. A pod template has about fifteen."""
+READABLE_LEVELS = 300
+"""A decoder can read so many. That is above `MOST_LEVELS`: what was cut is still seen to be too deep."""
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
+"""By byte: how it changes the level."""
+_IS_MARK = _STEPS != 0
+_IS_MARK[ord('"')] = True
+
+
+def is_deeper(raw: bytes, levels: int = MOST_LEVELS) -> bool:
+    """Whether there are more levels than so many. Most objects have fewer brackets than that."""
+    return raw.count(b"{") + raw.count(b"[") > levels and depth(raw) > levels
+
+
+def depth(raw: bytes) -> int:
+    """The number of levels of maps and lists."""
+    return int(_levels(raw)[1].max(initial=0))
+
+
+def cut(raw: bytes, levels: int = READABLE_LEVELS) -> bytes:
+    """The same JSON with null in place of what is deeper."""
+    at, level = _levels(raw)
+    deep = np.concatenate(([False], level > levels))
+    changes = at[np.flatnonzero(deep[1:] != deep[:-1])].tolist()
+    parts, kept = list[bytes](), 0
+    for begins, ends in zip(changes[::2], changes[1::2], strict=False):
+        parts += [raw[kept:begins], b"null"]
+        kept = ends + 1  # the bracket that closes it
+    return b"".join([*parts, raw[kept:]])
+
+
+def _levels(raw: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
+    """Where quotes and brackets are, and how many maps and lists are open after each."""
+    marks = np.frombuffer(raw.replace(b"\\\\", b"--").replace(b'\\"', b"--"), np.uint8)  # escapes hide no quote
+    at = np.flatnonzero(_IS_MARK[marks])
+    steps = _STEPS[marks[at]]
+    inside = np.logical_xor.accumulate(steps == 0)
+    return at, np.cumsum(np.where(inside, np.int8(0), steps), dtype=np.int32)

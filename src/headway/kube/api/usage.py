@@ -15,7 +15,7 @@ import msgspec
 from headway.core.quantity import CPU, MEMORY, QuantityError, count
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, NotFound
-from headway.kube.job.replica import MAIN
+from headway.kube.pods.replica import MAIN
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 AT_ONCE = 4

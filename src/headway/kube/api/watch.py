@@ -24,7 +24,6 @@ import msgspec
 
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable
-from headway.kube.api.nesting import cut
 from headway.kube.api.objects import (
     Bare,
     LimitRange,
@@ -37,6 +36,7 @@ from headway.kube.api.objects import (
     RuntimeClass,
     TrainingJob,
     WatchLine,
+    cut,
 )
 
 log = logging.getLogger("headway.kube")
@@ -60,6 +60,8 @@ class Listed(Generic[T]):
     version: int = 0
     went_back: bool = False
     """The server's versions are lower than before: its data are those of an earlier time."""
+    unread: tuple[str, ...] = ()
+    """Names (and uids) of objects that are there and cannot be read: they are as they were last seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +144,22 @@ class Follower(Generic[T]):
 
     async def _list(self) -> None:
         found: list[T] = []
+        unread: list[str] = []
         version, self._listed_at = "", time.monotonic()
         async for page in self.client.list_pages(self.path):
-            found.extend(item for raw in page.items or [] if (item := self._read(raw)) is not None)
+            for raw in page.items or []:
+                item = self._read(raw)
+                if item is not None:
+                    found.append(item)
+                else:
+                    meta = _meta(raw)
+                    unread += [meta.name, meta.uid]
             version = page.metadata.resourceVersion
         at = number_of(version)
         went_back = 0 < at < self._highest
         if went_back:
             log.warning("%s: the server's data are of an earlier time; all is compared with them", self.path)
-        self.tell(Listed(self.kind, tuple(found), at, went_back))
+        self.tell(Listed(self.kind, tuple(found), at, went_back, tuple(unread)))
         self._version, self._highest = version, at
         self._works()
 

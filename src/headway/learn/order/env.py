@@ -17,8 +17,8 @@ from headway.learn.actions import MaskArray
 from headway.learn.fitting import Fitting
 from headway.learn.line import WaitingLine
 from headway.learn.order.shown import rows_at, shown_of
-from headway.learn.play import Play, Rules
-from headway.learn.slots_env import SlotsEnv
+from headway.learn.play import Rules
+from headway.learn.slots_env import Scene, SlotsEnv
 from headway.policies.placing.pack import place_asked
 from headway.policies.value.times import Rows
 
@@ -44,8 +44,8 @@ class OrderChoices:
         self._fitting = Fitting()
         self._fits: BoolArray = np.zeros(0, np.bool_)
 
-    def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
-        snapshot, line = draft.snapshot, play.line
+    def find(self, scene: Scene, draft: Draft, *, always: bool) -> bool:
+        snapshot, line = draft.snapshot, scene.line
         if not self._fitting.any_waiting(snapshot, draft.free) and not always:
             return False
         fits = self._fitting.of_counted(snapshot, draft.free, line)
@@ -56,7 +56,7 @@ class OrderChoices:
                 return False
         self._line, self._fits, self.places = line, fits, None
         if len(line.rows) > self.slots:
-            self.places = shown_of(play.view, self.slots)
+            self.places = shown_of(scene.view, self.slots)
             self._fits = fits[self.places]
             found = _any(self._fits)
         return found or always

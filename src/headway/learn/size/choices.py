@@ -33,8 +33,8 @@ def start_sizes(shape: Shape, *, chosen: bool) -> tuple[Counts | None, ...]:
         return tuple(sizes)
     for number in sorted(range(len(FACTORS)), key=lambda number: abs(math.log(FACTORS[number]))):
         counts = tuple(
-            min(max(round(role.replicas * FACTORS[number]), role.least, 1), role.most)
-            if role.most > role.least else role.replicas
+            min(max(round(role.replicas * FACTORS[number]), role.min, 1), role.max)
+            if role.max > role.min else role.replicas
             for role in shape.roles
         )  # fmt: skip
         if counts not in sizes:
@@ -44,17 +44,17 @@ def start_sizes(shape: Shape, *, chosen: bool) -> tuple[Counts | None, ...]:
 
 def elastic_role(shape: Shape) -> int | None:
     """The role whose number of replicas is changed: the first that may have more than one."""
-    return next((number for number, role in enumerate(shape.roles) if role.most > role.least), None)
+    return next((number for number, role in enumerate(shape.roles) if role.max > role.min), None)
 
 
 def larger(snapshot: Snapshot, row: int, role: int) -> int:
     now = len(snapshot.placements[row].nodes[role])
-    return min(2 * max(1, now), snapshot.jobs.shape_at(row).roles[role].most)
+    return min(2 * max(1, now), snapshot.jobs.shape_at(row).roles[role].max)
 
 
 def smaller(snapshot: Snapshot, row: int, role: int) -> int:
     now = len(snapshot.placements[row].nodes[role])
-    return max(-(-now // 2), snapshot.jobs.shape_at(row).roles[role].least)
+    return max(-(-now // 2), snapshot.jobs.shape_at(row).roles[role].min)
 
 
 class Menu:
@@ -87,9 +87,9 @@ class Menu:
         if role is None:
             return []
         now, legal = len(snapshot.placements[row].nodes[role]), []
-        if now < shape.roles[role].most and self._has_room(row, role):
+        if now < shape.roles[role].max and self._has_room(row, role):
             legal.append(GROW)
-        if now > max(1, shape.roles[role].least):
+        if now > max(1, shape.roles[role].min):
             legal.append(SHRINK)
         return legal
 

@@ -16,7 +16,7 @@ from headway.core.plan import Decision, Scale, Start
 from headway.learn.actions import MaskArray
 from headway.learn.line import WaitingLine
 from headway.learn.order.shown import rows_at, shown_of
-from headway.learn.play import Play, Rules
+from headway.learn.play import Rules
 from headway.learn.size.choices import (
     ASKED,
     CHOICES,
@@ -27,7 +27,7 @@ from headway.learn.size.choices import (
     shown_running,
     start_choice,
 )
-from headway.learn.slots_env import SlotsEnv
+from headway.learn.slots_env import Scene, SlotsEnv
 from headway.policies.steps.start import left_waiting
 from headway.policies.value.times import Rows
 
@@ -51,14 +51,14 @@ class SizeChoices:
         self._legal: list[list[int]] = []
         self._shown: list[int] = []
 
-    def find(self, play: Play, draft: Draft, *, always: bool) -> bool:
-        self._line, waiting = play.line, len(play.line.rows)
+    def find(self, scene: Scene, draft: Draft, *, always: bool) -> bool:
+        self._line, waiting = scene.line, len(scene.line.rows)
         running = left_waiting(draft, scalable(draft.snapshot))
         for_running = min(len(running), max(self.slots // 2, self.slots - waiting))
         few = waiting <= self.slots - for_running
-        self.places = None if few else shown_of(play.view, self.slots - for_running)
+        self.places = None if few else shown_of(scene.view, self.slots - for_running)
         many = len(running) > for_running
-        self.running = shown_running(running, play.view.snapshot, for_running) if many else running
+        self.running = shown_running(running, scene.view.snapshot, for_running) if many else running
         self._shown, menu = [*rows_at(self._line, self.places).tolist(), *self.running.tolist()], Menu(draft)
         self._legal = [menu.of(row) for row in self._shown]
         return always or any(self._legal)

@@ -20,10 +20,11 @@ from headway.learn.suites import Suite, blind, digest_of
 from headway.learn.training.candidate import Candidate, Ranges, ranges_of, seen_features
 from headway.learn.tuning.runs import RunFigures, Runs
 from headway.learn.tuning.search import SearchSettings, ratios, score
+from headway.learn.tuning.verdict import Judged, judge
 from headway.policies.knobs import BY_NAME
 from headway.policies.network import HIDDEN
 
-TURNED = ("trial", "width_weight", "margin", "restart", "cool_down", "latest_share", "latest_claim", "favour")
+TURNED = ("trial", "width_weight", "margin", "restart", "cool_down", "tail_share", "tail_claim", "favour")
 """Settings that the network turns, unless told otherwise."""
 STEP = 0.15
 """The first spread of the weights: offsets of a setting then spread by about 0.25."""
@@ -93,6 +94,14 @@ def train(tasks: Sequence[Scenario], chosen_by: Sequence[Scenario], given: Train
         "digest": digest_of(tasks), "seed": given.seed, "budget": given.budget,
     }  # fmt: skip
     return Trained(result, {**told, "generations": generations, "runs": runs.made}, about)
+
+
+def pays(found: Candidate, tasks: Sequence[Scenario], given: TrainSettings, runs: Runs) -> Judged:
+    """Against `headway`, on tasks that neither trained nor chose it."""
+    zero = replace(found, outer=(0.0,) * len(found.outer))
+    figures = runs.all(tasks, [zero, found])
+    differs = (("network", 1.0),) if found != zero else ()
+    return judge(differs, figures[found], figures[zero], given.scoring)
 
 
 def _chosen(

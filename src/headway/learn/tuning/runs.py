@@ -6,31 +6,24 @@ figures. A killed search finds them again, because the same seed proposes the sa
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-import headway
-from headway import __version__
+from headway.compare.kept_runs import RunsFile, content, source
 from headway.compare.perform import Task, perform
 from headway.compare.scenario import Scenario
-from headway.core.errors import UserError
 from headway.policies.headway import Headway
 from headway.record.results import Outcome
 
 SLOWEST = 0.05
 """The tail: this share of the jobs, those that took longest."""
-
-
-PARTS = ("core", "cycle", "estimates", "policies", "record", "sim")
-"""Packages that a run depends on."""
 
 
 class RunFigures(NamedTuple):
@@ -48,8 +41,6 @@ class RunFigures(NamedTuple):
     unfinished: int
 
 
-FIRST = '{"run"'
-"""How a file of finished runs begins."""
 TAILS = ("slowest", "p99")
 FAIRNESS = {"finish-time": "finish_time", "worst-user": "worst_user"}
 """Figures of fairness by the name that users give."""
@@ -87,25 +78,6 @@ def figures_of(done: Outcome) -> RunFigures:
     )
 
 
-def digest(scenario: Scenario) -> str:
-    """Of the jobs, the nodes and what is believed at the start."""
-    world = scenario.world
-    made_by = (world.func.__name__, world.args) if isinstance(world, partial) else world.__name__
-    told = sha256(repr((scenario.nodes, scenario.beliefs.name, made_by)).encode())
-    for job in scenario.trace.jobs:
-        told.update(repr((job, scenario.trace.work(job))).encode())
-    return told.hexdigest()[:16]
-
-
-@cache
-def code() -> str:
-    """A digest of the code that a run depends on: runs of another version are made again."""
-    told, root = sha256(repr((__version__, np.__version__)).encode()), Path(headway.__file__).parent
-    for file in sorted(file for part in PARTS for file in (root / part).rglob("*.py")):
-        told.update(file.read_bytes())
-    return told.hexdigest()[:16]
-
-
 # ── all runs of a search ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -121,17 +93,11 @@ class Runs:
     """Runs that were needed so far, kept ones included."""
     fresh: int = 0
     """Runs that were made by this process."""
-    _known: dict[str, RunFigures] = field(default_factory=dict)
+    _kept: RunsFile = field(init=False)
     _digests: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.file is not None and self.file.exists():
-            text = self.file.read_text(encoding="utf-8", errors="replace")
-            if text and not text.startswith(FIRST):
-                raise UserError(f"{self.file}: is not a file of finished runs; name another as --state, or remove it")
-            self._known = dict(said for line in text.splitlines() if (said := _line(line)) is not None)
-            if text and not text.endswith("\n"):  # a kill has cut the last line
-                self._append("\n")
+        self._kept = RunsFile(self.file)
 
     def all(self, windows: Sequence[Scenario], candidates: Sequence[Tried]) -> dict[Tried, list[RunFigures]]:
         """Every candidate on every window."""
@@ -139,40 +105,30 @@ class Runs:
             (settings, number): self._key(case, settings)
             for settings in dict.fromkeys(candidates) for number, case in enumerate(windows)
         }  # fmt: skip
+        known = {key: found for key in wanted.values() if (found := self._known(key)) is not None}
         futures: dict[Future[RunFigures], str] = {}
         for (settings, number), key in wanted.items():
-            if key not in self._known and key not in futures.values():
+            if key not in known and key not in futures.values():
                 futures[self.executor.submit(self.run, windows[number], settings)] = key
         self.made += len(wanted) - len(futures)
         for future in as_completed(futures):
-            self._keep(futures[future], RunFigures(*future.result()))
+            found = known[futures[future]] = RunFigures(*future.result())
+            self._kept.put(futures[future], found._asdict())
             self.made, self.fresh = self.made + 1, self.fresh + 1
             self.tell(self.made)
         self.tell(self.made)
         return {
-            settings: [self._known[wanted[settings, number]] for number in range(len(windows))]
+            settings: [known[wanted[settings, number]] for number in range(len(windows))]
             for settings in dict.fromkeys(candidates)
         }
 
     def _key(self, case: Scenario, settings: Hashable) -> str:
         if id(case) not in self._digests:
-            self._digests[id(case)] = digest(case)
-        return sha256(repr((self._digests[id(case)], settings, code())).encode()).hexdigest()[:24]
+            self._digests[id(case)] = content(case)
+        return sha256(repr((self._digests[id(case)], settings, source())).encode()).hexdigest()[:24]
 
-    def _keep(self, key: str, found: RunFigures) -> None:
-        self._known[key] = found
-        self._append(json.dumps({"run": key, **found._asdict()}) + "\n")
-
-    def _append(self, text: str) -> None:
-        if self.file is not None:
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(text)
-
-
-def _line(text: str) -> tuple[str, RunFigures] | None:
-    """A line of the file; None where a kill has cut it."""
-    try:
-        said: Mapping[str, Any] = json.loads(text)
-        return said["run"], RunFigures(**{name: said[name] for name in RunFigures._fields})
-    except (ValueError, KeyError, TypeError):
-        return None
+    def _known(self, key: str) -> RunFigures | None:
+        said = self._kept.get(key)
+        if said is None or any(name not in said for name in RunFigures._fields):
+            return None
+        return RunFigures(**{name: said[name] for name in RunFigures._fields})

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
-from headway.compare.own_log import trace_of_log
+from headway.compare.own_log import is_log, trace_of_log
 from headway.compare.scenario import MakeWorld, Scenario, WorldFields, described_world
 from headway.core.errors import UserError
 from headway.core.node import Node
@@ -21,8 +21,6 @@ from headway.learn.suites import STEPS, blind, elastic_world
 from headway.learn.trace_suites import fitting
 from headway.policies.knobs import BY_NAME, KNOBS, Knob
 from headway.record.lines import Head
-from headway.record.log import read
-from headway.record.logfile import LogError
 from headway.sim.speed import Speed
 from headway.sim.world import World
 from headway.workload.cluster import open_cluster
@@ -82,7 +80,7 @@ def read_windows(path: Path, given: WindowSettings) -> Windows:
     world = _world(path, trace, given)
     cut = partial(_window, ready, nodes, world, given.beliefs)
     tuned, held_out = places(ready, given)
-    present, left_out = ({}, ()) if head is None else (_present(head), _left_out(head))
+    present, left_out = ({}, ()) if head is None else (_present(head), left_out_of(head))
     return Windows(tuple(map(cut, tuned)), tuple(map(cut, held_out)), present, len(ready.jobs), left_out)
 
 
@@ -92,16 +90,9 @@ def _with_steps(trace: Trace) -> Trace:
 
 
 def _read(path: Path, given: WindowSettings) -> tuple[Trace, Head | None]:
-    if given.format or not _is_log(path):
+    if given.format or not is_log(path):
         return open_workload(path, given.format), None
     return trace_of_log(path, Speed(profiles=BUILT_IN))
-
-
-def _is_log(path: Path) -> bool:
-    try:
-        return isinstance(next(iter(read(path)), None), Head)
-    except (LogError, UserError):
-        return False
 
 
 def _present(head: Head) -> dict[str, float]:
@@ -112,7 +103,8 @@ def _present(head: Head) -> dict[str, float]:
     return {name: float(value) for name, equals, value in pairs if equals and name in BY_NAME}
 
 
-def _left_out(head: Head) -> tuple[str, ...]:
+def left_out_of(head: Head) -> tuple[str, ...]:
+    """What the log's run had and its windows do not have, as sentences."""
     found = []
     if head.policy != "headway":
         found.append(f"the log is of the policy {head.policy}; what is tuned and compared with is headway")

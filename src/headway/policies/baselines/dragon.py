@@ -81,7 +81,7 @@ class Dragon:
             return
         for row in growing:
             for number, role in enumerate(snapshot.jobs.shape_at(row).roles):
-                if role.name != "ps" and grow(draft, row, number, role.most):
+                if role.name != "ps" and grow(draft, row, number, role.max):
                     break
 
 
@@ -93,14 +93,14 @@ def _in_start_order(snapshot: Snapshot) -> list[int]:
 
 def _below_most(snapshot: Snapshot, row: int) -> bool:
     shape, counts = snapshot.jobs.shape_at(row), snapshot.placements[row].counts
-    return any(n < role.most for n, role in zip(counts, shape.roles, strict=True) if role.name != "ps")
+    return any(n < role.max for n, role in zip(counts, shape.roles, strict=True) if role.name != "ps")
 
 
 def _relieve(draft: Draft, row: int) -> bool:
     """Whether the min workers of this job fit, after others gave up what that takes."""
     snapshot = draft.snapshot
     shape = snapshot.jobs.shape_at(row)
-    request = tuple(0 if role.name == "ps" else role.least for role in shape.roles)
+    request = tuple(0 if role.name == "ps" else role.min for role in shape.roles)
     free: IntArray = draft.soon()
     if place(snapshot, free, shape, request) is not None:
         return True
@@ -129,7 +129,7 @@ def _give_up(
     servers = {n for i, nodes in enumerate(placement.nodes) if shape.roles[i].name == "ps" for n in nodes}
     stays = sorted(placement.nodes[role], key=lambda node: (node not in servers, node))
     vector = placement.vector(shape, role)
-    while len(stays) > shape.roles[role].least:
+    while len(stays) > shape.roles[role].min:
         free[:, stays.pop()] += vector
         keeps[victim, role] = stays
         if place(snapshot, free, *wanted) is not None:
@@ -172,7 +172,7 @@ def _place(snapshot: Snapshot, free: IntArray, row: int) -> Placement | None:
         takes = np.minimum(room(snapshot.nodes, left, role), role.replicas)
         for node in order:
             nodes.extend([node] * min(int(takes[node]), role.replicas - len(nodes)))
-        if len(nodes) < (role.least if elastic and role.name != "ps" else role.replicas):
+        if len(nodes) < (role.min if elastic and role.name != "ps" else role.replicas):
             return None
         for node in nodes:
             left[:, node] -= role.vector

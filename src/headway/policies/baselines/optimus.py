@@ -130,7 +130,7 @@ class Growing:
 
     row: int
     work: float
-    most: Counts
+    max: Counts
     vectors: list[FloatArray]
     """Per role: what one more replica holds."""
     shares: list[float]
@@ -144,7 +144,7 @@ class Growing:
         now = speed(row, counts)
         best: tuple[float, int, int] | None = None
         for role, count in enumerate(counts):
-            if count >= self.most[role] or work <= 0:
+            if count >= self.max[role] or work <= 0:
                 continue
             then = speed(row, _one_more(counts, role))
             if then <= now:

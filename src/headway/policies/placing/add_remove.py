@@ -32,7 +32,7 @@ def room_for_more(snapshot: Snapshot, free: IntArray, row: int, role: int) -> np
     mask = snapshot.nodes.mask(shape.roles[role].constraint)
     asked = vector > 0
     if not asked.any():
-        return np.where(mask, shape.roles[role].most, 0)
+        return np.where(mask, shape.roles[role].max, 0)
     takes = (free[asked].clip(min=0) // vector[asked][:, None]).min(axis=0)
     return np.where(mask, takes, 0)
 
@@ -40,7 +40,7 @@ def room_for_more(snapshot: Snapshot, free: IntArray, row: int, role: int) -> np
 def grown(snapshot: Snapshot, free: IntArray, row: int, role: int, count: int) -> tuple[int, ...]:
     """The role's nodes with up to `count` replicas, as far as there is room; never fewer than now."""
     placement = snapshot.placements[row]
-    nodes, most = list(placement.nodes[role]), snapshot.jobs.shape_at(row).roles[role].most
+    nodes, most = list(placement.nodes[role]), snapshot.jobs.shape_at(row).roles[role].max
     takes = room_for_more(snapshot, free, row, role)
     own = np.zeros(len(takes))
     for node in placement.used_nodes():

@@ -90,7 +90,7 @@ def place_by_role(snapshot: Snapshot, free: IntArray, shape: Shape, counts: Coun
     left, chosen = free.copy(), dict[int, tuple[int, ...]]()
     for number in shape.order:
         role = shape.roles[number]
-        alone = Shape((role,), (0,), (counts[number],), (role.least,), shape.missing, elastic=False)
+        alone = Shape((role,), (0,), (counts[number],), (role.min,), shape.missing, elastic=False)
         placement = place(snapshot, left, alone)
         if placement is None:
             return None

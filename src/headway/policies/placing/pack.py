@@ -64,7 +64,7 @@ def smaller_sizes(shape: Shape) -> list[tuple[int, ...]]:
     counts = list(shape.counts)
     sizes: list[tuple[int, ...]] = []
     while True:
-        spare = [count - role.least for count, role in zip(counts, shape.roles, strict=True)]
+        spare = [count - role.min for count, role in zip(counts, shape.roles, strict=True)]
         role = max(range(len(spare)), key=spare.__getitem__)
         if spare[role] <= 0:
             return sizes

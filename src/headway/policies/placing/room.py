@@ -21,7 +21,7 @@ def room(nodes: Nodes, free: IntArray, role: RoleShape) -> npt.NDArray[np.int64]
         each = free[kind] // amount if amount > 1 else free[kind]
         count = each if count is None else np.minimum(count, each)
     if count is None:
-        return np.where(nodes.mask(role.constraint), max(role.most, 1), 0)  # asks for nothing: any number
+        return np.where(nodes.mask(role.constraint), max(role.max, 1), 0)  # asks for nothing: any number
     count = np.maximum(count, 0)
     return count if nodes.all_suit(role.constraint) else np.where(nodes.mask(role.constraint), count, 0)
 
@@ -41,7 +41,7 @@ class Rooms:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = int(np.add.reduce(room(self._nodes, self._free, role)))
-        return known if role.asks else known * role.most
+        return known if role.asks else known * role.max
 
 
 def fits_on(nodes: Nodes, free: IntArray, role: RoleShape) -> BoolArray:

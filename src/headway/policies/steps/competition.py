@@ -13,10 +13,10 @@ import numpy as np
 
 from headway.core.estimates import Counts
 from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.estimates.sizes.table import SizeTable
 from headway.policies.value.chains import LargerSizes, highest_so_far, paid_for, up_to
-from headway.policies.value.columns import bounded, values
+from headway.policies.value.formula import bounded, column, time_weight
 from headway.policies.value.sizes import demand
-from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
@@ -67,13 +67,13 @@ def _of_waiting(worth: Worth, sizes: dict[int, Counts], budget: FloatArray) -> l
     if not tables:
         return []
     rows, count = np.array(list(tables), np.intp), np.array([sizes[row][0] for row in tables], np.int64)
-    work, power = np.array([worth.work(row) for row in tables]), -worth.terms.favour
-    weight = np.array([max(left, 1e-300) ** power for left in work.tolist()])
+    work = np.array([worth.work(row) for row in tables])
+    weight = np.array([time_weight(left, worth.terms) for left in work.tolist()])
     shape = worth.snapshot.jobs.shape[rows]
     asked = worth.columns.asked_weight[shape]
     now = np.array([table.speeds[sizes[row][0]] for row, table in tables.items()])
     jobs = _OneRole(rows, shape, list(tables.values()), count, now)
-    return _steps(worth, jobs, budget, lambda at, speed: values(worth.terms, speed, asked[at], work[at], weight[at]))
+    return _steps(worth, jobs, budget, lambda at, speed: column(speed, asked[at], work[at], weight[at], worth.terms))
 
 
 def _of_running(worth: Worth, budget: FloatArray) -> list[SizeSteps]:
@@ -154,6 +154,6 @@ def _next(worth: Worth, row: int, counts: Counts) -> tuple[float, Counts] | None
                        and all(a >= b for a, b in zip(size, counts, strict=True))), None)  # fmt: skip
     if larger is None:
         return None
-    gain = worth.of(row, worth.best_speed(row, larger)) - worth.of(row, worth.best_speed(row, counts))
+    gain = worth.value_at(row, worth.best_speed(row, larger)) - worth.value_at(row, worth.best_speed(row, counts))
     share = worth.share(row, larger) - worth.share(row, counts)
     return (-gain / max(share, 1e-9), larger) if gain > 0 else None

@@ -32,7 +32,7 @@ def rested(draft: Draft, row: int, seconds: float) -> bool:
 def rested_on(draft: Draft, row: int, terms: Terms, *, for_others: bool = False) -> bool:
     """The same on the terms of sizes: a job that has trained long is changed rarely, unless it gives for others."""
     estimates, seconds = draft.snapshot.estimates, terms.cool_down
-    if terms.calm and not for_others and estimates.known and estimates.beliefs.rich:
+    if terms.cool_down_share and not for_others and estimates.known and estimates.beliefs.rich:
         touched, attained, since = draft.snapshot.jobs.values(row, ("touched", "attained", "since"))
-        seconds = max(seconds, terms.calm * (attained + touched - since))
+        seconds = max(seconds, terms.cool_down_share * (attained + touched - since))
     return rested(draft, row, seconds)

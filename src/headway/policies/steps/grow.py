@@ -16,12 +16,11 @@ from headway.core.draft import Draft
 from headway.core.flags import any_of
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
+from headway.estimates.sizes.table import FURTHER, SizeTable
 from headway.policies.placing.add_remove import next_nodes
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.idle_room import GrowthStep, IdleRoom, Rooms
 from headway.policies.value.columns import SizeColumns
-from headway.policies.value.standings import FURTHER
-from headway.policies.value.table import SizeTable
 from headway.policies.value.times import Rows
 from headway.policies.value.worth import Worth
 
@@ -156,28 +155,28 @@ def _best_step(worth: Worth, idle: IdleRoom, row: int, now: Placement, only: int
         return None
     table = worth.table(row)
     if table is not None and now.requests is None:
-        more = shape.roles[0].most - len(now.nodes[0])
+        more = shape.roles[0].max - len(now.nodes[0])
         where = next_nodes(worth.snapshot, idle.takes(row, 0), 0, now, terms.affinity, more)
-        if len(now.nodes[0]) + len(where) <= table.span.most:
+        if len(now.nodes[0]) + len(where) <= table.span.max:
             return _best_of_table(worth, table, row, now, where)
     speed = worth.speed(row, now)
     rooms = [idle.takes(row, number) for number in range(len(shape.roles))]
     if speed <= 0:
         return None
-    seconds, value, share = worth.seconds(row, speed), worth.of(row, speed), worth.share(row, now.counts)
+    seconds, value, share = worth.seconds(row, speed), worth.value_at(row, speed), worth.share(row, now.counts)
     for number, role in enumerate(shape.roles):
         has = len(now.nodes[number])
-        if (only is not None and number != only) or has >= role.most:
+        if (only is not None and number != only) or has >= role.max:
             continue
         where = next_nodes(worth.snapshot, rooms[number], number, now, terms.affinity)
-        most = min(len(where), role.most - has)
+        most = min(len(where), role.max - has)
         for count in [further for further in FURTHER if further <= most]:
             faster = worth.speed_with(row, now, number, where[:count])
             enough = speed * (1.0 + terms.margin * min(1.0, count / max(has, 1)))
             if faster < enough or seconds - worth.seconds(row, faster) <= terms.restart:
                 continue
             counts = (*now.counts[:number], has + count, *now.counts[number + 1 :])
-            gain = (worth.of(row, faster) - value) / max(worth.share(row, counts) - share, 1e-9)
+            gain = (worth.value_at(row, faster) - value) / max(worth.share(row, counts) - share, 1e-9)
             step = GrowthStep(-gain, row, number, where[:count])
             best = step if gain > 0 and (best is None or step < best) else best
     return best
@@ -192,7 +191,7 @@ def _best_of_table(
     speed = table.placed(has, len(spots))
     if speed <= 0:
         return None
-    work, value, share = worth.work(row), worth.of(row, speed), worth.share(row, (has,))
+    work, value, share = worth.work(row), worth.value_at(row, speed), worth.share(row, (has,))
     seconds = work / speed
     alone = len(spots) == 1 and (not where or where[0] == spots[0][0])
     for more in FURTHER:
@@ -205,7 +204,7 @@ def _best_of_table(
             continue
         if seconds - work / faster <= terms.restart:
             continue
-        gain = (worth.of(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
+        gain = (worth.value_at(row, faster) - value) / max(worth.share(row, (has + more,)) - share, 1e-9)
         if gain > most:
             most, best = gain, more
     return GrowthStep(-most, row, 0, where[:best]) if best else None

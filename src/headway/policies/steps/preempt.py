@@ -23,6 +23,7 @@ from headway.policies.placing.pack import place, place_asked
 from headway.policies.placing.room import room
 from headway.policies.steps.order import by_key
 from headway.policies.steps.slots import KeyOf, Ranked, may_stop, slots_add_up, start_by_counting
+from headway.policies.steps.start import left_waiting
 from headway.policies.steps.victims import still_needed
 from headway.policies.value.times import Rows
 
@@ -46,11 +47,11 @@ def run_best(
     are, `placing` places.
     """
     snapshot = draft.snapshot
-    waiting = snapshot.jobs.waiting()
+    waiting, decided = left_waiting(draft, snapshot.jobs.waiting()), draft.decided_rows()
     if not len(waiting):
         return
     role = snapshot.jobs.shapes.only_role
-    if role is not None:
+    if role is not None and not decided:
         soon = draft.soon() if snapshot.flights else draft.free
         slots = int(np.add.reduce(room(snapshot.nodes, soon, role)))
         if slots_add_up(snapshot, slots):
@@ -60,6 +61,9 @@ def run_best(
                     draft.start(row, placement)
             return
     new, up = Ranked(waiting, key(waiting)), may_stop(snapshot, key_of_running or key)
+    if decided:
+        free = ~np.isin(up.rows, decided)
+        up = Ranked(up.rows[free], up.keys[free])
     # Running jobs are in front, so that a tie stops none.
     rows, keys = np.concatenate([up.rows, new.rows]), np.concatenate([up.keys / (1.0 + margin), new.keys])
     _one_by_one(draft, by_key(rows, keys))

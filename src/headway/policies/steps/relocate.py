@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import numpy as np
 
@@ -42,12 +43,16 @@ class Relocation:
     """Seconds between two moves."""
     cool_down: Seconds = 60.0
     """Seconds from a job's start or last move to its next."""
-    most_moves: Count = 3
+    max_moves: Count = 3
     """The max number of moves of one job, interruptions included. 0 moves no job."""
     interval: Seconds = 10.0
     """Seconds after which growth is looked at again while jobs share nodes."""
     parallel: Share = 1.0
     """Share of the work that cpu above the request speeds up (Amdahl). 1: speed is in proportion to cpu."""
+    growth: bool = True
+    """Slow-growing jobs move before others, to nodes with few fast-growing ones. False: growth counts for nothing."""
+    soonest: bool = True
+    """The job that is soonest done moves first. False: any, by a hash of its name and of the cycle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,7 @@ class Proposal:
 
 def relocate(draft: Draft, settings: Relocation) -> Proposal | None:
     """Writes at most one move into the draft, and when to look again. Returns the move, and which jobs lose by it."""
-    if not settings.most_moves or not _any_shares(draft.snapshot):
+    if not settings.max_moves or not _any_shares(draft.snapshot):
         return None
     found = tenancy(draft, settings.parallel)
     if found is None or not any(len(neighbours) > 1 for neighbours in found.on.values()):
@@ -85,7 +90,7 @@ def relocate(draft: Draft, settings: Relocation) -> Proposal | None:
 def _any_shares(snapshot: Snapshot) -> bool:
     """Whether any job may use more cpu than it requested. If none may, jobs do not slow each other down."""
     job = snapshot.jobs.job
-    return any(role.limit for row in snapshot.placements for role in job(row).roles)
+    return any(role.shares_cpu for row in snapshot.placements for role in job(row).roles)
 
 
 def verdict(snapshot: Snapshot, row: int, settings: Relocation) -> str:
@@ -95,8 +100,8 @@ def verdict(snapshot: Snapshot, row: int, settings: Relocation) -> str:
     neighbours = (
         [] if found is None else [neighbour for on in found.on.values() for neighbour in on if neighbour.row == row]
     )
-    if not neighbours:
-        return "stays: it shares no cpu"
+    if not neighbours or not _any_shares(snapshot):
+        return "stays: no job may use more cpu than it holds (field limit), so none slows another down"
     proposal = relocate(draft, settings)
     if proposal is not None and proposal.row == row:
         where = snapshot.nodes.nodes[proposal.target].name
@@ -128,17 +133,23 @@ def proposals(draft: Draft, found: Tenancy, settings: Relocation) -> Iterator[Pr
         ]
         if crowd[source] <= 1.0 or len(neighbours) < 2 or not movers:
             continue
-        movers.sort(key=lambda neighbour: (neighbour.fast, neighbour.tenant.work, neighbour.row))
+        movers.sort(key=lambda neighbour: _turn(snapshot, neighbour, settings))
         before = found.ends(source, float(capacity[source]))
         emptier = [node for node in range(len(capacity)) if crowd[node] < crowd[source]]
-        for target in sorted(emptier, key=lambda node: (len(found.on.get(node, ())), found.fast(node), node))[
-            :MOST_NODES
-        ]:
+        emptier.sort(key=lambda node: (len(found.on.get(node, ())), settings.growth * found.fast(node), node))
+        for target in emptier[:MOST_NODES]:
             for mover in movers:
                 if _fits(draft, mover.row, target):
                     proposal = weigh(draft, found, settings, (mover, source, target, before))
                     if proposal is not None:
                         yield proposal
+
+
+def _turn(snapshot: Snapshot, neighbour: Neighbour, settings: Relocation) -> tuple[bool, float, int]:
+    """Which of the jobs on a node moves first: where this is smallest."""
+    name = f"{snapshot.jobs.job(neighbour.row).id} {snapshot.cycle}"
+    rank = neighbour.tenant.work if settings.soonest else crc32(name.encode())
+    return settings.growth and neighbour.fast, rank, neighbour.row
 
 
 def why_not(draft: Draft, neighbour: Neighbour, settings: Relocation) -> str:
@@ -152,7 +163,7 @@ def why_not(draft: Draft, neighbour: Neighbour, settings: Relocation) -> str:
     if not int(jobs.can[row]) & Can.MOVE or not jobs.job(row).checkpoints:
         return "it may not be moved, or cannot save"
     stops = jobs.value(row, "stops")
-    if stops >= settings.most_moves:
+    if stops >= settings.max_moves:
         return f"it was interrupted {stops} times already"
     rest = cool_at(snapshot, row, settings.cool_down) - snapshot.now
     if rest > 0:

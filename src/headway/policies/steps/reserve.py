@@ -157,7 +157,7 @@ def reservation(draft: Draft, head: int, left: FloatArray) -> tuple[float, Place
     """Seconds until the head fits, and where. Running jobs without an estimate are taken to end last."""
     snapshot = draft.snapshot
     shape = snapshot.jobs.shape_at(head)
-    least = shape.least if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts
+    least = shape.min if int(snapshot.jobs.can[head]) & Can.SIZE else shape.counts
     free: IntArray = draft.free.copy()
     ends = sorted(
         (math.inf if math.isnan(left[row]) else float(left[row]), row)

@@ -44,7 +44,7 @@ def use_sizes(draft: Draft, rank: FloatArray, terms: Terms, patience: float) -> 
     """`rank` is by row; the smallest comes first."""
     snapshot = draft.snapshot
     worth = Worth(snapshot, terms)
-    waiting = snapshot.jobs.waiting()
+    waiting = left_waiting(draft, snapshot.jobs.waiting())
     ordered = by_key(waiting, rank[waiting])
     _start(draft, may_fit(draft, ordered), worth)
     left = left_waiting(draft, ordered)

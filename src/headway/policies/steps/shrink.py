@@ -18,12 +18,12 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.estimates import Counts
 from headway.core.placement import Placement, take
+from headway.estimates.sizes.table import SizeTable
 from headway.policies.placing.add_remove import SOON, leaving_order, without
 from headway.policies.placing.affinity import place_near
 from headway.policies.placing.room import room
 from headway.policies.steps.cool_down import rested_on
 from headway.policies.steps.victims import still_needed
-from headway.policies.value.table import SizeTable
 from headway.policies.value.worth import Worth
 
 
@@ -57,11 +57,11 @@ def shrink_for(
     value, lost = 0.0, 0.0
     for counts in sizes:
         must = forced and found is None
-        most = math.inf if must else (worth.of(row, worth.best_speed(row, counts)) - value) / margin
+        most = math.inf if must else (worth.value_at(row, worth.best_speed(row, counts)) - value) / margin
         placement = pot.give_until_fits(counts, lost + most)
         if placement is None:
             break
-        then = worth.of(row, worth.speed(row, placement))
+        then = worth.value_at(row, worth.speed(row, placement))
         if then - value <= margin * (pot.lost - lost) and not must:
             break
         found, value, lost = (placement, dict(pot.sizes)), then, pot.lost
@@ -122,7 +122,7 @@ class _Pot:
             suits, takes = self._suits[number], self._room[number]
             for node in set(nodes):
                 fit = [free.item(kind, node) // amount for kind, amount in role.asks]
-                now = max(0, min(fit, default=max(role.most, 1))) if suits[node] else 0
+                now = max(0, min(fit, default=max(role.max, 1))) if suits[node] else 0
                 self._rooms[number] += now - takes.item(node)
                 takes[node] = now
         value, then = self._values.get(row), _value(self._worth, row, after)
@@ -164,11 +164,11 @@ def cheapest_gift(worth: Worth, row: int, now: Placement, only: int | None = Non
     """The replicas that cost the job least for what they free: the loneliest one, or all on the loneliest node."""
     best: Gift | None = None
     table = worth.table(row)
-    if table is not None and now.requests is None and len(now.nodes[0]) <= table.span.most:
+    if table is not None and now.requests is None and len(now.nodes[0]) <= table.span.max:
         return _cheapest_of_table(worth, table, row, now)
     value, share = _value(worth, row, now), worth.share(row, now.counts)
     for number, role in enumerate(worth.snapshot.jobs.shape_at(row).roles):
-        spare = len(now.nodes[number]) - role.least
+        spare = len(now.nodes[number]) - role.min
         if spare <= 0 or (only is not None and number != only):
             continue
         order = leaving_order(now, number)
@@ -187,20 +187,20 @@ _replicas = itemgetter(1)
 def _cheapest_of_table(worth: Worth, table: SizeTable, row: int, now: Placement) -> Gift | None:
     """The same for a job of one role."""
     spots, has = now.spots[0], len(now.nodes[0])
-    spare = has - worth.snapshot.jobs.shape_at(row).roles[0].least
+    spare = has - worth.snapshot.jobs.shape_at(row).roles[0].min
     if spare <= 0:
         return None
     lonely = min(spots, key=_replicas)[1]
-    value, share = worth.of(row, table.placed(has, len(spots))), worth.share(row, (has,))
+    value, share = worth.value_at(row, table.placed(has, len(spots))), worth.share(row, (has,))
     gifts = []
     for count in {1, min(spare, lonely)}:
-        then = worth.of(row, table.placed(has - count, len(spots) - (count == lonely)))
+        then = worth.value_at(row, table.placed(has - count, len(spots) - (count == lonely)))
         gifts.append(Gift((value - then) / max(share - worth.share(row, (has - count,)), 1e-9), row, 0, count))
     return min(gifts)
 
 
 def _value(worth: Worth, row: int, placement: Placement) -> float:
-    return worth.of(row, worth.speed(row, placement))
+    return worth.value_at(row, worth.speed(row, placement))
 
 
 def _needed(draft: Draft, sizes: dict[int, Placement], row: int, placement: Placement) -> dict[int, Placement]:

@@ -47,7 +47,7 @@ def _of_shapes(draft: Draft, rows: Rows, shapes: Iterable[int]) -> Rows:
 
 def _might(rooms: Rooms, shape: Shape) -> bool:
     """Each role by itself at its min; together they may still not fit."""
-    return not shape.missing and all(rooms.total(role) >= role.least for role in shape.roles if role.least)
+    return not shape.missing and all(rooms.total(role) >= role.min for role in shape.roles if role.min)
 
 
 def start_in_order(draft: Draft, rows: Rows, *, head_blocks: bool = False, size: Size = place_asked) -> Rows:
@@ -112,7 +112,7 @@ def left_waiting(draft: Draft, rows: Rows) -> Rows:
 def fits_empty(snapshot: Snapshot, row: int) -> bool:
     """Whether waiting can help at all: a job larger than the empty cluster must not block others for ever."""
     nodes, shape = snapshot.nodes, snapshot.jobs.shape_at(row)
-    least = shape.least if shape.elastic and snapshot.jobs.value(row, "can") & Can.SIZE else shape.counts
+    least = shape.min if shape.elastic and snapshot.jobs.value(row, "can") & Can.SIZE else shape.counts
     if shape.missing:
         return False
     if len(shape.roles) == 1:

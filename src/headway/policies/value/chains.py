@@ -14,7 +14,7 @@ import numpy as np
 
 from headway.core.flags import all_of, any_of
 from headway.core.node import BoolArray, FloatArray
-from headway.policies.value.table import SizeTable
+from headway.estimates.sizes.table import SizeTable
 from headway.policies.value.times import Rows
 
 _APART = 1 << 20

@@ -1,7 +1,6 @@
 """Running jobs that may be scaled, as columns: what each is worth now, and with a few replicas less.
 
-Only jobs of one role that hold what they asked for are here; the few others are looked at one by one (`others`). Every
-number is the one that `Worth` gives for the same job, to the last bit.
+Only jobs of one role that hold what they asked for are here; the few others are looked at one by one (`others`).
 """
 
 from __future__ import annotations
@@ -9,18 +8,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from headway.core.estimates import OVERRUN_SHARE
-from headway.core.flags import all_of, any_of
+from headway.core.flags import all_of
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray
-from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import FEWER, OWN_LINES, StandingLines
-from headway.policies.value.table import ShapeSizes, SizeTable
+from headway.estimates.sizes.cache import FEWER, OWN_LINES
+from headway.estimates.sizes.holder import ShapeSizes, SizesHolder
+from headway.estimates.sizes.table import SizeTable
+from headway.policies.value.formula import bounded, column, overrun, share_weight, time_weight
 from headway.policies.value.terms import Terms
 from headway.policies.value.times import Rows
 
@@ -65,7 +63,8 @@ class SizeColumns:
     """Running jobs that may be scaled and are not in the columns."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, sizes: ShapeSizes, terms: Terms) -> SizeColumns:
+    def of(cls, snapshot: Snapshot, holder: SizesHolder, terms: Terms) -> SizeColumns:
+        sizes = holder.shapes(snapshot)
         rows = _scalable(snapshot, sizes) if snapshot.estimates.known else np.empty(0, np.intp)
         others: list[int] = []
         if not sizes.all_tabled:
@@ -75,7 +74,7 @@ class SizeColumns:
         if not math.isfinite(np.add.reduce(seconds)):
             known = np.isfinite(seconds)
             rows, seconds = rows[known], seconds[known]
-        lines = _lines(snapshot, sizes, rows)
+        lines = holder.standings(snapshot, rows, changed_too=False)
         numbers, tables = lines.numbers, lines.tables
         usable: BoolArray = numbers[1] > 0.0
         if not all_of(usable):
@@ -95,10 +94,10 @@ class SizeColumns:
         """When each has been left alone for long enough after the last decision about it."""
         snapshot, terms = self.snapshot, self.terms
         touched: FloatArray = snapshot.jobs.touched[self.rows]
-        if not (terms.calm and snapshot.estimates.known and snapshot.estimates.beliefs.rich):
+        if not (terms.cool_down_share and snapshot.estimates.known and snapshot.estimates.beliefs.rich):
             return touched + terms.cool_down
         trained = snapshot.jobs.attained[self.rows] + touched - snapshot.jobs.since[self.rows]
-        due: FloatArray = touched + np.maximum(terms.cool_down, terms.calm * trained)
+        due: FloatArray = touched + np.maximum(terms.cool_down, terms.cool_down_share * trained)
         return due
 
     @cached_property
@@ -131,67 +130,33 @@ class SizeColumns:
         return bounded(sizes.amount[shape] * count / sizes.whole[shape])
 
     def of_speeds(self, speed: FloatArray) -> FloatArray:
-        """`Worth.of` these speeds."""
+        """`Worth.value_at` these speeds."""
         return self.values_at(ALL, speed)
 
     def values_at(self, places: Places, speed: FloatArray) -> FloatArray:
         """The same for jobs at some places of the columns."""
         asked = self.asked_weight[self.shape[places]]
-        return values(self.terms, speed, asked, self.work[places], self._work_weight(places))
+        return column(speed, asked, self.work[places], self._work_weight(places), self.terms)
 
     @cached_property
     def asked_weight(self) -> FloatArray:
         """By shape: the factor of worth by share."""
-        power = 1.0 - self.terms.favour
-        return np.array([share**power for share in self.sizes.share.tolist()], np.float64)
+        return np.array([share_weight(share, self.terms) for share in self.sizes.share.tolist()], np.float64)
 
     def _work_weight(self, places: Places) -> FloatArray:
         """The factor of worth by what is left, computed when it is first asked for."""
-        known, power = self._work_weights, -self.terms.favour
+        known = self._work_weights
         weight: FloatArray = known[places]
         missing = np.isnan(weight).nonzero()[0]
         if len(missing):
             missing = missing if isinstance(places, slice) else places[missing]
-            known[missing] = [max(work, 1e-300) ** power for work in self.work[missing].tolist()]
+            known[missing] = [time_weight(work, self.terms) for work in self.work[missing].tolist()]
             weight = known[places]
         return weight
 
     @cached_property
     def _work_weights(self) -> FloatArray:
         return np.full(len(self.rows), np.nan)
-
-
-def bounded(share: FloatArray) -> FloatArray:
-    """Shares of the cluster, above 0 and finite, so that they can be divided by."""
-    return np.minimum(np.maximum(share, 1e-9, out=share), 1e6, out=share)
-
-
-def values(
-    terms: Terms, speed: FloatArray, asked_weight: FloatArray, work: FloatArray, work_weight: FloatArray
-) -> FloatArray:
-    """`Worth.of` many jobs. Powers one by one: those of a whole column differ in the last bit."""
-    shared = speed * asked_weight
-    value: FloatArray = shared * work_weight
-    soonest = speed * max(terms.restart, 1.0)
-    short = work < soonest
-    if any_of(short):
-        value[short] = shared[short] * np.array([least**-terms.favour for least in soonest[short].tolist()])
-    value[speed <= 0.0] = 0.0
-    return value
-
-
-def _lines(snapshot: Snapshot, sizes: ShapeSizes, rows: Rows) -> StandingLines:
-    """Where each job stands among its sizes."""
-    numbers, shape = rows.tolist(), snapshot.jobs.shape[rows].tolist()
-    spans: list[Any] = list(map(sizes.spans.__getitem__, shape))
-
-    def scalings_of(places: list[int]) -> list[Scaling]:
-        if len(places) == len(numbers):
-            return snapshot.estimates.scalings(numbers, spans)
-        return snapshot.estimates.scalings([numbers[place] for place in places], [spans[place] for place in places])
-
-    placements = list(map(snapshot.placements.__getitem__, numbers))
-    return sizes.standings.of(snapshot.jobs.serial[rows], spans, placements, scalings_of, SizeTable.of)
 
 
 def _scalable(snapshot: Snapshot, sizes: ShapeSizes) -> Rows:
@@ -207,7 +172,5 @@ def _seconds(snapshot: Snapshot, rows: Rows) -> FloatArray:
     seconds = snapshot.estimates.left_of(rows, snapshot.now)
     late = (seconds <= 0.0).nonzero()[0]
     if len(late):
-        jobs, chosen = snapshot.jobs, rows[late]
-        trained = jobs.attained[chosen] + np.maximum(0.0, snapshot.now - jobs.since[chosen])
-        seconds[late] = OVERRUN_SHARE * trained
+        seconds[late] = overrun(snapshot, rows[late])
     return seconds

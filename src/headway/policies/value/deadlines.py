@@ -12,15 +12,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
-from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.estimates import Counts
 from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
 from headway.core.snapshot import Snapshot
 from headway.policies.value.sizes import bounds, demand, held, ladder
+from headway.policies.value.supposed import supposed
 
 FINE = 12
 """Up to this number, all sizes of one role are tried; beyond it, doublings and the sizes half-way between them."""
@@ -44,12 +46,14 @@ class DeadlineNeed:
     """Seconds before the job trains, where it must first be started."""
     deadline: float
     """Infinite where the job has none."""
+    known: bool = True
+    """Whether the work rests on more than the deadline and vague similar jobs."""
 
     def seconds(self, size: int) -> float:
         """Seconds until the job is done at this size."""
         return self.delay + self.work / max(float(self.speeds[size]), 1e-9)
 
-    def least(self, seconds: float) -> int | None:
+    def smallest(self, seconds: float) -> int | None:
         """The smallest size that is done within these seconds, or None."""
         sizes = np.flatnonzero(self.delay + self.work / np.maximum(self.speeds, 1e-9) <= seconds)
         return int(sizes[0]) if len(sizes) else None
@@ -66,7 +70,7 @@ class DeadlineNeed:
         """Share of the cluster times seconds, at the smallest size that is in time or, where none is, at the
         largest.
         """
-        size = self.least(seconds)
+        size = self.smallest(seconds)
         if size is None:
             size = len(self.counts) - 1
         return float(self.shares[size]) * self.seconds(size)
@@ -79,19 +83,18 @@ class DeadlineNeed:
 
 def needs(snapshot: Snapshot, rows: list[int], restart: float) -> dict[int, DeadlineNeed]:
     """By row. Starting a job costs `restart` seconds."""
-    whole, left, spread = snapshot.nodes.total(), snapshot.estimates.left(snapshot.now), snapshot.estimates.spread()
-    speed, trained = snapshot.estimates.speed, snapshot.jobs.trained_seconds(snapshot.now)
-    left = np.where((left <= 0.0) & (trained > 0.0), OVERRUN_SHARE * trained, left)
+    whole, speed, (left, spread, known) = snapshot.nodes.total(), snapshot.estimates.speed, supposed(snapshot)
     made = {}
     for row in rows:
         now = held(snapshot, row)
         counts, speeds = _worthwhile(snapshot, row)
         shares = np.array([dominant_share(demand(snapshot, row, size), whole) for size in counts])
+        fitting = max(1, int(np.searchsorted(shares, 1.0 + 1e-9, side="right")))
+        counts, speeds, shares = counts[:fitting], speeds[:fitting], shares[:fitting]
         work = float(left[row]) * (1.0 if now is None else speed(row, now))
-        uncertain = float(spread[row])
         made[row] = DeadlineNeed(
-            row, counts, shares, np.array(speeds), work, 0.0 if math.isnan(uncertain) else uncertain,
-            restart if now is None else 0.0, float(snapshot.jobs.deadline[row]),
+            row, counts, shares, np.array(speeds), work, float(spread[row]),
+            restart if now is None else 0.0, float(snapshot.jobs.deadline[row]), bool(known[row]),
         )  # fmt: skip
     return made
 
@@ -140,9 +143,9 @@ class PlannedRun:
 class Calendar:
     __slots__ = ("left", "starts")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, room: float = 1.0) -> None:
         self.starts = [now]
-        self.left = [1.0]
+        self.left = [room]
 
     def take(self, share: float, until: float) -> None:
         """A job holds this share until then, whatever is planned."""
@@ -151,11 +154,13 @@ class Calendar:
             if start < until:
                 self.left[piece] -= share
 
-    def promise(self, need: DeadlineNeed, deadline: float) -> PlannedRun | None:
+    def promise(self, need: DeadlineNeed, deadline: float, reserve: float = 0.0) -> PlannedRun | None:
         """The smallest size that is done by the deadline, beside what is promised already. It is promised then; or
-        None.
+        None. `reserve`: by how many deviations the work may be more than it is taken to be.
         """
-        first = need.least(deadline - self.starts[0])
+        if reserve and need.spread > 0.0:
+            need = replace(need, work=need.work * math.exp(reserve * need.spread))
+        first = need.smallest(deadline - self.starts[0])
         if first is None:
             return None
         for size in range(first, len(need.counts)):
@@ -194,6 +199,11 @@ class Calendar:
         place = int(np.searchsorted(self.starts, at))
         self.starts.insert(place, at)
         self.left.insert(place, self.left[place - 1])
+
+
+def deviations(confidence: float) -> float:
+    """By how many deviations more work must be allowed for, so that it is enough with this confidence."""
+    return NormalDist().inv_cdf(min(max(confidence, 0.5), 0.999))
 
 
 def hopeful(jobs: Iterable[DeadlineNeed], now: float, hopeless: float) -> list[DeadlineNeed]:

@@ -1,16 +1,19 @@
-"""Will this job meet its deadline? Asked before it runs, and answered with what would make it possible."""
+"""Will this job meet its deadline? Asked before it runs and while it does, and answered with the smallest size that is
+in time or with what would make it possible.
+"""
 
 from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.core.estimates import Counts
 from headway.core.snapshot import Snapshot
-from headway.policies.value.deadlines import Calendar, DeadlineNeed, hopeful, most_in_time, needs
+from headway.core.text import lasting
+from headway.policies.value.deadlines import Calendar, DeadlineNeed, deviations, hopeful, most_in_time, needs
 
-TRIAL_MINUTES = 10.0
+TRIAL_MINUTES = 2.0
 """How long a job must run and report until its length is known."""
 
 
@@ -31,6 +34,8 @@ class Answer:
     done_at: float = math.nan
     """When the job would be done: at that size or, where it would be late, as soon as possible. Infinite where the
     cluster cannot hold it."""
+    give: float = 0.0
+    """By how many seconds it may be earlier or later, with the confidence that was asked for."""
     remedy: str = ""
     """What would make it possible."""
 
@@ -42,6 +47,7 @@ class Promises:
     restart: float
     hopeless: float
     packing: float
+    confidence: float
 
 
 def in_time(snapshot: Snapshot, row: int, promises: Promises) -> Answer:
@@ -51,27 +57,30 @@ def in_time(snapshot: Snapshot, row: int, promises: Promises) -> Answer:
     need = found[row]
     if math.isinf(need.deadline):
         return Answer(verdict=Verdict.YES, sentence="It has no deadline, so it cannot miss one.")
-    if math.isnan(need.work):
-        return Answer(
-            verdict=Verdict.UNKNOWN,
-            sentence=f"Nothing is known of how long it takes: that needs a trial of {TRIAL_MINUTES:g} minutes.",
-            remedy=f"run it for {TRIAL_MINUTES:g} minutes with its steps reported, or declare its seconds",
-        )
-    return _alone(need, snapshot.now, promises) or _beside(found, need, snapshot.now, promises)
+    answer = _alone(need, snapshot.now, promises) or _beside(found, need, snapshot.now, promises)
+    if need.known:
+        return answer
+    size = f", and planned with {_size(answer.counts)}" if answer.counts else ""
+    return replace(
+        answer, verdict=Verdict.UNKNOWN,
+        sentence=f"It has not shown its pace: a trial of {TRIAL_MINUTES:g} minutes will. Until then it is taken to "
+        f"need about {lasting(need.work)}, as its deadline suggests{size}.",
+        remedy=f"run it for {TRIAL_MINUTES:g} minutes with its steps reported, or declare its seconds",
+    )  # fmt: skip
 
 
 def _alone(need: DeadlineNeed, now: float, promises: Promises) -> Answer | None:
     """No, where the job would be late even with the whole cluster to itself."""
-    until, most = need.deadline - now, need.counts[-1]
+    until, largest = need.deadline - now, need.counts[-1]
     chance = need.chance(until)
     if chance >= max(promises.hopeless, 1e-12):
         return None
     takes = need.seconds(len(need.counts) - 1)
     return Answer(
-        verdict=Verdict.NO, done_at=now + takes,
-        sentence=f"Alone and in its fastest size, {_size(most)}, it takes {takes:.0f} seconds; {until:.0f} are left "
-        f"(chance {chance:.0%}).",
-        remedy=f"a deadline at least {takes - until:.0f} seconds later, or a larger most than {_size(most)}",
+        verdict=Verdict.NO, done_at=now + takes, give=_give(need, takes, promises),
+        sentence=f"Not possible: with all of {_size(largest)} it is done in {lasting(takes)} at the earliest; "
+        f"{lasting(max(until, 0.0))} are left (chance {chance:.0%}).".replace("%", " %"),
+        remedy=f"a deadline at least {takes - until:.0f} seconds later, or a larger max than {_size(largest)}",
     )  # fmt: skip
 
 
@@ -86,20 +95,34 @@ def _beside(found: dict[int, DeadlineNeed], need: DeadlineNeed, now: float, prom
             break
         before += other.row in chosen and calendar.promise(other, other.deadline) is not None
     soonest = calendar.planned(need, len(need.counts) - 1).end
-    run = calendar.promise(need, need.deadline) if need.row in chosen else None
+    run, reserve = None, deviations(promises.confidence)
+    if need.row in chosen:
+        run = calendar.promise(need, need.deadline, reserve)
+        reserve = 0.0 if run is None else reserve
+        run = run or calendar.promise(need, need.deadline)
     if run is not None:
         size = need.counts[max(int(run.sizes.max()), 0)]
+        takes = need.delay + (run.end - now - need.delay) * math.exp(-reserve * need.spread)
+        give = _give(need, takes, promises)
+        about = f" ± {lasting(give)}" if give >= 1.0 else ""
         return Answer(
-            verdict=Verdict.YES, counts=size, done_at=run.end,
-            sentence=f"Yes, with {_size(size)}: done {need.deadline - run.end:.0f} seconds before its deadline.",
+            verdict=Verdict.YES, counts=size, done_at=now + takes, give=give,
+            sentence=f"In time with {_size(size)}: done in {lasting(takes)}{about}, "
+            f"{lasting(need.deadline - now - takes)} before its deadline.",
         )  # fmt: skip
     late = max(soonest - need.deadline, 0.0)
     remedy = f"a deadline at least {late:.0f} seconds later" if 0 < late < math.inf else "a smaller job, or more nodes"
+    earliest = f": done in {lasting(soonest - now)} at the earliest" if math.isfinite(soonest) else ""
     return Answer(
-        verdict=Verdict.NO, done_at=soonest, remedy=remedy,
-        sentence=f"Beside {before} jobs that are promised theirs before, there is not enough until its deadline in "
-        f"{need.deadline - now:.0f} seconds.",
+        verdict=Verdict.NO, done_at=soonest, remedy=remedy, give=_give(need, soonest - now, promises),
+        sentence=f"Not possible beside {before} jobs that are promised theirs before{earliest}; its deadline is in "
+        f"{lasting(need.deadline - now)}.",
     )  # fmt: skip
+
+
+def _give(need: DeadlineNeed, seconds: float, promises: Promises) -> float:
+    """By how many seconds the end may be off."""
+    return deviations(promises.confidence) * need.spread * max(seconds - need.delay, 0.0)
 
 
 def _size(counts: Counts) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
-from headway.core.states import State
+from headway.core.states import TRAINING, State
+from headway.core.text import lasting
 from headway.policies.value.expected import Expected
 from headway.policies.value.times import Rows
 
@@ -38,17 +39,15 @@ class Ranking:
         return column
 
 
-def expected_of(found: Expected, here: int) -> dict[str, Any]:
-    seconds = float(found.seconds[here])
-    basis = "as its own reports or its user say"
-    if found.odd[here]:
-        basis = "as similar jobs took, because its reports are not believed"
-    elif not found.shown[here]:
-        basis = "as similar jobs took, because it has not shown its pace"
-    return {
-        "seconds": seconds if math.isfinite(seconds) else None,
-        "sentence": f"{seconds:.0f} s of training left at the size it asked for, {basis}.",
-    }
+def expected_of(snapshot: Snapshot, row: int) -> dict[str, Any]:
+    """What is believed of its time left. By what it is ranked is another figure, which means nothing to people."""
+    believed = snapshot.estimates.of(row, snapshot.now)
+    if math.isnan(believed.left):
+        why = believed.sentence.removeprefix("nothing is known: ")
+        return {"seconds": None, "sentence": f"It is not known how long it trains: {why}."}
+    size = "its present size" if snapshot.jobs.state_of(row) in TRAINING else "the size it asked for"
+    sentence = f"{lasting(believed.left)} of training left at {size}: {believed.sentence}."
+    return {"seconds": believed.left, "sentence": sentence}
 
 
 def place_of(snapshot: Snapshot, ranking: Ranking, here: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from headway.core.estimates import Counts
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray
 from headway.core.snapshot import Snapshot
-from headway.policies.value.standings import FURTHER
+from headway.estimates.sizes.table import FURTHER
 from headway.policies.value.times import Rows
 
 UNKNOWN_SECONDS = 3600.0
@@ -33,7 +33,7 @@ def bounds(snapshot: Snapshot, row: int) -> tuple[Counts, Counts]:
     """The min and max replicas per role that a plan may give it."""
     shape = snapshot.jobs.shape_at(row)
     if may_resize_gang(snapshot, row):
-        return shape.least, tuple(role.most for role in shape.roles)
+        return shape.min, tuple(role.max for role in shape.roles)
     fixed = held(snapshot, row) or shape.counts
     return fixed, fixed
 

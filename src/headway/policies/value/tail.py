@@ -26,8 +26,8 @@ from headway.policies.value.times import Rows, waited
 FEW, LAST = 3, 0.015
 """The last few: this share of all jobs, and at least this number."""
 WIDE = 8.0
-"""A job wider than the tail's share, or in the way of a wide and shorter job, must have starved to be in the tail:
-waited this factor of the time by which it delays others, and the patience.
+"""A job wider than the tail's share, or in the way of a wide and shorter job, joins the tail when it has waited this
+factor of the delay that it causes, and the patience.
 """
 STARVING = 4.0
 """A job that has waited this factor of that time is in the tail, however long the others have waited."""
@@ -35,7 +35,7 @@ STARVING = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The settings `latest_share`, `latest_near` and so on of `headway`, without their prefix."""
+    """The settings `tail_share`, `tail_near` and so on of `headway`, without their prefix."""
 
     share: float
     near: float
@@ -92,7 +92,7 @@ def _in_the_way(snapshot: Snapshot, rows: Rows, area: FloatArray, tail: BoolArra
     least = np.inf
     for number in np.unique(jobs.shape[rows[shorter]]).tolist():
         shape = jobs.shapes[number]
-        wanted = [] if shape.missing else list(zip(shape.roles, shape.least, strict=True))
+        wanted = [] if shape.missing else list(zip(shape.roles, shape.min, strict=True))
         if any(left.total(role) < count for role, count in wanted) and all(whole.total(r) >= n for r, n in wanted):
             least = min(least, float(area[shorter & (jobs.shape[rows] == number)].min()))
     blocked: BoolArray = may_leave & (area > least)

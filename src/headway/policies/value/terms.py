@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.core.snapshot import Snapshot
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -13,7 +11,7 @@ class Terms:
 
     cool_down: float = 60.0
     """Seconds for which a job is left as it is after a decision about it."""
-    calm: float = 0.0
+    cool_down_share: float = 0.0
     """Share of what it has trained for which a job is left as it is after a decision, where that is longer. So a job is
     changed more rarely the longer it runs. Used only where estimates are learnt from progress, and so change
     themselves; jobs that shrink for others are not spared by it.
@@ -28,9 +26,3 @@ class Terms:
     """How much jobs that are soon done are preferred: 0 not at all, 1 by one over the seconds left."""
     affinity: bool = True
     """Whether replicas go next to the job's own ones, on few nodes."""
-
-
-def restart_seen(snapshot: Snapshot, otherwise: float) -> float:
-    """Seconds that stopping a job and starting it again has taken here; before enough was seen, what is given."""
-    seconds = snapshot.estimates.restart()
-    return otherwise if seconds is None else seconds

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.node import FloatArray
-from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
-from headway.policies.value.table import ShapeSizes, SizeTable
+from headway.estimates.sizes.holder import holder_of
 
 Rows = npt.NDArray[np.intp]
 
@@ -33,18 +30,10 @@ def seconds_left(snapshot: Snapshot, rows: Rows) -> FloatArray:
 
 def _speeds(snapshot: Snapshot, rows: Rows) -> FloatArray:
     """How fast these jobs are where they are, relative to the asked-for size."""
-    sizes, estimates = ShapeSizes.of(snapshot.jobs.shapes, snapshot.nodes), snapshot.estimates
-    numbers = rows.tolist()
-    placements = list(map(snapshot.placements.__getitem__, numbers))
-    spans: list[Any] = list(map(sizes.spans.__getitem__, snapshot.jobs.shape[rows].tolist()))
-
-    def scalings_of(places: list[int]) -> list[Scaling]:
-        return estimates.scalings([numbers[place] for place in places], [spans[place] for place in places])
-
-    lines = sizes.resized.of(snapshot.jobs.serial[rows], spans, placements, scalings_of, SizeTable.of).numbers
-    speeds: FloatArray = lines[1].copy()
-    for place in (lines[0] < 0.0).nonzero()[0].tolist():
-        speeds[place] = estimates.speed(numbers[place], placements[place].counts)
+    lines = holder_of(snapshot).standings(snapshot, rows, changed_too=True)
+    speeds: FloatArray = lines.numbers[1].copy()
+    for place in (lines.numbers[0] < 0.0).nonzero()[0].tolist():
+        speeds[place] = snapshot.estimates.speed(int(rows[place]), lines.placements[place].counts)
     return speeds
 
 

@@ -16,16 +16,21 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from headway.core.estimates import OVERRUN_SHARE, Counts
+import numpy as np
+
+from headway.core.estimates import Counts
 from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
 from headway.estimates.models.scaling import computes
+from headway.estimates.sizes.holder import ShapeSizes, SizesHolder, holder_of
+from headway.estimates.sizes.table import LONGEST_PATH, SizeTable, usable
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import empty
 from headway.policies.value.columns import SizeColumns
+from headway.policies.value.formula import MAX_SHARE, MIN_SHARE, overrun, share_weight, soonest, time_weight, worth
 from headway.policies.value.sizes import (
     UNKNOWN_SECONDS,
     bounds,
@@ -34,7 +39,6 @@ from headway.policies.value.sizes import (
     larger_sizes,
     may_resize_gang,
 )
-from headway.policies.value.table import LONGEST_PATH, ShapeSizes, SizeTable, table_of, usable
 from headway.policies.value.terms import Terms
 
 FARTHEST = 4.0
@@ -55,7 +59,6 @@ class Worth:
         self._work: dict[int, float] = {}
         self._weights: dict[int, tuple[float, float, float]] = {}
         self._per_node: dict[int, int] = {}
-        self._soonest = max(terms.restart, 1.0)
         self._units: dict[int, tuple[float, float] | None] = {}
         self._shares: dict[tuple[int, Counts], float] = {}
         self._paths: dict[int, list[Counts]] = {}
@@ -93,7 +96,7 @@ class Worth:
     def speed(self, row: int, placement: Placement) -> float:
         """Relative to the asked-for size in its best place; 0 where the estimate is NaN or infinite."""
         table = self.table(row)
-        if table is not None and len(placement.nodes[0]) <= table.span.most:
+        if table is not None and len(placement.nodes[0]) <= table.span.max:
             return table.placed(len(placement.nodes[0]), len(placement.spots[0]))
         ideal = self.best_speed(row, placement.counts)
         per_node = self._workers_per_node(row)
@@ -113,7 +116,7 @@ class Worth:
     def speed_with(self, row: int, now: Placement, role: int, more: tuple[int, ...]) -> float:
         """The same with more replicas of one role on these nodes."""
         table, count = self.table(row), len(now.nodes[role]) + len(more)
-        if table is not None and count <= table.span.most:
+        if table is not None and count <= table.span.max:
             return table.placed(count, len(set(now.nodes[role]).union(more)))
         return self.speed(row, now.with_role(role, (*now.nodes[role], *more)))
 
@@ -122,7 +125,7 @@ class Worth:
         if not self.snapshot.estimates.known:
             return 0.0
         table = self.table(row)
-        if table is not None and counts[0] <= table.span.most:
+        if table is not None and counts[0] <= table.span.max:
             return table.speeds[counts[0]]
         return usable(self.snapshot.estimates.speed(row, counts))
 
@@ -131,26 +134,24 @@ class Worth:
         try:
             return self._tables[row]
         except KeyError:
-            known = self._tables[row] = table_of(self.snapshot, row)
+            known = self._tables[row] = self._table(row)
             return known
 
     def seconds(self, row: int, speed: float) -> float:
         """Seconds until the job is done at this speed."""
         return self.work(row) / speed if speed > 0 else math.inf
 
-    def of(self, row: int, speed: float) -> float:
+    def value_at(self, row: int, speed: float) -> float:
         """What running at this speed is worth."""
         if speed <= 0:
             return 0.0
         known = self._weights.get(row)
         if known is None:
             work, asked = self.work(row), self.share(row, self.snapshot.jobs.shape_at(row).counts)
-            asked **= 1.0 - self.terms.favour
-            known = self._weights[row] = asked, work, max(work, 1e-300) ** -self.terms.favour
+            known = self._weights[row] = share_weight(asked, self.terms), work, time_weight(work, self.terms)
         asked, work, weight = known
-        # No job is taken to be done sooner than a change takes: one that is nearly over is worth none.
-        soonest = speed * self._soonest
-        return float(speed * asked * (soonest**-self.terms.favour if work < soonest else weight))
+        at_once = soonest(speed, self.terms)
+        return worth(speed, asked, time_weight(at_once, self.terms) if work < at_once else weight)
 
     def share(self, row: int, counts: Counts) -> float:
         """Share of the cluster, the largest of any kind; above 0 and finite, so that it can be divided by."""
@@ -159,11 +160,11 @@ class Worth:
         except KeyError:
             unit = self._units[row] = self._unit(row)
         if unit is not None:
-            return min(max(unit[0] * counts[0] / unit[1], 1e-9), 1e6)
+            return min(max(unit[0] * counts[0] / unit[1], MIN_SHARE), MAX_SHARE)
         known = self._shares.get((row, counts))
         if known is None:
             known = dominant_share(demand(self.snapshot, row, counts), self._whole)
-            self._shares[row, counts] = known = min(max(known, 1e-9), 1e6)
+            self._shares[row, counts] = known = min(max(known, MIN_SHARE), MAX_SHARE)
         return known
 
     def cut(self, row: int) -> bool:
@@ -194,27 +195,41 @@ class Worth:
     @cached_property
     def columns(self) -> SizeColumns:
         """The running jobs that may be scaled, as columns."""
-        columns = SizeColumns.of(self.snapshot, self.sizes, self.terms)
+        columns = SizeColumns.of(self.snapshot, self.holder, self.terms)
         self._tables.update(zip(columns.rows.tolist(), columns.tables, strict=True))
         return columns
 
     @cached_property
+    def holder(self) -> SizesHolder:
+        return holder_of(self.snapshot)
+
+    @cached_property
     def sizes(self) -> ShapeSizes:
-        return ShapeSizes.of(self.snapshot.jobs.shapes, self.snapshot.nodes)
+        return self.holder.shapes(self.snapshot)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _table(self, row: int) -> SizeTable | None:
+        snapshot = self.snapshot
+        span = self.sizes.spans[snapshot.jobs.columns.shapes[row]]
+        placement = snapshot.placements.get(row)
+        if span is None or not snapshot.estimates.known:
+            return None
+        if placement is not None and len(placement.nodes[0]) > span.max:
+            return None
+        return self.holder.table(snapshot.estimates.scaling(row, span), span)
 
     def _kept(self, row: int) -> Counts:
         snapshot, shape = self.snapshot, self.snapshot.jobs.shape_at(row)
         fixed = held(snapshot, row) or shape.counts
         if not may_resize_gang(snapshot, row) or row in snapshot.placements:
             return fixed
-        return fixed if place(snapshot, empty(snapshot.nodes), shape) is not None else shape.least
+        return fixed if place(snapshot, empty(snapshot.nodes), shape) is not None else shape.min
 
     def _path(self, row: int) -> list[Counts]:
         least, most = bounds(self.snapshot, row)
         table = self.table(row)
-        if table is not None and least[0] == table.span.least and most[0] >= table.span.most:
+        if table is not None and least[0] == table.span.min and most[0] >= table.span.max:
             return [(count,) for count in table.path]
         path, speed = [least], self.best_speed(row, least)
         while len(path) < LONGEST_PATH:
@@ -236,8 +251,7 @@ class Worth:
             self._left = snapshot.estimates.left(snapshot.now)
         seconds = float(self._left[row])
         if seconds <= 0.0 and row in snapshot.placements:
-            trained, since = float(snapshot.jobs.attained[row]), float(snapshot.jobs.since[row])
-            return OVERRUN_SHARE * (trained + max(0.0, snapshot.now - since))
+            return overrun(snapshot, np.array([row])).item()
         return seconds if math.isfinite(seconds) else math.nan
 
     def _sane(self, row: int) -> bool:
@@ -294,6 +308,5 @@ class Worth:
         if known is None:
             shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
             role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
-            takes = [nodes.largest(kind) // amount for kind, amount in role.asks]
-            known = self._per_node[number] = max(1, min(takes)) if takes else 0
+            known = self._per_node[number] = nodes.per_node(role.asks)
         return known

@@ -4,14 +4,16 @@
 2. Starts in the policy's plan are cut to the size that the limits allow, and growth beyond them is left out. Where a
    start was left out because other jobs of its queue came first, the policy is asked again without that job. What a
    queue holds within its quota is not taken from it for others, whatever their deadlines or priorities are.
-3. For a job within its queue's quota that finds no room, whole jobs of queues that borrow are stopped, those with least
-   unsaved work first. What they leave is not given to borrowers, because jobs within a quota come first.
+3. For a job within its queue's quota that finds no room, room is made (`reclaim`).
+4. Where the plan would give that room to a borrower, the policy is asked anew: first about jobs within quotas alone,
+   then about borrowers, who see what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,22 +21,17 @@ import numpy as np
 from headway.core.draft import Draft
 from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
-from headway.core.placement import Placement, take
+from headway.core.placement import Placement, beyond, only_role, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
 from headway.core.policy import Policy, explain_with, is_gangless
-from headway.core.quantity import show
+from headway.core.quantity import CPU, DEFAULT_CPU, MEMORY, show
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
-from headway.policies.placing.pack import place_any_size
-from headway.policies.steps.order import rows_to_stop
-from headway.policies.steps.victims import fewest_to_stop
-from headway.policies.value.times import unsaved
-from headway.policies.wrappers.quota import Queue, QueueUse, amounts_of, entitled, least_amounts
+from headway.policies.wrappers.quota import Queue, QueueUse, entitled
+from headway.policies.wrappers.reclaim import Claims, Wants, reclaim
 
 ROUNDS = 6
 """How often a policy is asked for one plan, at most."""
-MOST_RECLAIMS = 8
-"""Jobs for which room is made in one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +53,84 @@ class Queued:
         use, names = QueueUse(snapshot, self.queues), {number: name for name, number in snapshot.jobs.queues.items()}
 
         def of(row: int) -> str:
-            queue, asked = int(use.queue_of[row]), least_amounts(snapshot, row)
-            over = np.flatnonzero((use.held[queue] + asked > use.most[queue]) & (asked > 0))
-            if not over.size:
-                return ""
-            kind = snapshot.nodes.kinds[int(over[0])]
-            most, held, needed = (
-                show(kind, int(amounts[over[0]])) for amounts in (use.most[queue], use.held[queue], asked)
-            )
-            return f"Queue {names[queue]!r} may hold {most} and holds {held}; the job needs {needed}."
+            queue, asked = int(use.queue_of[row]), use.least(row)
+            for most, held, which in (
+                (use.max[queue], use.held[queue], ""),
+                (use.most_fixed(row), use.fixed[queue], " in what cannot be stopped"),
+            ):
+                over = np.flatnonzero((held + asked > most) & (asked > 0) & use.managed)
+                if over.size and (not which or not use.can_stop(row)):
+                    kind = snapshot.nodes.kinds[int(over[0])]
+                    may, has, needs = (show(kind, int(amounts[over[0]])) for amounts in (most, held, asked))
+                    return f"Queue {names[queue]!r} may hold {may}{which} and holds {has}; the job needs {needs}."
+            return ""
 
         return of
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         before = QueueUse(snapshot, self.queues)
-        limit = entitled(snapshot, before)
+        limit = entitled(before)
         out = [
-            row for row in snapshot.jobs.waiting().tolist()
-            if not before.may_reach(int(before.queue_of[row]), least_amounts(snapshot, row), limit)
+            row for row in snapshot.jobs.waiting().tolist() if not before.may_reach(row, before.least(row), limit)
         ]  # fmt: skip
+        asked = self._asked(before, limit, out)
+        if reclaim(asked.draft, asked.use, self._wants(snapshot), asked.borrowed).spoilt:
+            asked = self._quotas_first(before, limit, out)
+        return asked.draft.plan()
+
+    def _asked(self, before: QueueUse, limit: QueueUse, out: Sequence[int], *, grow: bool = True) -> Allowed:
+        """What the policy plans without the jobs in `out`, as far as the limits allow it."""
+        snapshot, hidden = before.snapshot, list(out)
         for _ in range(ROUNDS):
-            use = before.copy()
-            plan = self.policy(hiding(snapshot, out) if out else snapshot)
-            draft, dropped = within_limits(snapshot, plan, use, limit.copy(), out)
-            if not dropped:
+            plan = self.policy(hiding(snapshot, hidden) if hidden else snapshot)
+            allowed = within_limits(plan, before.copy(), limit.copy(), hidden, grow=grow)
+            if not allowed.dropped:
                 break
-            out += dropped
-        reclaim(draft, use)
-        return draft.plan()
+            hidden += allowed.dropped
+        return allowed
+
+    def _quotas_first(self, before: QueueUse, limit: QueueUse, out: Sequence[int]) -> Allowed:
+        """Jobs within their queue's quota start, or keep what is free or coming for them; then borrowers start."""
+        waiting = set(before.snapshot.jobs.waiting().tolist()).difference(out)
+        borrowers = {row for row in waiting if not before.guaranteed(row, before.least(row))}
+        wants = self._wants(before.snapshot)
+        for _ in range(ROUNDS):
+            asked = self._asked(before, limit, [*out, *borrowers], grow=False)
+            claims = reclaim(asked.draft, asked.use, wants, asked.borrowed, asked_alone=True)
+            if not claims.spoilt:
+                break
+            borrowers |= claims.spoilt
+        self._borrow(asked, claims, limit, {*out, *(waiting - borrowers)})
+        return asked
+
+    def _wants(self, snapshot: Snapshot) -> Wants:
+        def wants(row: int, free: IntArray, gone: list[int]) -> bool:
+            placements = {other: at for other, at in snapshot.placements.items() if other not in gone}
+            others = [other for other in snapshot.jobs.waiting().tolist() if other != row]
+            plan = self.policy(hiding(replace(snapshot, free=free, placements=placements), [*others, *gone]))
+            job = snapshot.jobs.job(row).id
+            return any(isinstance(decision, Start) and decision.job == job for decision in plan.decisions)
+
+        return wants
+
+    def _borrow(self, asked: Allowed, claims: Claims, limit: QueueUse, out: AbstractSet[int]) -> None:
+        """Starts borrowers beside what is claimed."""
+        snapshot, left = asked.use.snapshot, claims.left
+        plan = self.policy(hiding(replace(snapshot, free=left.copy()), sorted(out)))
+        for decision in plan.decisions:
+            row = snapshot.jobs.row_of[decision.job]
+            if not isinstance(decision, Start) or row in out:
+                continue
+            placement, shape = _cut(row, decision.placement, asked.use, limit), snapshot.jobs.shape_at(row)
+            if placement is None:
+                continue
+            take(left, placement, shape)
+            if (left[:, list(placement.used_nodes())] < 0).any():
+                take(left, placement, shape, +1)
+                continue
+            asked.use.add(row, asked.use.amounts(row, placement))
+            asked.draft.start(row, placement)
+        asked.draft.wake(plan.until)
 
 
 def with_queues(policy: Policy, queues: Sequence[Queue]) -> Policy:
@@ -98,31 +145,77 @@ def hiding(snapshot: Snapshot, rows: Sequence[int]) -> Snapshot:
     return replace(snapshot, jobs=snapshot.jobs.with_state(state))
 
 
+@dataclass(slots=True)
+class Allowed:
+    """A policy's plan as far as the limits of queues allow it."""
+
+    draft: Draft
+    use: QueueUse
+    """With the plan."""
+    dropped: list[int] = field(default_factory=list)
+    """Jobs whose start was left out."""
+    borrowed: dict[int, Placement] = field(default_factory=dict)
+    """By row: what the plan takes for jobs whose queue then is over its quota."""
+
+
 def within_limits(
-    snapshot: Snapshot, plan: Plan, use: QueueUse, limit: QueueUse, hidden: Sequence[int] = ()
-) -> tuple[Draft, list[int]]:
-    """The plan as a draft, and jobs whose start was left out. `use` then includes the plan."""
-    draft, dropped, safe = Draft(snapshot), list[int](), _safe_queues(snapshot, use, hidden)
+    plan: Plan, use: QueueUse, limit: QueueUse, hidden: Sequence[int] = (), *, grow: bool = True
+) -> Allowed:
+    """Without `grow` no job of a queue that borrows takes more than it has."""
+    snapshot = use.snapshot
+    draft, safe = Draft(snapshot), _safe_queues(snapshot, use, hidden)
+    allowed = Allowed(draft, use)
     for decision in plan.decisions:
         row = snapshot.jobs.row_of[decision.job]
         queue = int(use.queue_of[row])
         if isinstance(decision, Start):
-            placement = _cut(snapshot, row, decision.placement, (use, limit))
+            placement = _cut(row, decision.placement, use, limit)
             if placement is None:
-                dropped.append(row)
+                allowed.dropped.append(row)
                 continue
-            use.add(queue, amounts_of(snapshot, row, placement))
+            use.add(row, use.amounts(row, placement))
             draft.start(row, placement)
+            if use.borrows(queue):
+                allowed.borrowed[row] = placement
             continue
-        more = _growth(snapshot, row, decision)
+        more = _growth(use, row, decision)
         if queue in safe and _takes(decision, more):
             continue
-        if not (more > 0).any() or limit.may_add(queue, more):
-            use.add(queue, more)
-            limit.add(queue, more)
+        taken = _taken(snapshot, row, decision) if use.borrows(queue, more) else None
+        if taken is not None and not grow:
+            continue
+        if not (more > 0).any() or limit.may_add(row, more):
+            if taken is not None:
+                allowed.borrowed[row] = taken
+            use.add(row, more)
+            limit.add(row, more)
             _repeat(draft, row, decision)
     draft.wake(plan.until)
-    return draft, dropped
+    return allowed
+
+
+def _taken(snapshot: Snapshot, row: int, decision: Decision) -> Placement | None:
+    """What a decision about a running job takes of what is free; None where it takes nothing."""
+    match decision:
+        case Move(placement=placement):
+            return placement
+        case Scale(role=name, nodes=nodes):
+            held, role = snapshot.placements[row], _role(snapshot, row, name)
+            more = beyond(nodes, held.nodes[role])
+            return only_role(held, role, more) if more else None
+        case Resize(role=name):
+            held, role = snapshot.placements[row], _role(snapshot, row, name)
+            growth = tuple(max(0, int(amount)) for amount in _resized(snapshot, row, role, decision))
+            return only_role(held, role, held.nodes[role]).with_request(role, growth) if any(growth) else None
+    return None
+
+
+def _resized(snapshot: Snapshot, row: int, role: int, decision: Resize) -> IntArray:
+    """By kind: what each replica of the role holds more after the resize, or less."""
+    held, shape = snapshot.placements[row], snapshot.jobs.shape_at(row)
+    amounts = {CPU: decision.cpu, MEMORY: decision.memory}
+    more: IntArray = resized(held, shape, role, snapshot.nodes.kinds, amounts).vector(shape, role)
+    return more - held.vector(shape, role)
 
 
 def _safe_queues(snapshot: Snapshot, use: QueueUse, hidden: Sequence[int]) -> set[int]:
@@ -141,12 +234,12 @@ def _takes(decision: Decision, more: FloatArray) -> bool:
     return preempts or (isinstance(decision, Scale) and bool((more < 0).any()))
 
 
-def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[QueueUse, QueueUse]) -> Placement | None:
+def _cut(row: int, placement: Placement, use: QueueUse, limit: QueueUse) -> Placement | None:
     """The largest part of the placement that the limits allow; None where that is below the job's min."""
-    use, limit = limits
-    shape, queue = snapshot.jobs.shape_at(row), int(use.queue_of[row])
-    while not _allowed(use, limit, queue, amounts_of(snapshot, row, placement)):
-        spare = [len(nodes) - role.least for nodes, role in zip(placement.nodes, shape.roles, strict=True)]
+    snapshot = use.snapshot
+    shape = snapshot.jobs.shape_at(row)
+    while not _allowed(use, limit, row, use.amounts(row, placement)):
+        spare = [len(nodes) - role.min for nodes, role in zip(placement.nodes, shape.roles, strict=True)]
         role = max(range(len(spare)), key=spare.__getitem__)
         if spare[role] <= 0 or not int(snapshot.jobs.can[row]) & Can.SIZE:
             return None
@@ -154,29 +247,29 @@ def _cut(snapshot: Snapshot, row: int, placement: Placement, limits: tuple[Queue
     return placement
 
 
-def _allowed(use: QueueUse, limit: QueueUse, queue: int, amounts: FloatArray) -> bool:
+def _allowed(use: QueueUse, limit: QueueUse, row: int, amounts: FloatArray) -> bool:
     """Within what the queue is entitled to; or beyond it, where all entitlements together leave room."""
-    if use.may_reach(queue, amounts, limit):
+    if use.may_reach(row, amounts, limit):
         return True
-    beyond = np.maximum(use.held[queue] + amounts - limit.held[queue], 0.0)
-    return limit.may_add(queue, beyond)
+    queue = use.queue_of[row]
+    above = np.maximum(use.held[queue] + amounts - limit.held[queue], 0.0)
+    return use.may_stay(row, amounts) and limit.may_add(row, above)
 
 
-def _growth(snapshot: Snapshot, row: int, decision: Decision) -> FloatArray:
-    """By kind: what a running job would hold beyond what it holds. A move ends with what the job holds now."""
+def _growth(use: QueueUse, row: int, decision: Decision) -> FloatArray:
+    """By kind: what a running job would count for beyond what it does. A move ends with what the job holds now."""
+    snapshot = use.snapshot
     none: FloatArray = np.zeros(len(snapshot.nodes.kinds))
     if not isinstance(decision, Scale | Resize):
         return none
     placement, shape = snapshot.placements[row], snapshot.jobs.shape_at(row)
     number = _role(snapshot, row, decision.role)
-    vector = placement.vector(shape, number)
     if isinstance(decision, Scale):
-        return none + vector * float(len(decision.nodes) - len(placement.nodes[number]))
-    wanted = vector.astype(np.float64)
-    for kind, amount in (("cpu", decision.cpu), ("memory", decision.memory)):
-        if kind in snapshot.nodes.kinds:
-            wanted[snapshot.nodes.kinds.index(kind)] = amount
-    return (wanted - vector) * len(placement.nodes[number])
+        more = none + placement.vector(shape, number)
+        if use.names_no_cpu(shape.roles[number]):
+            more[use.cpu] += DEFAULT_CPU
+        return more * float(len(decision.nodes) - len(placement.nodes[number]))
+    return none + _resized(snapshot, row, number, decision) * float(len(placement.nodes[number]))
 
 
 def _role(snapshot: Snapshot, row: int, name: str) -> int:
@@ -195,53 +288,3 @@ def _repeat(draft: Draft, row: int, decision: Decision) -> None:
             draft.stop(row, because)
         case Reserve(placement=placement, until=until):
             draft.reserve(row, placement, until)
-
-
-def reclaim(draft: Draft, use: QueueUse) -> None:
-    """Stops borrowers for waiting jobs that are within their quota and find no room, now or soon."""
-    snapshot, soon = draft.snapshot, draft.soon()
-    waiting = [row for row in snapshot.jobs.waiting().tolist() if not isinstance(draft.decided(row), Start)]
-    served = 0
-    for row in sorted(waiting, key=lambda row: (-int(snapshot.jobs.priority[row]), row)):
-        queue, amounts = int(use.queue_of[row]), least_amounts(snapshot, row)
-        if served == MOST_RECLAIMS or not use.guaranteed(queue, amounts):
-            continue
-        placement = place_any_size(snapshot, soon, row) or _stop_for(draft, use, soon, row)
-        if placement is not None:
-            take(soon, placement, snapshot.jobs.shape_at(row))
-            use.add(queue, amounts)
-            served += 1
-
-
-def _stop_for(draft: Draft, use: QueueUse, soon: IntArray, row: int) -> Placement | None:
-    """Stops as few borrowers as will do, the cheapest first; none where even all are not enough."""
-    snapshot = draft.snapshot
-    found = fewest_to_stop(
-        snapshot, soon, row, _borrowers(draft, use, row), lambda pot: place_any_size(snapshot, pot, row)
-    )
-    if found is None:
-        return None
-    placement, victims = found
-    for victim in victims:
-        held = snapshot.placements[victim]
-        take(soon, held, snapshot.jobs.shape_at(victim), +1)
-        draft.stop(victim)
-        use.add(int(use.queue_of[victim]), -amounts_of(snapshot, victim, held))
-    return placement
-
-
-def _borrowers(draft: Draft, use: QueueUse, row: int) -> Iterator[int]:
-    """Jobs of other queues, the cheapest first, as long as their queue would still borrow without those before."""
-    snapshot, trial = draft.snapshot, use.copy()
-    for victim in _cheapest(draft, use):
-        queue = int(use.queue_of[victim])
-        if trial.borrows(queue) and queue != int(use.queue_of[row]):
-            trial.add(queue, -amounts_of(snapshot, victim, snapshot.placements[victim]))
-            yield victim
-
-
-def _cheapest(draft: Draft, use: QueueUse) -> list[int]:
-    """Running jobs of borrowing queues that may be stopped, those that lose least work first."""
-    jobs, rows = draft.snapshot.jobs, rows_to_stop(draft.snapshot)
-    cheapest = rows[np.lexsort((-jobs.serial[rows], unsaved(draft.snapshot, rows)))]
-    return [row for row in cheapest.tolist() if draft.decided(row) is None and use.borrows(int(jobs.queue[row]))]

@@ -1,0 +1,143 @@
+"""Are forecasts calibrated? Of runs in virtual time, how many outcomes are inside the range that was told.
+
+    python bench/eta.py                     # generated workloads, three minutes
+    python bench/eta.py FILE 8x8 300        # the first 300 jobs of a trace, on nodes x GPUs
+
+While a run goes on, all its unfinished jobs are foreseen at ten moments, by the snapshot alone. Afterwards it is known
+when each started and ended. The range should hold 80 of 100 outcomes. `off` is the median of how far the middle of the
+range is from the end, as a share of the time from the moment until then.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from headway.core.job import JobId
+from headway.core.node import Node, Nodes
+from headway.core.states import State
+from headway.cycle.loop import Decided, run
+from headway.estimates.progress import ProgressBook
+from headway.forecast.eta import forecast
+from headway.forecast.present import Present
+from headway.forecast.times import Eta
+from headway.policies.registry import POLICIES
+from headway.sim.cluster import SimCluster
+from headway.sim.world import Costs, Reports, World
+from headway.workload.cluster import open_cluster
+from headway.workload.generate import generate
+from headway.workload.open import open_workload
+from headway.workload.settings import Settings
+from headway.workload.trace import Trace, head, rebase
+
+JOBS, SEEDS = 100, range(1, 7)
+MOMENTS = 10
+DRAWS = 40
+COSTS = Costs(start=10.0, save=5.0, stop=1.0, scale=10.0)
+STEPS = 10_000
+AGES = ("waiting", "first tenth", "to half", "past half")
+Outcome = tuple[str, bool, float, float]
+"""Age or `starts`, whether it was inside, how far off, and the width of the range, both as shares."""
+
+
+def main() -> None:
+    nodes = open_cluster(sys.argv[2] if len(sys.argv) > 2 else "4x4")
+    if len(sys.argv) > 1:
+        most = int(sys.argv[3]) if len(sys.argv) > 3 else 300
+        trace = rebase(head(open_workload(Path(sys.argv[1])), most))
+        traces = [(trace.name[-24:], [trace]), ("the same, not declared", [undeclared(trace)])]
+    else:
+        traces = list(generated(nodes))
+    print(f"{'trace':<24} {'policy':<10} {'what':<12} {'count':>6} {'inside':>7} {'off':>6} {'range':>6}")
+    for name, runs in traces:
+        for policy in ("headway", "fifo", "srtf"):
+            began = time.process_time()
+            table(name, policy, [one for trace in runs for one in outcomes(trace, nodes, policy)])
+            print(f"{'':<24} {policy:<10} processor seconds: {time.process_time() - began:.0f}", flush=True)
+
+
+def generated(nodes: list[Node]) -> Iterator[tuple[str, list[Trace]]]:
+    """Several of each kind: forecasts of one run are all off together."""
+    made = {error: [generate(Settings(jobs=JOBS, load=0.95, seed=seed, declared_error=error), nodes) for seed in SEEDS]
+            for error in (0.0, 0.5)}  # fmt: skip
+    yield "declared", made[0.0]
+    yield "declared, off 0.5", made[0.5]
+    yield "not declared", [undeclared(trace) for trace in made[0.0]]
+    yield "not declared, at once", [undeclared(at_once(trace)) for trace in made[0.0]]
+
+
+def at_once(trace: Trace) -> Trace:
+    return replace(trace, jobs=tuple(replace(job, submit=0.0) for job in trace.jobs))
+
+
+def undeclared(trace: Trace) -> Trace:
+    truth = {job.id: trace.work(job) or 1.0 for job in trace.jobs}
+    return replace(trace, jobs=tuple(replace(job, seconds=None) for job in trace.jobs), truth=truth)
+
+
+def outcomes(trace: Trace, nodes: list[Node], policy: str) -> list[Outcome]:
+    jobs = [replace(job, steps=job.steps or STEPS) for job in trace.jobs]
+    world = World(costs=COSTS, work=trace.work, reports=Reports(seconds=30.0, growth=0.02), seed=1)
+    moments = iter(np.quantile([job.submit for job in jobs], np.linspace(0.1, 0.98, MOMENTS)).tolist())
+    if max(job.submit for job in jobs) == 0.0:
+        whole = sum((trace.work(job) or 0.0) * job.replicas for job in jobs) / sum(
+            dict(node.capacity)["gpu"] for node in nodes
+        )
+        moments = iter(np.linspace(0.02, 0.9, MOMENTS) * whole)
+    told: list[tuple[float, dict[JobId, tuple[str, Eta]]]] = []
+    ended: dict[JobId, tuple[float, float]] = {}
+    due = next(moments)
+
+    def observe(decided: Decided) -> None:
+        nonlocal due
+        snapshot = decided.snapshot
+        for row in snapshot.changed:
+            if snapshot.jobs.state_of(row) is State.FINISHED:
+                ended[snapshot.jobs.job(row).id] = (snapshot.jobs.value(row, "first_start"), snapshot.now)
+        if snapshot.now < due:
+            return
+        due = next(moments, np.inf)
+        found = forecast(Present.of(snapshot, costs=COSTS), POLICIES[policy](), draws=DRAWS, budget=1e9)
+        trained = snapshot.jobs.trained_seconds(snapshot.now)
+        row_of = snapshot.jobs.row_of
+        ages = {}
+        for job, eta in found.jobs.items():
+            row = row_of[job]
+            share = float(trained[row]) / (trace.work(snapshot.jobs.job(row)) or 1.0)
+            waits = snapshot.jobs.state_of(row) is State.WAITING and not trained[row]
+            ages[job] = (AGES[0] if waits else AGES[1 + (share >= 0.1) + (share >= 0.5)], eta)
+        told.append((snapshot.now, ages))
+
+    run(SimCluster(Nodes.of(nodes), jobs, world), POLICIES[policy](), ProgressBook(), observe)
+    return [one for now, etas in told for job, (age, eta) in etas.items() if job in ended
+            for one in compared(now, age, eta, *ended[job])]  # fmt: skip
+
+
+def compared(now: float, age: str, eta: Eta, started: float, ended: float) -> Iterator[Outcome]:
+    for what, moment, at in ((age, eta.done, ended), ("(starts)", eta.starts if age == AGES[0] else None, started)):
+        if moment is not None:
+            left = max(at - now, 1.0)
+            inside = moment.low - 1.0 <= at <= moment.high + 1.0
+            yield what, inside, abs(moment.mid - at) / left, (moment.high - moment.low) / left
+
+
+def table(name: str, policy: str, found: list[Outcome]) -> None:
+    by = defaultdict(list)
+    for what, *one in found:
+        by[what].append(one)
+        by["all ends" if what in AGES else "_"].append(one)
+    for what in (*AGES, "all ends", "(starts)"):
+        if by[what]:
+            inside, off, width = np.array(by[what], float).T
+            print(f"{name:<24} {policy:<10} {what:<12} {len(inside):>6} {inside.mean():>7.0%} {np.median(off):>6.2f} "
+                  f"{np.median(width):>6.2f}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

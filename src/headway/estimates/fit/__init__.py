@@ -1,1 +1,0 @@
-"""Predictors: each is fitted to what jobs have reported. Pure."""

@@ -1,0 +1,1 @@
+"""What finished and running jobs have taught: paces and scaling by user, training times, starts and stops."""

@@ -1,1 +1,0 @@
-"""What a pod holds and where it may run, as the Kubernetes scheduler sees it. Pure: functions over narrow objects."""

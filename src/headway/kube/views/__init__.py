@@ -1,0 +1,1 @@
+"""What is shown of a gang: its row on the board, its status, why it waits."""

@@ -1,0 +1,127 @@
+"""Says of gangs that wait why they wait, with numbers: in their status, or in the condition of a foreign pod.
+
+Another reason is said at once. Other numbers are said of one gang at most once in a while, and less often where many
+wait. At rest only a few are said a second, whatever number waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from headway.core.job import JobId
+from headway.core.plan import Plan
+from headway.core.reason import Code, Reasons
+from headway.core.snapshot import Snapshot
+from headway.core.text import clean
+from headway.kube.gangs.fault import FAULT, sentence
+from headway.kube.gangs.gang import Gang
+from headway.kube.gangs.messages import Explained, LookedAt
+from headway.kube.intake.spec import job_id
+from headway.kube.pods.conditions import QUOTA_USED, camel
+from headway.kube.settings import Explain, KubeSettings
+
+MAX_LOOKED_AT = 200
+"""Waiting gangs per cycle of which the reason is asked, each in its turn. A long queue must not slow decisions down."""
+MAX_EXPLAINED = 20
+"""Of these, gangs that are told."""
+MANY = 500
+"""Where more wait than this, their numbers are told less often."""
+MAX_NAMED = 5
+"""Jobs that hold the room, by name."""
+MAX_SAYINGS, LONGEST_SAYING = 8, 300
+SAYING_SECONDS, SAYING_SHARE = 0.1, 0.05
+"""The policy is asked for so many seconds at once, and for this share of the time."""
+NUMBERS_PER_SECOND = 4.0
+"""Of gangs that are told other numbers, not another reason."""
+
+
+@dataclass(slots=True)
+class Explaining:
+    """Who is told next. `following` finds a gang by its job's id."""
+
+    settings: KubeSettings
+    _allowance: float = MAX_EXPLAINED
+    _at: float = -math.inf
+
+    def explain(
+        self, following: Callable[[JobId], Gang | None], snapshot: Snapshot, plan: Plan, now: float
+    ) -> Iterator[tuple[str, Explained | LookedAt]]:
+        """By uid, what gangs are to be told."""
+        waiting = [gang for row in snapshot.jobs.waiting() if (gang := following(snapshot.jobs.job(int(row)).id))]
+        waiting = [gang for gang in waiting if gang.waits and not gang.frozen.why]
+        if not waiting:
+            return
+        every = self.settings.progress_seconds * max(1.0, len(waiting) / MANY)
+        reasons, beyond, left = Reasons(snapshot, plan), self.settings.quotas(snapshot), MAX_EXPLAINED
+        self._allowance = min(MAX_EXPLAINED, self._allowance + NUMBERS_PER_SECOND * min(60.0, now - self._at))
+        self._at = now
+        for gang in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=lambda gang: gang.looked_at):
+            yield gang.uid, LookedAt(now)
+            reason, message, helps = _reason(gang, snapshot, reasons, beyond)
+            said = gang.wanted.reason, gang.wanted.message
+            if not reason or (reason, message) == said:
+                continue
+            if reason == said[0]:
+                if now - gang.explained_at < every or self._allowance < 1.0:
+                    continue
+                self._allowance -= 1.0
+            yield gang.uid, Explained(reason, message, now, helps)
+            left -= 1
+            if left == 0:
+                return
+
+
+def _reason(
+    gang: Gang, snapshot: Snapshot, reasons: Reasons, beyond: Callable[[int], str]
+) -> tuple[str, str, tuple[str, ...]]:
+    """Nothing if it starts now. What its queue may hold comes first: more nodes would not help then."""
+    try:
+        found = reasons.of(gang.job.id)
+        if found.code is Code.STARTS_NOW:
+            return "", "", ()
+        if full := beyond(snapshot.jobs.row_of[gang.job.id]):
+            return QUOTA_USED, full, ()
+        helps = [f"held by: {_holders(gang, found.blocked_by)}"] if found.blocked_by else []
+        helps += [f"helps: {found.remedy}"] if found.remedy else []
+        return camel(found.code), found.sentence, tuple(helps)
+    except Exception as error:  # noqa: BLE001  why it waits matters less than that all others go on
+        return FAULT, sentence("say why this job waits", error), ()
+
+
+def _holders(gang: Gang, others: Iterable[JobId]) -> str:
+    """Jobs of its own namespace by name. Who is in another namespace is nobody's business here."""
+    inside = job_id(gang.meta.namespace, "")
+    own = [one for one in others if one.rpartition("/")[0] == inside.rpartition("/")[0]]
+    elsewhere = sum(1 for _ in others) - len(own)
+    named = [*own[:MAX_NAMED], *([f"{len(own) - MAX_NAMED} more"] if len(own) > MAX_NAMED else [])]
+    named += [f"{elsewhere} job{'s' if elsewhere > 1 else ''} of other namespaces"] if elsewhere else []
+    return ", ".join(named)
+
+
+@dataclass(slots=True)
+class PolicySays:
+    """What the policy says about single jobs, for their status. It may be asked for a small share of the time only: a
+    long queue must not slow decisions down. A status that is written without it keeps what it said before.
+    """
+
+    explain: Explain
+    _allowance: float = SAYING_SECONDS
+    _at: float = -math.inf
+
+    def of(self, gang: Gang, snapshot: Snapshot | None, now: float) -> list[str] | None:
+        """None if there is no time to ask, or nobody to be asked about."""
+        row = None if snapshot is None else snapshot.jobs.row_of.get(gang.job.id)
+        if snapshot is None or row is None or row >= snapshot.jobs.count:
+            return None
+        self._allowance = min(SAYING_SECONDS, self._allowance + SAYING_SHARE * (now - max(self._at, now - 60.0)))
+        self._at = now
+        if self._allowance <= 0.0 or snapshot.jobs.state_of(row) is not gang.state:
+            return None
+        began = time.perf_counter()
+        said = self.explain(snapshot, row)
+        self._allowance -= time.perf_counter() - began
+        return [clean(f"{topic}: {saying}", LONGEST_SAYING) for topic, saying in said[:MAX_SAYINGS]]

@@ -1,0 +1,165 @@
+"""Sends writes: so many at once, by rank, each until it is answered. Retries and back-off are here and nowhere else.
+
+A server that is away gets one request at a time until it answers. Past the fence's deadline binds and deletes wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+
+from headway.kube.api.errors import ApiError, Forbidden, Unreachable
+from headway.kube.gangs.model import Delete
+from headway.kube.writes.fence import Fence
+from headway.kube.writes.queue import WriteQueue
+from headway.kube.writes.requests import Requests
+from headway.kube.writes.write import Notice, Rank, Stage, Write, WriteDone
+
+log = logging.getLogger("headway.kube")
+AT_ONCE = 32
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
+MOST_EVENTS = 1000
+"""Events of one namespace that wait. More are not recorded."""
+FENCED = frozenset({Rank.BIND, Rank.DELETE})
+FENCE_SECONDS = 0.5
+"""While the fence is closed, it is looked at again after this."""
+
+
+class Door:
+    """Use in one event loop."""
+
+    def __init__(self, requests: Requests, fence: Fence, tell: Callable[[WriteDone], None]) -> None:
+        self._requests, self._fence, self._tell = requests, fence, tell
+        self.queue = WriteQueue()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._sleeping: set[asyncio.TimerHandle] = set()
+        self._looking = False
+        """A timer is set after which the fence, or a server that is away, is looked at again."""
+        self._away_until, self._away_pause = 0.0, FIRST_PAUSE_SECONDS
+        """The server did not answer: one request goes at this time, by the monotonic clock."""
+        self._answered_at = -math.inf
+
+    def put(self, writes: Iterable[Write], dropped: Iterable[Write] = ()) -> None:
+        """Takes writes, and forgets those that are no longer wanted and not under way."""
+        for write in dropped:
+            if write.stage is not Stage.SENT:
+                write.stage = Stage.OVER
+        for write in writes:
+            old, write.replaces = write.replaces, None
+            if old is not None and old.stage in (Stage.SENT, Stage.NEW):  # a new one waits for one that is under way
+                old.then = write
+                old.stage = old.stage if old.stage is Stage.SENT else Stage.OVER
+            elif write.stage is Stage.NEW:
+                if old is not None:
+                    old.stage = Stage.OVER
+                self._queue(write)
+        self._pump()
+
+    def _queue(self, write: Write) -> None:
+        full = isinstance(write.what, Notice) and self.queue.waiting(Rank.EVENT, write.namespace) >= MOST_EVENTS
+        write.stage = Stage.OVER if full else Stage.QUEUED
+        if not full:
+            self.queue.put(write)
+
+    async def close(self, seconds: float) -> None:
+        """Waits for what is queued and under way. What is unsent then, the next process does."""
+        give_up = time.monotonic() + seconds
+        while (self._under_way or self.queue.count) and time.monotonic() < give_up:  # noqa: ASYNC110  two things end it
+            await asyncio.sleep(0.02)
+        for handle in self._sleeping:
+            handle.cancel()
+
+    def _pump(self) -> None:
+        while self.queue.count and len(self._under_way) < self._limit():
+            ranks = frozenset(Rank) if self._fence.is_open() else frozenset(Rank) - FENCED
+            write = self.queue.next(only=ranks)
+            if write is None:
+                if self.queue.count and len(ranks) < len(Rank):
+                    self._look_again(FENCE_SECONDS)
+                return
+            write.stage = Stage.SENT
+            task = asyncio.ensure_future(self._send(write))
+            self._under_way.add(task)
+            task.add_done_callback(self._ended)
+
+        if self.queue.count and self._away_until and not self._under_way:
+            self._look_again(self._away_until - time.monotonic())  # a timer may be early by the loop's own clock
+
+    def _look_again(self, seconds: float) -> None:
+        if not self._looking:
+            self._looking = True
+            self._later(max(seconds, 0.001))
+
+    def _limit(self) -> int:
+        if not self._away_until:
+            return AT_ONCE
+        if time.monotonic() < self._away_until:
+            return 0
+        return 1
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._pump()
+
+    async def _send(self, write: Write) -> None:
+        began = time.monotonic()
+        done = await self._requests.send(write)
+        error, then = done.error, write.then
+        self._see_server(error, began)
+        while then is not None and then.then is not None:
+            then = then.then
+        if error is not None and _is_passing(write, error) and then is None:
+            self._again(write, error)
+            return
+        write.stage = Stage.OVER
+        if then is not None and then.stage is Stage.NEW:
+            self._queue(then)
+        if error is not None and isinstance(write.what, Notice):
+            log.debug("an event could not be recorded: %s", error)
+        elif error is None or not _is_passing(write, error):
+            self._tell(done)
+
+    def _see_server(self, error: ApiError | None, began: float) -> None:
+        """A server that has answered others meanwhile is not away: a webhook of one namespace may hang."""
+        now = time.monotonic()
+        if error is None or error.status:
+            self._answered_at = now
+        if error is None or (error.status and not isinstance(error, Unreachable)):
+            self._away_until, self._away_pause = 0.0, FIRST_PAUSE_SECONDS
+        elif not error.status and self._answered_at < began and now >= self._away_until:
+            self._away_until = now + self._away_pause
+            self._away_pause = min(2 * self._away_pause, LONGEST_PAUSE_SECONDS)
+
+    def _again(self, write: Write, error: ApiError) -> None:
+        """Whether it was done is not known, so it is asked for again: doing it twice does no harm."""
+        write.tries += 1
+        if write.tries == 1:
+            log.warning("%s/%s: a request failed and is tried again: %s", write.namespace, write.name, error)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(write.tries - 1, 16), LONGEST_PAUSE_SECONDS)
+        pause, now = max(pause, error.retry_after_seconds), time.monotonic()
+        if error.status == 0 and self._away_until > now:
+            pause = self._away_until - now
+        write.stage = Stage.QUEUED
+        self._later(pause, write)
+
+    def _later(self, seconds: float, write: Write | None = None) -> None:
+        def wake() -> None:
+            self._sleeping.discard(handle)
+            if write is None:
+                self._looking = False
+            elif write.stage is Stage.QUEUED:
+                self.queue.put(write)
+            self._pump()
+
+        handle = asyncio.get_running_loop().call_later(seconds, wake)
+        self._sleeping.add(handle)
+
+
+def _is_passing(write: Write, error: ApiError) -> bool:
+    """Whether it is asked for again: nobody answered, a right is missing that may be given, or a pod must go."""
+    if isinstance(write.what, Notice):
+        return False
+    return isinstance(error, Unreachable | Forbidden) or isinstance(write.what, Delete)

@@ -1,0 +1,36 @@
+"""Who may write: the holder of one Lease, until a local deadline. Past it, nothing that deletes or binds leaves.
+
+Example: this process was frozen for a minute, and another one has taken the Lease meanwhile. When it thaws, the
+deadline is over: what it had decided stays inside, and the first answer to a renewal tells it to end.
+
+The epoch grows with each holder. It is in every status and on every pod that the holder writes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+REQUEST_SECONDS = 8.0
+"""What is sent may arrive this much later."""
+
+
+@dataclass(slots=True)
+class Fence:
+    epoch: int = 0
+    deadline: float = math.inf
+    """By the monotonic clock."""
+    clock: Callable[[], float] = time.monotonic
+
+    def is_open(self) -> bool:
+        """Whether a bind or a delete may leave now."""
+        return self.clock() < self.deadline - REQUEST_SECONDS
+
+    def renew(self, seconds: float) -> None:
+        """The Lease was renewed by a request that left now, for so many seconds."""
+        self.deadline = self.clock() + seconds
+
+    def close(self) -> None:
+        self.deadline = -math.inf

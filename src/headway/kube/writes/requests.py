@@ -1,0 +1,128 @@
+"""How each write is sent, and what its answer means."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from headway.kube.api.client import STRATEGIC_PATCH, Client
+from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
+from headway.kube.api.objects import API_VERSION, Bare, Pod
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition
+from headway.kube.pods.marks import same_mark
+from headway.kube.pods.replica import MAIN
+from headway.kube.writes.write import Notice, Removal, StatusPatch, Write, WriteDone
+
+_pods = msgspec.json.Decoder(Pod)
+_bare = msgspec.json.Decoder(Bare)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    client: Client
+
+    async def send(self, write: Write) -> WriteDone:
+        """What became of it, whatever happens: else its gang would wait for ever."""
+        try:
+            return await self._sent(write)
+        except ApiError as error:
+            return WriteDone(write, error=error)
+        except msgspec.DecodeError as error:
+            return WriteDone(write, error=Unreachable(0, f"the server did not answer with an object: {error}"))
+        except Exception as error:  # noqa: BLE001
+            return WriteDone(write, error=fault(error))
+
+    async def _sent(self, write: Write) -> WriteDone:  # noqa: C901  one line a request
+        inside, what = f"/api/v1/namespaces/{write.namespace}", write.what
+        job, pods = f"/apis/{API_VERSION}/namespaces/{write.namespace}/trainingjobs/{write.name}", f"{inside}/pods"
+        match what:
+            case StatusPatch():
+                await self.client.patch(f"{job}/status", {"metadata": {"uid": write.uid}, "status": write.body})
+            case Notice():
+                await self.client.post(f"{inside}/events", write.body)
+            case Removal():
+                with contextlib.suppress(NotFound, Conflict):
+                    body = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
+                    await self.client.delete(job, body)
+            case Create():
+                return WriteDone(write, await self._create(pods, what, write.body))
+            case Publish():
+                await self._make(f"{inside}/services", write.body)
+            case Release():
+                await self._make(f"{inside}/configmaps", write.body)
+            case SetCondition():
+                await self.client.patch(f"{pods}/{what.name}/status", write.body, STRATEGIC_PATCH)
+            case Bind():
+                return WriteDone(write, await self._bind(pods, what))
+            case Delete():
+                return await self._delete(pods, what, write)
+            case ResizePod():
+                patch = {"spec": {"containers": [{"name": MAIN, "resources": write.body}]}}
+                answer = await self.client.patch(f"{pods}/{what.name}/resize", patch, STRATEGIC_PATCH)
+                return WriteDone(write, _pods.decode(answer))
+        return WriteDone(write)
+
+    async def _create(self, pods: str, action: Create, body: dict[str, Any]) -> Pod:
+        try:
+            return _pods.decode(await self.client.post(pods, body))
+        except Conflict:
+            there = _pods.decode(await self.client.get(f"{pods}/{action.name}"))
+            if not same_mark(there, body):
+                raise
+            return there  # we created it and the answer was lost
+
+    async def _make(self, path: str, body: dict[str, Any]) -> None:
+        with contextlib.suppress(Conflict):  # it is there: its name has the uid of the job
+            await self.client.post(path, body)
+
+    async def _bind(self, pods: str, action: Bind) -> Pod | None:
+        """A pod that has changed since it was decided on is returned as it is: it is decided on again."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": action.node}
+        metadata = {"name": action.name, "uid": action.uid}
+        metadata |= {"resourceVersion": action.version} if action.version else {}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            await self.client.post(f"{pods}/{action.name}/binding", body)
+        except Conflict:
+            there = _pods.decode(await self.client.get(f"{pods}/{action.name}"))
+            same = there.metadata.uid == action.uid
+            if same and (there.spec.nodeName == action.node or _is_later(there, action.version)):
+                return there
+            raise
+        return None
+
+    async def _delete(self, pods: str, action: Delete, write: Write) -> WriteDone:
+        conditions = {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
+        body: dict[str, Any] = {"preconditions": conditions}
+        if action.grace is not None:
+            body["gracePeriodSeconds"] = action.grace
+        try:
+            answer = await self.client.delete(f"{pods}/{action.name}", body)
+        except NotFound:
+            return WriteDone(write, gone=True)
+        except Conflict:
+            return await self._looked_at(pods, action, write)
+        meta = _bare.decode(answer).metadata
+        if action.grace == 0 or meta.uid != action.uid or meta.deletionTimestamp is None:
+            return WriteDone(write, gone=True)  # the answer was a status, or the last state of the pod
+        return WriteDone(write, _pods.decode(answer))
+
+    async def _looked_at(self, pods: str, action: Delete, write: Write) -> WriteDone:
+        """The pod is another one, or has changed: then it is decided on again."""
+        try:
+            there = _pods.decode(await self.client.get(f"{pods}/{action.name}"))
+        except NotFound:
+            return WriteDone(write, gone=True)
+        return WriteDone(write, there) if there.metadata.uid == action.uid else WriteDone(write, gone=True)
+
+
+def _is_later(pod: Pod, version: str) -> bool:
+    return bool(version) and pod.metadata.resourceVersion != version and not pod.spec.nodeName
+
+
+def fault(error: Exception) -> Faulty:
+    """An error that is none of the API server's."""
+    return Faulty(0, f"{type(error).__name__}: {error}")

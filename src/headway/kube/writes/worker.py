@@ -1,0 +1,210 @@
+"""The thread that talks to the API server: watches, reads, and the door for writes. Nothing here decides anything.
+
+Changes and answers come out of one thread-safe queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from headway.kube.api.access import Access
+from headway.kube.api.client import Client, Patience
+from headway.kube.api.discovery import follow_users
+from headway.kube.api.dry_run import claims_of, following_rules, tried
+from headway.kube.api.errors import ApiError, KubeError, Unreachable
+from headway.kube.api.leases import renewal_of
+from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.api.usage import Measured, by_kubelets, by_metrics
+from headway.kube.api.watch import Follower
+from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead, Message, UsersRecorded, Wake, WorkerEnded
+from headway.kube.pods.constraints import BoundClaim
+from headway.kube.settings import Measure
+from headway.kube.writes.door import Door
+from headway.kube.writes.fence import REQUEST_SECONDS, Fence
+from headway.kube.writes.lease import REQUEST_SECONDS as LEASE_SECONDS
+from headway.kube.writes.lease import SchedulerLease
+from headway.kube.writes.requests import Requests, fault
+from headway.kube.writes.turns import Turns
+from headway.kube.writes.write import Write
+
+log = logging.getLogger("headway.kube")
+QUESTIONS = 4
+"""Reviews of tokens under way at once. They never wait for writes, nor writes for them."""
+DRY_RUNS = 8
+
+
+class ApiWorker:
+    def __init__(
+        self, access: Access, namespace: str = "", *, all_pods: bool = True, lease: SchedulerLease | None = None
+    ) -> None:
+        """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`."""
+        self._lease = lease or SchedulerLease("", Fence())
+        self.fence = self._lease.fence
+        self.inbox: Inbox[Message] = Inbox()
+        self._access = access
+        self._namespace = namespace
+        self._all_pods = all_pods
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = threading.Event()
+        self._closing: asyncio.Event | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._woken = False
+        self._thread = threading.Thread(target=self._run, name="headway-kube", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def put(self, writes: Sequence[Write], dropped: Sequence[Write] = ()) -> None:
+        """Sends these, and forgets those that are not under way yet. The inbox gets a `WriteDone` for each that was
+        sent and may still matter.
+        """
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the thread has ended; the inbox has the reason
+                self._loop.call_soon_threadsafe(self._door.put, writes, dropped)
+
+    def dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
+        """Asks how this pod would be. The inbox gets a `DryRunDone`, whatever the answer is."""
+        self._soon(self._dry_run(key, namespace, body, after))
+
+    def read_claims(self, pod: Pod, after: float = 0.0) -> None:
+        """Reads the claims for volumes of a pod. The inbox gets a `ClaimsRead`, whatever the answers are."""
+        self._soon(self._read_claims(pod, after))
+
+    def read_lease(self, node: str, now: float) -> None:
+        """Asks when this node last renewed its Lease. The inbox gets a `LeaseRead`, whatever the answer is."""
+        self._soon(self._read_lease(node, now))
+
+    def measure(self, how: Measure, nodes: Sequence[str]) -> None:
+        """Asks what the pods on these nodes use. The inbox gets a `Measured`, whatever the answer is."""
+        self._soon(self._measure(how, nodes))
+
+    def ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
+        """Posts a body; `done` gets the answer in this worker's thread. Few are sent at once: others come first."""
+        if self._thread.is_alive():
+            self._soon(self._ask(path, body, done))
+        else:
+            done(Unreachable(0, "headway ends"))
+
+    def wake(self) -> None:
+        """Wakes the reader of the inbox. Several calls before it reads are one message."""
+        if not self._woken:
+            self._woken = True
+            self.inbox.put(Wake())
+
+    def wake_taken(self) -> None:
+        """The reader has taken the `Wake`: the next call of `wake` sends another."""
+        self._woken = False
+
+    def close(self) -> None:
+        """Waits until the requests under way have ended, at most 10 seconds, and ends the thread."""
+        if self._loop is not None and self._closing is not None:
+            with contextlib.suppress(RuntimeError):  # the thread has ended
+                self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join(timeout=10)
+
+    # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        try:
+            import uvloop
+
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001  whatever it is: the process must not go on with half its threads
+            self.inbox.put(WorkerEnded(f"{type(error).__name__}: {error}"))
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
+        self._questions, self._dry_runs = asyncio.Semaphore(QUESTIONS), Turns(DRY_RUNS)
+        patience = Patience(request=REQUEST_SECONDS)
+        async with (
+            Client(self._access) as self._client,
+            Client(self._access, patience) as writing,
+            Client(self._access, Patience(request=LEASE_SECONDS)) as leasing,
+        ):
+            self._door = Door(Requests(writing), self.fence, self.inbox.put)
+            inside = f"namespaces/{self._namespace}/" if self._namespace else ""
+            jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
+            tell = self.inbox.put
+            followers = [
+                asyncio.create_task(Follower(self._client, "/api/v1/nodes", NodeObject, tell).follow()),
+                asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
+                asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
+            ]
+            followers += [asyncio.create_task(follow) for follow in following_rules(self._client, inside, tell)]
+            followers.append(asyncio.create_task(follow_users(self._client, lambda since: tell(UsersRecorded(since)))))
+            if self._lease.held:
+                followers.append(asyncio.create_task(self._lease.keep(leasing)))
+            self._ready.set()
+            closing = asyncio.create_task(self._closing.wait())
+            done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)
+            if closing not in done:
+                task = done.pop()
+                error = task.exception()
+                raise error if isinstance(error, KubeError) else RuntimeError(f"a watch has ended: {task}")
+            await self._door.close(5.0)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=5)
+            for task in followers:
+                task.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+            await self._lease.hand_back(leasing)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        def begin() -> None:
+            task = asyncio.ensure_future(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        try:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(begin)
+        except (AssertionError, RuntimeError):  # the thread has ended; the inbox has the reason
+            work.close()
+
+    async def _ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
+        try:
+            async with self._questions:
+                answer: bytes | ApiError = await self._client.post(path, body)
+        except Exception as error:  # noqa: BLE001  whatever it is: who asks must not wait for ever
+            answer = fault(error)
+        done(answer)
+
+    async def _dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float) -> None:
+        await asyncio.sleep(after)
+        async with self._dry_runs.of(namespace):
+            self.inbox.put(await tried(self._client, key, namespace, body))
+
+    async def _read_claims(self, pod: Pod, after: float) -> None:
+        await asyncio.sleep(after)
+        claims: dict[str, BoundClaim] = {}
+        try:
+            async with self._dry_runs.of(pod.metadata.namespace):
+                claims = await claims_of(self._client, pod.metadata.namespace, pod)
+        except Exception as error:  # noqa: BLE001  the pod waits for an answer, whatever it is
+            log.debug("the claims of pod %s cannot be read: %s", pod.metadata.name, error)
+        self.inbox.put(ClaimsRead(pod.metadata.uid, claims))
+
+    async def _read_lease(self, node: str, now: float) -> None:
+        renewed = ""
+        try:
+            async with self._questions:
+                renewed = await renewal_of(self._client, node)
+        except Exception as error:  # noqa: BLE001  then it is not known, and a failure is judged later
+            log.debug("the Lease of node %s cannot be read: %s", node, error)
+        self.inbox.put(LeaseRead(node, renewed, now))
+
+    async def _measure(self, how: Measure, nodes: Sequence[str]) -> None:
+        inside = f"namespaces/{self._namespace}/" if self._namespace else ""
+        asking = by_metrics(self._client, inside) if how is Measure.METRICS else by_kubelets(self._client, nodes)
+        try:
+            answer = await asking
+        except Exception as error:  # noqa: BLE001  whatever it is: who asked must not wait for ever
+            answer = Measured({}, f"{type(error).__name__}: {error}")
+        self.inbox.put(answer)
