@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import random
 import re
 import socket
 import subprocess
@@ -28,10 +29,15 @@ GANG_GATES = ("GenericWorkload", "GangScheduling")
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
-    """Returns ports on which nothing listens and that no other lab has."""
+    """Returns ports on which nothing listens and that no other lab has.
+
+    The search begins anywhere: two labs of different users, or of tests with different state folders, know nothing of
+    each other, and between the look and the moment a program listens the port is free for both.
+    """
     taken = set(avoid)
     found = []
-    for port in range(FIRST_PORT, LAST_PORT):
+    begin = random.randrange(FIRST_PORT, LAST_PORT)
+    for port in (*range(begin, LAST_PORT), *range(FIRST_PORT, begin)):
         if port not in taken and is_free(LOOPBACK, port):
             found.append(port)
             if len(found) == count:
