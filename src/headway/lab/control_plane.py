@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import mmap
-import random
 import re
+import secrets
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
     """
     taken = set(avoid)
     found = []
-    begin = random.randrange(FIRST_PORT, LAST_PORT)
+    begin = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
     for port in (*range(begin, LAST_PORT), *range(FIRST_PORT, begin)):
         if port not in taken and is_free(LOOPBACK, port):
             found.append(port)
