@@ -27,6 +27,8 @@ __all__ = ["control_plane", "installed", "lab", "measured", "namespace", "schedu
 ON_KUBERNETES = re.compile(r"tests/(lab|conformance)/|_lab\.py")
 ON_THIS_MACHINE = re.compile(r"tests/(examples|local|progress|progress_server)/")
 
+REAL = re.compile(rf"{ON_KUBERNETES.pattern}|{ON_THIS_MACHINE.pattern}|tests/(cli|page)/|tests/test_(docs|bench_)")
+
 
 class Groups(LoadScopeScheduling):
     """Which tests stay in one worker, by their file."""
@@ -36,6 +38,16 @@ class Groups(LoadScopeScheduling):
         if ON_KUBERNETES.search(file):
             return "kubernetes"
         return "this machine" if ON_THIS_MACHINE.search(file) else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for real pods and processes is tried twice: on a busy machine a wait may be too short.
+
+    Each second try is told at the end of the run (RERUN). One that comes again and again is a fault: look for it.
+    """
+    for item in items:
+        if REAL.search(item.nodeid.partition("::")[0]):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
