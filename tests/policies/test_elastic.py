@@ -304,4 +304,5 @@ def test_a_job_of_unknown_length_counts_as_an_hour_and_is_told_so():
     told = Elastic().explain(asked(300.0), 1)["length"]
     assert "counts as an hour" in told["sentence"]
     assert told["remedy"] == "its seconds declared"
+    assert Elastic(patience=math.inf).explain(asked(300.0), 1)["length"]["sentence"].endswith("shrink for it.")
     assert "length" not in Elastic().explain(asked(300.0), 0)

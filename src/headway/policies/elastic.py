@@ -13,6 +13,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,8 @@ class Elastic:
             told["size"] = why
         if snapshot.jobs.state_of(row) is State.WAITING and snapshot.estimates.known and worth.is_unknown(row):
             sentence = "How long it takes is unknown, so it counts as an hour: jobs that are sooner done do not shrink "
-            sentence += f"for it until it has waited for {lasting(self.patience)}."
+            sentence += "for it"
+            sentence += f" until it has waited for {lasting(self.patience)}." if self.patience < math.inf else "."
             told["length"] = {"sentence": sentence, "remedy": "its seconds declared"}
         return told
 
