@@ -142,7 +142,16 @@ def role_of(name: str, fields: RoleFields, command: Sequence[Word] = (), env: Ma
 
 def stated(role: Role) -> Role:
     """The role with what it counts for where its user names no resources at all: one core, until it was measured."""
-    return role if role.request else replace(role, request=((CPU, DEFAULT_CPU),), unstated=True)
+    return role if role.request else with_cpu(role)
+
+
+def with_cpu(role: Role) -> Role:
+    """The same for a role that asks for GPUs and names neither cpu nor memory: its pod would be BestEffort, and could
+    not be resized.
+    """
+    if role.amount(CPU) or role.amount(MEMORY):
+        return role
+    return replace(role, request=tuple(sorted({**dict(role.request), CPU: DEFAULT_CPU}.items())), unstated=True)
 
 
 def words(field: str, given: Iterable[Word]) -> tuple[str, ...]:
@@ -269,7 +278,7 @@ def role_entry(role: Role) -> dict[str, Any]:
     for name in ("min", "max"):
         if getattr(role, name) != role.replicas:
             entry[name] = getattr(role, name)
-    entry |= {} if role.unstated else amounts_entry(role.request)
+    entry |= amounts_entry(role.named)
     if role.limit:
         entry["limit"] = {kind: write(kind, amount) for kind, amount in role.limit}
     if role.selector:

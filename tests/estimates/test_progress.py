@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headway.core.estimates import BASES, Basis, Growth
 from headway.core.job import JobId
+from headway.core.placement import Placement
 from headway.core.snapshot import Sample
 from headway.core.states import State
 from headway.cycle.loop import run
@@ -24,7 +25,7 @@ from headway.record.log import LogWriter
 from headway.record.replay import ReplayCluster
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.sharing import Sharing
-from make import a_board, a_job, a_role, a_snapshot, over, running, some_nodes, waiting
+from make import a_board, a_job, a_role, a_snapshot, flying, over, running, some_nodes, waiting
 
 A = JobId("a")
 
@@ -92,6 +93,23 @@ def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
     large = a_snapshot(running(job, (0, 0, 0, 0), since=30.0, attained=30.0), nodes=nodes, now=35.0)
     expected = (10_000 - 300) / (10 * plain_speed(job, (4,)))
     assert _estimate(book, large)[0] == pytest.approx(expected - 5.0, rel=0.005)
+
+
+@pytest.mark.parametrize("settled", [(0, 0), (0, 0, 0, 0)], ids=["shrunk", "given up"])
+def test_reports_of_a_job_that_gives_up_replicas_are_of_neither_size(settled):
+    """Some replicas end before the others: its steps are slow by then, and the old size is still shown."""
+    job, nodes = a_job("a", gpus=2, min=1, max=4), some_nodes(1, gpus=4)
+    small, large = Placement(((0, 0),)), Placement(((0, 0, 0, 0),))
+    book = _fed(_steady(20, speed=10, total=10_000), a_snapshot(running(job, (0, 0, 0, 0)), nodes=nodes, now=20.0))
+    shrinks = a_snapshot(flying(job, State.SCALING, at=large, towards=small), nodes=nodes, now=21.0)
+    book = _fed([Sample(A, 20.0 + i, 200 + 5 * i, None, 10_000) for i in range(1, 20)], shrinks, book)
+    after = a_snapshot(running(job, settled, since=40.0, attained=40.0), nodes=nodes, now=40.0)
+    per_second = 5 if settled == (0, 0) else 10
+    book = _fed([Sample(A, 40.0 + i, 300 + per_second * i, None, 10_000) for i in range(20)], after, book)
+    later = replace(after, now=60.0)
+    if settled == (0, 0):
+        assert book.annotate(later).estimates.speed(0, (4,)) == pytest.approx(2.0, rel=0.03)
+    assert _estimate(book, later)[0] == pytest.approx((9700 - 20 * per_second) / per_second, rel=0.03)
 
 
 def test_speeds_are_for_the_best_place_even_at_the_present_size():

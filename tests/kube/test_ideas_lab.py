@@ -146,6 +146,7 @@ def test_a_job_grows_into_idle_nodes_and_shrinks_for_one_that_waits(schedule):
     schedule.wait("guest", "Running", "Succeeded")
     assert replicas(schedule, "wide") <= each, "it made room"
     schedule.wait("guest", "Succeeded")
+    until(schedule, lambda: replicas(schedule, "wide") > each)
 
 
 # ── what is allocated is used ──

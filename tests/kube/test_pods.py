@@ -6,6 +6,7 @@ import pytest
 
 from headway.core.job import Can, Job, JobId, Role
 from headway.core.quantity import parse
+from headway.jobspec import with_cpu
 from headway.kube.api.objects import Meta
 from headway.kube.gangs.model import Create
 from headway.kube.pods.body import merge, pod_of, resources
@@ -94,6 +95,13 @@ def test_what_a_pod_holds_may_change_and_its_limit_and_class_stay(role, held, re
     assert found["requests"] != found.get("limits"), "a Guaranteed pod cannot hold less than it may use"
     memory = found["requests"].get("memory")
     assert memory is None or parse("memory", memory) == 64, "plans still see the whole MiB"
+
+
+def test_a_job_that_asks_for_gpus_only_has_a_cpu_request_and_no_cpu_limit():
+    """Its pod is not BestEffort; GPUs have the same request and limit, as the API server demands."""
+    role = with_cpu(Role(name="w", request=(("gpu", 2),)))
+    found = resources(role.request, "nvidia.com/gpu", role, Can.RESIZE)
+    assert found == {"requests": {"cpu": "1000m", "nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
 
 
 def test_a_job_that_is_never_resized_keeps_guaranteed_pods():

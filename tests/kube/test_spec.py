@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headway.core.job import Can, Job, JobId, Role, Success, Target
 from headway.core.restarts import Restarts
 from headway.core.text import clean
-from headway.jobspec import stated
+from headway.jobspec import with_cpu
 from headway.kube.api.objects import TrainingJob, timestamp
 from headway.kube.intake.spec import SpecError, job_of, manifest_of, read_spec
 
@@ -70,7 +70,7 @@ def test_texts_of_a_training_job_are_cleaned():
 @given(a_job())
 def test_a_job_survives_the_way_through_the_api_server(job):
     found = as_object(manifest_of(job, "default", submitted_at=1100.0))
-    counted = replace(job, roles=tuple(map(stated, job.roles)))
+    counted = replace(job, roles=tuple(map(with_cpu, job.roles)))
     assert job_of(found, read_spec(found.spec), began=1000.0) == counted
 
 
@@ -79,7 +79,9 @@ def test_a_job_survives_the_way_through_the_api_server(job):
     [
         ({}, {}, {}, ((("cpu", 1000),), True)),
         ({"cpu": "2"}, {}, {}, ((("cpu", 2000),), False)),
-        ({"gpu": 1}, {}, {}, ((("gpu", 1),), False)),
+        ({"gpu": 1}, {}, {}, ((("cpu", 1000), ("gpu", 1)), True)),
+        ({"gpu": 1, "memory": "1Gi"}, {}, {}, ((("gpu", 1), ("memory", 1024)), False)),
+        ({"gpu": 1}, {"limits": {"cpu": "2"}}, {}, ((("gpu", 1),), False)),
         ({}, {"limits": {"cpu": "2"}}, {}, ((), False)),
         ({}, {}, {"requests": {"memory": "1Gi"}}, ((), False)),
         ({}, {"limits": {}}, {}, ((("cpu", 1000),), True)),

@@ -290,3 +290,19 @@ def test_it_says_why_a_job_keeps_its_size():
     assert "does not allow" in Elastic().explain(snapshot, 0)["size"]
     assert Elastic().explain(snapshot, 1) == {}
     assert "switched off" in Elastic(scaling=False).explain(snapshot, 1)["size"]
+
+
+def test_a_job_of_unknown_length_counts_as_an_hour_and_is_told_so():
+    """A job that is sooner done does not shrink for it; one that takes longer does."""
+
+    def asked(left):
+        wide, guest = running(elastic_job("wide", most=4), [0, 0, 0, 0]), waiting(a_job("guest", 2))
+        return a_snapshot(wide, guest, nodes=some_nodes(1, gpus=4), now=1000.0, left={"wide": left}, speed=linear)
+
+    assert decided(Elastic()(asked(300.0))) == {}
+    assert decided(Elastic()(asked(36_000.0))) == {"wide": "scale"}
+    told = Elastic().explain(asked(300.0), 1)["length"]
+    assert "counts as an hour" in told["sentence"]
+    assert told["remedy"] == "its seconds declared"
+    assert Elastic(patience=math.inf).explain(asked(300.0), 1)["length"]["sentence"].endswith("shrink for it.")
+    assert "length" not in Elastic().explain(asked(300.0), 0)

@@ -74,10 +74,15 @@ class Role:
     command: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     unstated: bool = False
-    """Its user names no resources: its request is a default, and follows what it uses."""
+    """Its user names neither cpu nor memory: the cpu of its request is a default, and follows what it uses."""
 
     def amount(self, kind: str) -> int:
         return dict(self.request).get(kind, 0)
+
+    @property
+    def named(self) -> Amounts:
+        """What its user asks for, of its request."""
+        return tuple(one for one in self.request if one[0] != CPU) if self.unstated else self.request
 
     @property
     def shares_cpu(self) -> bool:

@@ -85,8 +85,7 @@ def shape_of(job: Job, nodes: Nodes) -> Shape:
     roles = []
     missing = ""
     for role in job.roles:
-        asked = "" if role.unstated else _missing(role.request, nodes)
-        missing = missing or asked or _missing(role.overhead, nodes)
+        missing = missing or _missing(role.named, nodes) or _missing(role.overhead, nodes)
         vector, beside = _known(with_memory(role, nodes), nodes), _known(role.overhead, nodes)
         vector += beside
         vector.flags.writeable = False

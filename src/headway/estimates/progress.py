@@ -141,6 +141,8 @@ class ProgressBook:
         placement = None if row is None else snapshot.placements.get(row)
         if row is None or placement is None:
             return track
+        if track is not None and _gives_up(snapshot, row, placement):
+            return track
         if track is not None and (track.placement is placement or track.placement == placement):
             since: float = snapshot.jobs.value(row, "since")
             if since <= track.at or sample.at < since:
@@ -312,6 +314,16 @@ class ProgressBook:
             found = scaling(prior.form, coefficients, job, span)
             self.cache.keep_table(snapshot, row, found)
         return found
+
+
+def _gives_up(snapshot: Snapshot, row: int, placement: Placement) -> bool:
+    """Whether replicas of it are ending. Its reports are then those of a smaller job than the snapshot shows, or of one
+    that waits for those that end: they would be remembered as the speed of the size that it had.
+    """
+    flight = snapshot.flights.get(row)
+    if flight is None or flight.towards is None or snapshot.jobs.state_of(row) is not State.SCALING:
+        return False
+    return flight.towards.width() < placement.width()
 
 
 def _going(snapshot: Snapshot, like: SimilarJobs, rows: npt.NDArray[np.intp]) -> FloatArray | None:

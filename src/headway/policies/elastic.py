@@ -13,6 +13,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from headway.core.draft import Draft
 from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
+from headway.core.text import lasting
 from headway.policies.placing.affinity import place_near
 from headway.policies.ranges import Factor, Seconds, Share
 from headway.policies.steps.gather import gather
@@ -96,13 +98,20 @@ class Elastic:
         )  # fmt: skip
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
-        """Why this job keeps its size; nothing where it may be scaled."""
+        """Why this job keeps its size, and that its length counts as an hour where it waits and that is unknown."""
         if snapshot.jobs.state_of(row) not in (State.RUNNING, State.WAITING):
             return {}
-        why = "It keeps its size: scaling is switched off."
-        if self.scaling:
-            why = Worth(snapshot, self.terms).why_not(row)
-        return {"size": why} if why else {}
+        if not self.scaling:
+            return {"size": "It keeps its size: scaling is switched off."}
+        worth, told = Worth(snapshot, self.terms), dict[str, Any]()
+        if why := worth.why_not(row):
+            told["size"] = why
+        if snapshot.jobs.state_of(row) is State.WAITING and snapshot.estimates.known and worth.is_unknown(row):
+            sentence = "How long it takes is unknown, so it counts as an hour: jobs that are sooner done do not shrink "
+            sentence += "for it"
+            sentence += f" until it has waited for {lasting(self.patience)}." if self.patience < math.inf else "."
+            told["length"] = {"sentence": sentence, "remedy": "its seconds declared"}
+        return told
 
     def _make_room(self, draft: Draft, left: Rows, worth: Worth) -> bool:
         """Makes room for the first waiting job that is worth it, or is due. Returns whether what is free must be left

@@ -28,12 +28,12 @@ from headway.jobspec import (
     role_entry,
     role_of,
     saves_itself,
-    stated,
     steps_of,
     success_entry,
     success_of,
     target_entry,
     target_of,
+    with_cpu,
 )
 from headway.kube.api.objects import API_VERSION, KIND, MOST_LEVELS, SUBMITTED, TrainingJob, is_deeper, unix
 from headway.kube.pods.body import TemplateError, check_template, merge, names_resources
@@ -114,7 +114,7 @@ def _known(given: Any, kind: type = JobSpec) -> Any:
 def job_of(found: TrainingJob, spec: JobSpec, began: float, template: Mapping[str, Any] | None = None) -> Job:
     """The job of a TrainingJob, on the cluster's clock, which was zero at `began`. `template` is the cluster's.
 
-    A role that names no resources, nor do the templates for it, counts as one core until it was measured.
+    A role that names neither cpu nor memory, nor do the templates for it, counts as one core until it was measured.
     """
     meta = found.metadata
     if not spec.roles:
@@ -131,7 +131,7 @@ def job_of(found: TrainingJob, spec: JobSpec, began: float, template: Mapping[st
     submit = submitted(found) - began
     roles = tuple(_role(name, role) for name, role in spec.roles.items())
     if not names_resources(merge(template or {}, spec.template)):
-        roles = tuple(map(stated, roles))
+        roles = tuple(map(with_cpu, roles))
     try:
         check_roles(roles)
         priority_of(spec.priority), steps_of(spec.steps)

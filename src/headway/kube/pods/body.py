@@ -86,11 +86,12 @@ def resources(amounts: Amounts, gpu: str, role: Role, can: Can) -> dict[str, Any
 
     What it holds may fall below what it asked for, and its limit stays. A resize must not change the QoS class of a
     pod. So the memory request of a job that may be resized is a byte below its limit: its pods are Burstable for good.
-    Where its user names nothing, nothing but the node limits it.
+    Where its user names neither cpu nor memory, nothing but the node limits it.
     """
     requests = {gpu if kind == GPU else kind: write(kind, amount) for kind, amount in amounts if amount}
     if role.unstated:
-        return {"requests": requests}
+        others = {name: amount for name, amount in requests.items() if name not in (CPU, MEMORY)}
+        return {"requests": requests, "limits": others} if others else {"requests": requests}
     limits, may = dict(requests), dict(role.limit)
     for kind, held in amounts:
         if kind in (CPU, MEMORY) and held:

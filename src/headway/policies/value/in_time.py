@@ -13,9 +13,6 @@ from headway.core.snapshot import Snapshot
 from headway.core.text import lasting
 from headway.policies.value.deadlines import Calendar, DeadlineNeed, deviations, hopeful, most_in_time, needs
 
-TRIAL_MINUTES = 2.0
-"""How long a job must run and report until its length is known."""
-
 
 class Verdict(enum.StrEnum):
     """Stable: scripts may rely on these."""
@@ -51,7 +48,7 @@ class Promises:
 
 
 def in_time(snapshot: Snapshot, row: int, promises: Promises) -> Answer:
-    """For a job of the snapshot, beside all other jobs. Where nothing is known of the job, the answer is a trial."""
+    """For a job of the snapshot, beside all other jobs. Its first reports tell where nothing is known of it."""
     rows = [*snapshot.jobs.running().tolist(), *snapshot.jobs.waiting().tolist()]
     found = needs(snapshot, rows if row in rows else [*rows, row], promises.restart)
     need = found[row]
@@ -63,9 +60,9 @@ def in_time(snapshot: Snapshot, row: int, promises: Promises) -> Answer:
     size = f", and planned with {_size(answer.counts)}" if answer.counts else ""
     return replace(
         answer, verdict=Verdict.UNKNOWN,
-        sentence=f"It has not shown its pace: a trial of {TRIAL_MINUTES:g} minutes will. Until then it is taken to "
-        f"need about {lasting(need.work)}, as its deadline suggests{size}.",
-        remedy=f"run it for {TRIAL_MINUTES:g} minutes with its steps reported, or declare its seconds",
+        sentence="It has not shown its pace: its first reports will. Until then it is taken to need about "
+        f"{lasting(need.work)}, as its deadline suggests{size}.",
+        remedy="reports of its steps, or its seconds declared",
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class Worth:
             return "It keeps its size: it is not elastic, or does not allow scaling."
         if not self.snapshot.estimates.known:
             return "It keeps its size: nothing is known of its speed or time, because no estimates are kept."
-        if math.isnan(self._seconds(row)):
+        if self.is_unknown(row):
             return "It keeps its size: how long it has left is unknown."
         if not self._sane(row):
             return "It keeps its size: the estimate of its speed is no usable number."
@@ -78,6 +78,10 @@ class Worth:
 
     def known(self, row: int) -> bool:
         return not self.why_not(row)
+
+    def is_unknown(self, row: int) -> bool:
+        """Whether nothing is known of how long it takes."""
+        return math.isnan(self._seconds(row))
 
     def work(self, row: int) -> float:
         """Seconds left at the asked-for size; a guess where unknown."""
