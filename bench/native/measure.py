@@ -25,7 +25,6 @@ from rows import Row
 from headway.lab import Lab, LabError
 from workload import Gang
 
-
 Made = Callable[[Gang], list[dict[str, Any]]] | None
 
 
