@@ -96,7 +96,7 @@ def main(nodes: int = 5000, pods: int = 50_000, waiting: int = 10_000, running: 
     print(f"all in after {time.thread_time() - began:.1f} s more; {len(api.pods)} pods run; {memory() - before} MB")
     version = iter(range(10**6, 10**9))
     if only_rest:
-        rest(small, nodes, version)
+        rest(small, nodes, pods, version)
         return
     sent = len(api.sent)
 
@@ -124,8 +124,12 @@ def main(nodes: int = 5000, pods: int = 50_000, waiting: int = 10_000, running: 
     hour(small, nodes, pods, version)
 
 
-def rest(small: SmallCluster, nodes: int, version: Iterator[int]) -> None:
-    """What is written for gangs of which none starts or ends."""
+def rest(small: SmallCluster, nodes: int, pods: int, version: Iterator[int]) -> None:
+    """What is written for gangs of which none starts or ends.
+
+    All pods but one of a node go and come: the largest room of all nodes, which every job is told, is always another,
+    and why it waits is not.
+    """
     api, turns = small.api, 0
     while any(not status.get("reason") for uid in api.jobs if (status := api.status(uid)).get("phase") != "Running"):
         turns += 1
@@ -137,7 +141,9 @@ def rest(small: SmallCluster, nodes: int, version: Iterator[int]) -> None:
         for number in range(1, REST_SECONDS * TURNS + 1):
             while made < changes * number / TURNS:
                 made, at = made + 1, next(version)
-                api.inbox.put(Changed(Pod, a_pod(f"r{at}", at % nodes, at)))
+                turn, one = divmod(made, max(1, pods // nodes - 1))
+                pod = a_pod(f"f{(one + 1) * nodes}", 0, at)
+                api.inbox.put(Changed(Pod, pod) if turn % 2 else Deleted(Pod, pod))
             small.turn()
             ahead = began + number / TURNS - time.monotonic()
             late = max(late, -ahead)
