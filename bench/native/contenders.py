@@ -1,4 +1,4 @@
-"""Who binds the pods: the native scheduler, the same with its own gangs, Kueue before it, and Headway."""
+"""Who binds the pods: the native scheduler alone, with Jobs, with its own gangs, Kueue before it, and Headway."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import Any
 from client import NAMESPACE, PODS, TELL_SECONDS, Client, say
 
 from headway.lab import Lab
-from workload import Gang, for_headway, in_kueue, in_pod_group, plain, training_job
+from workload import Gang, batch_job, for_headway, in_kueue, in_pod_group, made_by_headway, plain, training_job
 
 HEADWAY = [sys.executable, "-c", "from headway.cli import main; main()"]
+BATCH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 JOBS = f"/apis/headway.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
 LISTED = "scheduling with policy"
 """Headway says so when it has listed everything."""
@@ -41,6 +42,8 @@ class Contender:
     headway: bool = False
     jobs: bool = False
     """TrainingJobs, whose pods Headway makes itself; else bare pods that name it as their scheduler."""
+    batch: bool = False
+    """Jobs of Kubernetes itself, whose pods the controller manager makes."""
     running: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
     """Headway's process, and the file with what it says."""
 
@@ -50,6 +53,16 @@ class Contender:
         return self.pod_groups or self.kueue or self.jobs
 
     @property
+    def made(self) -> Callable[[Gang], list[dict[str, Any]]] | None:
+        """The pods that it makes itself, if it does: the ceiling makes the same (of Jobs: without what marks them)."""
+        return made_by_headway if self.jobs else plain if self.batch else None
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of the lab that do the work, in the order in which they are let go."""
+        return ["kube-scheduler", "kube-controller-manager"] if self.batch else ["kube-scheduler"]
+
+    @property
     def operators(self) -> list[str]:
         return ["kueue"] if self.kueue else []
 
@@ -57,6 +70,9 @@ class Contender:
         gangs = list(work)
         if self.jobs:
             await client.each(lambda gang: client.request("POST", JOBS, training_job(gang)), gangs)
+            return
+        if self.batch:
+            await client.each(lambda gang: client.request("POST", BATCH, batch_job(gang)), gangs)
             return
         if self.pod_groups:
             path = f"/apis/{client.gang_version}/namespaces/{NAMESPACE}/podgroups"
@@ -79,7 +95,8 @@ class Contender:
         if self.kueue:
             _stop_policy(lab, "Hold")
             return
-        lab.kill("kube-scheduler")
+        for part in self.parts:
+            lab.kill(part)
         if self.headway:
             subprocess.run([*HEADWAY, "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)], check=True)
 
@@ -102,7 +119,8 @@ class Contender:
         elif self.headway:
             self.running.append(_headway(lab))
         else:
-            lab.restart("kube-scheduler")
+            for part in self.parts:
+                lab.restart(part)
 
     def end(self, lab: Lab) -> None:
         """A lab checks that its own parts are alive."""
@@ -115,15 +133,24 @@ class Contender:
     def has_listed(self) -> bool:
         return bool(self.running) and LISTED in self.running[-1][1].read_text(errors="replace")
 
-    def pid(self, lab: Lab) -> int | None:
-        """Of the scheduler."""
+    def pids(self, lab: Lab) -> list[int]:
+        """Of the scheduler, and of who makes the pods."""
         if self.headway:
-            return self.running[-1][0].pid if self.running else None
-        return next((part.pid for part in lab.status().parts if part.name == "kube-scheduler"), None)
+            return [process.pid for process, _ in self.running]
+        return [part.pid for part in lab.status().parts if part.name in self.parts and part.pid is not None]
+
+    async def all_run(self, client: Client, gangs: list[Gang]) -> bool:
+        """Whether the status of every job says that it runs."""
+        if self.jobs:
+            found = (await client.request("GET", JOBS))["items"]
+            return sum(one.get("status", {}).get("phase") == "Running" for one in found) == len(gangs)
+        found = (await client.request("GET", BATCH))["items"]
+        return sum(one.get("status", {}).get("ready", 0) for one in found) == sum(gang.size for gang in gangs)
 
 
 CONTENDERS = {
     "native": Contender("native", plain, 15),
+    "batch": Contender("native, Jobs", plain, 60, batch=True),
     "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
     "kueue": Contender("kueue + native", in_kueue, 90, kueue=True),
     "headway": Contender("headway, TrainingJobs", plain, 60, headway=True, jobs=True),

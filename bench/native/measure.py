@@ -13,36 +13,39 @@ import asyncio
 import functools
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from client import PODS, Client, say
-from contenders import CONTENDERS, JOBS, Contender
+from contenders import CONTENDERS, Contender
 from cores import Usage, idle, others, process_seconds, spent
 from rows import Row
 
 from headway.lab import Lab, LabError
-from workload import Gang, made_by_headway
+from workload import Gang
+
+Made = Callable[[Gang], list[dict[str, Any]]] | None
 
 
-async def ceiling(lab: Lab, row: Row, nodes: int, work: list[Gang], *, creating: bool = False) -> None:
+async def ceiling(lab: Lab, row: Row, nodes: int, work: list[Gang], made: Made = None) -> None:
     """The same bindings posted by a bare client with a pod watch running; the scheduler is down meanwhile.
 
-    With `creating` it also makes the pods: the same that Headway makes for TrainingJobs.
+    With `made` it also makes these pods.
     """
     plain = CONTENDERS["native"]
     names = [pod for gang in work for pod in gang.members]
-    bodies = {pod["metadata"]["name"]: pod for gang in work for pod in made_by_headway(gang)} if creating else {}
+    bodies = {pod["metadata"]["name"]: pod for gang in work for pod in made(gang)} if made else {}
     async with Client(lab) as client:
         plain.hold(lab)
-        if not creating:
+        if not made:
             await plain.submit(client, work)
         await idle(lab)
         before = Usage.of(lab)
         pairs = [(name, f"sim-{1 + number % nodes:05}") for number, name in enumerate(names)]
 
         async def place(pair: tuple[str, str]) -> None:
-            if creating:
+            if made:
                 await client.request("POST", PODS, bodies[pair[0]])
             await client.bind(*pair)
 
@@ -64,8 +67,8 @@ async def throughput(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         await contender.prepared(client, len(work))
         await idle(lab)
         before = Usage.of(lab)
-        contender.release(lab)
         released, listed = time.monotonic(), list[float]()
+        contender.release(lab)
 
         def begun() -> bool:
             if contender.headway and not listed and contender.has_listed():
@@ -75,14 +78,13 @@ async def throughput(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         await client.settle(at_most, begun, at_most)  # some plan long before they begin
         left = released + at_most - time.monotonic()
         await client.settle(contender.quiet, lambda: len(client.bound_at) == row.pods, left)
-        after, pid = Usage.of(lab), contender.pid(lab)
-        used = 0.0 if pid is None else process_seconds(pid)
+        after, used = Usage.of(lab), sum(process_seconds(pid) for pid in contender.pids(lab))
         if contender.headway:
             after = after.with_more(used)
         row.scheduler_cpu_ms = 1000 * used / max(1, len(client.bound_at))
         row.listed_seconds = listed[0] if listed else None
-        if contender.jobs:
-            row.running_seconds = await all_running(client, len(work), released)
+        if contender.made:
+            row.running_seconds = await all_running(client, contender, work, released)
         contender.end(lab)
         check_alive(lab)
         times = sorted(client.bound_at.values())
@@ -138,12 +140,13 @@ async def contention(lab: Lab, contender: Contender, row: Row, work: list[Gang],
         row.bound = sum(pod in client.bound_at for gang in left for pod in gang.members)
 
 
-async def all_running(client: Client, jobs: int, since: float, seconds: float = 120.0) -> float | None:
-    """Seconds until every TrainingJob's status says Running; None if that is not so in time."""
+async def all_running(
+    client: Client, contender: Contender, work: list[Gang], since: float, seconds: float = 120.0
+) -> float | None:
+    """Seconds until the status of every job says that it runs; None if that is not so in time."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
-        found = (await client.request("GET", JOBS))["items"]
-        if sum(one.get("status", {}).get("phase") == "Running" for one in found) == jobs:
+        if await contender.all_run(client, work):
             return time.monotonic() - since
         await asyncio.sleep(0.5)
     return None

@@ -35,14 +35,14 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     pods_per_second: float | None = None
     cpu_ms: float | None = None
     first_seconds: float | None = None
-    """From the moment the scheduler was let go to the first binding, and to the last."""
+    """From the moment the scheduler was started to the first binding, and to the last."""
     last_seconds: float | None = None
     listed_seconds: float | None = None
     """Of Headway: from then until it had listed everything."""
     running_seconds: float | None = None
-    """Of TrainingJobs: until the last status says Running."""
+    """Of TrainingJobs and Jobs: until the last status says that it runs."""
     scheduler_cpu_ms: float | None = None
-    """Processor milliseconds of the scheduler alone, for each pod."""
+    """Processor milliseconds of the scheduler (of Jobs: and of the controller manager), for each pod."""
     arrived_per_second: float | None = None
     p50_ms: float | None = None
     p99_ms: float | None = None

@@ -38,9 +38,10 @@ Key = tuple[str, str, str]
 
 
 def keys(by: list[str], measures: list[str]) -> list[Key]:
-    """All rows that are asked for."""
+    """All rows that are asked for. Pods of Jobs have names of their own: only their throughput is measured."""
     speed = [(name, workload, one) for name in by for workload in WORKLOADS for one in SPEED if one in measures]
-    return speed + [(name, TWICE, CONTENTION) for name in by if CONTENTION in measures]
+    every = speed + [(name, TWICE, CONTENTION) for name in by if CONTENTION in measures]
+    return [key for key in every if key[2] == "throughput" or not CONTENDERS[key[0]].batch]
 
 
 @contextlib.contextmanager
@@ -71,7 +72,7 @@ async def fill(lab: Lab, key: Key, settings: Settings) -> Row:
         return row
     pods = settings.pods if what == "throughput" else max(1, settings.pods // 8)
     row = Row(by=contender.name, workload=workload, measure=what, pods=pods)
-    await measure.ceiling(lab, row, settings.nodes, WORKLOADS[workload](pods), creating=contender.jobs)
+    await measure.ceiling(lab, row, settings.nodes, WORKLOADS[workload](pods), contender.made)
     work = WORKLOADS[workload](pods)
     if what == "throughput":
         await measure.throughput(lab, contender, row, work, settings.patience)

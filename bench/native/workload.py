@@ -92,6 +92,13 @@ def training_job(gang: Gang) -> dict[str, Any]:
     return {**kind, "metadata": {"name": gang.name}, "spec": {"roles": {"worker": role}, "checkpoints": False}}
 
 
+def batch_job(gang: Gang) -> dict[str, Any]:
+    """The same as a Job of Kubernetes itself, whose controller makes the pods."""
+    spec = {**pod(gang.name)["spec"], "restartPolicy": "Never"}
+    job = {"parallelism": gang.size, "completions": gang.size, "completionMode": "Indexed", "backoffLimit": 0}
+    return {"metadata": {"name": gang.name}, "spec": {**job, "template": {"spec": spec}}}
+
+
 def in_pod_group(gang: Gang) -> list[dict[str, Any]]:
     """Members of Kubernetes' own gang."""
     made = plain(gang)

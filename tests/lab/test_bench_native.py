@@ -53,7 +53,7 @@ def kept(folder: Path, *rows: dict[str, object], **settings: object) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--by", "volcano"], "--by: there is no 'volcano', only native, podgroup, kueue"),
+        (["--by", "volcano"], "--by: there is no 'volcano', only native, batch, podgroup, kueue"),
         (["--only", "speed"], "--only: there is no 'speed'"),
         (["--nodes", "1", "--pods", "9"], "--pods: 1 nodes have 8 GPUs, not 9"),
         (["--rate", "0"], "--rate: it must be more than 0"),
