@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import time
 
 import pytest
+from rich.console import Console
 
 from forked import headway
-from headway.cli.clock_times import ClockTimes
+from headway.cli.clock_times import ClockTimes, times_of
+from headway.cli.queue_status import JobStatus
+from headway.cli.show import job_table
 from headway.core.job import JobId
 from headway.forecast.times import Eta, Forecast, Range
+from headway.record.metrics import Course
+from make import a_job
 
 FILE = """
 nodes: [{name: only, cpu: 1}]
@@ -82,3 +89,30 @@ def test_while_it_goes_on_by_its_log(tmp_path):
     wrong = headway("eta", "nobody", "--log", "run.log", folder=tmp_path)
     assert wrong.returncode == 2
     assert "there is no job 'nobody'" in wrong.stderr
+
+
+def test_a_job_as_its_status_tells_it(at_noon):
+    status = JobStatus("a", "finished", since=at_noon - 3600.0, done=Range(0.0, 1.0, 2.0))
+    assert times_of(status, at_noon) == ("", "11:00:00"), "what is over says when it ended"
+    soon = Range(at_noon + 60.0, at_noon + 70.0, at_noon + 90.0)
+    waiting = JobStatus("b", starts=soon, done=Range(at_noon + 3600.0, at_noon + 4000.0, at_noon + 7200.0))
+    assert times_of(waiting, at_noon) == ("12:01:00-12:01:30", "13:00-14:00")
+    assert times_of(JobStatus("c", "to come"), at_noon) == ("", "")
+
+
+def test_the_last_table_of_a_run_says_when_jobs_ended(tmp_path):
+    (tmp_path / "jobs.yaml").write_text('jobs: [{name: one, cpu: 0.1, command: ["true"]}]')
+    shown = headway("run", "jobs.yaml", folder=tmp_path).stdout
+    head = next(line for line in shown.splitlines() if " job " in f" {line} ")
+    assert "done" in head
+    assert re.search(r"one .*finished .*\d\d:\d\d:\d\d", shown)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_last_table_has_a_range_for_what_still_waits():
+    waits = Course(a_job("w"))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(job_table([waits], 80, {JobId("w"): ("12:01:00-12:01:30", "13:00-14:00")}))
+    told = console.export_text()
+    assert "12:01:00-12:01:30" in told
+    assert "13:00-14:00" in told

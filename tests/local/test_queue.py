@@ -267,3 +267,14 @@ def test_two_users_without_rights_have_a_queue_each(home):
     finally:
         for place in users.values():
             os.kill(json.loads((place / ".local/state/headway/queue/run.json").read_text())["pid"], signal.SIGTERM)
+
+
+def test_retries_are_counted_over_restarts_of_the_queue(home):
+    """The first failure is before kill -9, the second after it: one retry of one is used up."""
+    _say("up", "--policy", "first-fit")
+    _say("add", "--name", "bad", "--retries", "1", "--", sys.executable, "-c", "exit(3)")
+    _until(lambda: "retry 1 of 1" in (_folder(home) / "run.log").read_text())
+    os.kill(_of(home), signal.SIGKILL)
+    _say("up", "--policy", "first-fit")
+    _until(lambda: _jobs(home).get("bad") == "failed")
+    assert (_folder(home) / "run.log").read_text().count("retry 1 of 1") == 1, "it does not begin anew"

@@ -82,12 +82,13 @@ def test_every_text_of_a_job_is_escaped():
 
 def test_reasons_deadlines_and_endings_are_told():
     text = live(_view(
-        JobView(name="w", state="waiting", why="needs 1 cpu; 0 cpu is free"),
+        JobView(name="w", state="waiting", why="needs 1 cpu; 0 cpu is free", starts="14:05-14:20", done="15:00-16:00"),
         JobView(name="late", state="running", deadline=1060.0, left=600.0, gpus="0: 35 %, 1.1 GiB"),
         JobView(name="f", state="failed", is_over=True, why="worker-0 ended with exit code 1", deadline=2000.0),
     ), 1000.0)  # fmt: skip
     for words in ("needs 1 cpu; 0 cpu is free", '<span class="bad">in 60 s</span>', "exit code 1", "10 min",
-                  "GPU 0: 35 %, 1.1 GiB", "0.5 cpu of 2 cpu", "1 waiting, 1 running, 1 failed"):  # fmt: skip
+                  "GPU 0: 35 %, 1.1 GiB", "0.5 cpu of 2 cpu", "1 waiting, 1 running, 1 failed",
+                  "14:05-14:20", "15:00-16:00"):  # fmt: skip
         assert words in text
     assert '<span class="bad">missed</span>' in text
 

@@ -15,6 +15,7 @@ from headway.forecast.times import Eta, Forecast, Range
 
 if TYPE_CHECKING:
     from headway.cli.eta import LocalBackground
+    from headway.cli.queue_status import JobStatus
 
 SOON = 600.0
 """Up to so many seconds from now, a time of day has seconds."""
@@ -81,6 +82,14 @@ class ClockTimes:
             return text
         near = moment < self.forecast.now + 6 * 86_400.0
         return time.strftime("%a " if near else "%-d %b ", told) + text
+
+
+def times_of(job: JobStatus, now: float) -> tuple[str, str]:
+    """When it starts and when it is done, as foreseen; of a job that is over, when it ended."""
+    clock = ClockTimes(Forecast(now, draws=FEWEST_DRAWS), 0.0)
+    if job.is_over:
+        return "", clock.between(Range(job.since, job.since, job.since)) if job.since else ""
+    return clock.between(job.starts), clock.between(job.done)
 
 
 class LooksAhead:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from headway.cli.clock_times import times_of
 from headway.cli.say import say
 from headway.core.errors import UserError
 from headway.core.node import IntArray, Nodes
@@ -93,14 +94,15 @@ class PageFeed:
         self._losses = {name: one for name, one in self._losses.items() if name in known and name not in forgotten}
         curves = [self._losses[job.name].view(job.name) for job in jobs if job.name in self._losses]
         nodes = () if self._nodes is None else tuple(_nodes(*self._nodes))
-        shown = tuple(map(self._job, jobs))
+        shown = tuple(self._job(job, at) for job in jobs)
         self._server.publish(RunView(self._title, self._policy, at, shown, nodes, tuple(curves[-MOST_CURVES:])))
 
-    def _job(self, job: JobStatus) -> JobView:
+    def _job(self, job: JobStatus, now: float) -> JobView:
+        starts, done = times_of(job, now)
         ended = job.note if job.is_over and job.state != "finished" else ""
         return JobView(
             name=job.name, state=job.state, is_over=job.is_over, user=job.user, since=job.since, deadline=job.deadline,
-            step=job.step, steps=job.steps, loss=job.loss, left=job.left, where=job.where,
+            step=job.step, steps=job.steps, loss=job.loss, left=job.left, starts=starts, done=done, where=job.where,
             gpus=self._gpus.get(job.name, ""), why=job.why or ended, spans=tuple(self._spans.get(job.name, ())),
         )  # fmt: skip
 

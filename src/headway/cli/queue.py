@@ -11,14 +11,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from headway.cli.clock_times import FEWEST_DRAWS, ClockTimes
+from headway.cli.clock_times import times_of
 from headway.cli.queue_status import SUSPENDED, TO_COME, JobStatus, QueueStatus, read_status
 from headway.cli.say import say
 from headway.cli.show import plain
 from headway.cli.tables import TableColumn, cut, fitted
 from headway.core.errors import UserError
 from headway.core.text import lasting
-from headway.forecast.times import Forecast
 from headway.jobspec import mistyped
 from headway.local.added import AddedJob, added_jobs, card_of
 from headway.local.claims import running_folders
@@ -142,7 +141,7 @@ def _row(job: JobStatus) -> list[str | Text]:
     state = Text(job.state, style="red" if job.state == "failed" else "")
     since = lasting(max(0.0, now - job.since)) if job.since else ""
     why = job.why or (_ending(job) if job.is_over or job.state == SUSPENDED else job.where)
-    done = ClockTimes(Forecast(now, draws=FEWEST_DRAWS), 0.0).between(job.done)
+    _, done = times_of(job, now)
     return [plain(cut(job.name, LONGEST_NAME)), state, step, loss, left, done, _deadline(job, now), since, plain(why)]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headway.cli.clock_times import times_of
 from headway.cli.jobs_watch import QueueFiles
 from headway.cli.options import (
     AgentEnv,
@@ -25,6 +27,7 @@ from headway.cli.options import (
     Share,
     need_page,
 )
+from headway.cli.queue_status import read_status
 from headway.cli.show import show_result
 from headway.cli.training import HowToTrain, shortly, train, would_train
 from headway.cli.wiring import env_setting, queue_setting
@@ -83,7 +86,9 @@ def _report(folder: Path, jobs: set[JobId], *, as_json: bool) -> None:
     tally.close()
     newest = {course.job.id: serial for serial, course in tally.courses.items()}
     tally.courses = {newest[job]: tally.courses[newest[job]] for job in newest if job in jobs}
-    show_result(tally, as_json=as_json, folder=folder)
+    now = time.time()
+    times = {JobId(job.name): times_of(job, now) for job in read_status(folder).jobs}
+    show_result(tally, as_json=as_json, folder=folder, times=times)
     if not as_json:
         from headway.record.picture import draw
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.tables import TableColumn, fitted
-from headway.core.job import Job
+from headway.core.job import Job, JobId
 from headway.core.states import State
 from headway.core.text import clean, duration, in_one_unit, lasting
 from headway.local.over import last_lines, outputs_of
@@ -38,15 +38,24 @@ def near(text: str) -> str:
     return text if here == here.parent else text.replace(f"{here}/", "")
 
 
-def show_result(tally: Tally, *, as_json: bool, jobs: bool = True, folder: Path | None = None) -> None:
-    """`folder`: the state folder of a run on this machine, for the last lines that a failed job printed."""
+def show_result(
+    tally: Tally,
+    *,
+    as_json: bool,
+    jobs: bool = True,
+    folder: Path | None = None,
+    times: Mapping[JobId, tuple[str, str]] = {},
+) -> None:
+    """`folder`: the state folder of a run on this machine, for the last lines that a failed job printed. `times`: by
+    job, when it starts and when it is done, as times of day.
+    """
     result = tally.result()
     if as_json:
         print(json.dumps(result))
         return
     console, courses = Console(), list(tally.courses.values())
     if jobs and len(courses) <= MOST_JOBS:
-        console.print(job_table(courses, console.width))
+        console.print(job_table(courses, console.width, times))
     for course in courses:
         if course.note and course.state is State.FAILED:
             console.print(plain(f"{course.job.id} failed: {near(course.note)}"), highlight=False)
@@ -61,11 +70,11 @@ def last_words(folder: Path, job: Job) -> list[str]:
     return [line[:LONGEST_LINE] for line in last_lines(outputs[-1], LAST_LINES)] if outputs else []
 
 
-def job_table(courses: Sequence[Course], width: int = 80) -> Table:
+def job_table(courses: Sequence[Course], width: int = 80, times: Mapping[JobId, tuple[str, str]] = {}) -> Table:
     columns = [
         TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=3), TableColumn("submit", drop=2),
         TableColumn("start", drop=1), TableColumn("end"), TableColumn("trained", drop=4), TableColumn("stops", drop=5),
-        TableColumn("deadline"), TableColumn("state", is_text=True),
+        TableColumn("deadline"), TableColumn("state", is_text=True), TableColumn("starts"), TableColumn("done"),
     ]  # fmt: skip
     last = max((course.ended or course.job.submit for course in courses), default=0.0)
     word, divisor = next((word, divisor) for most, word, divisor in _UNITS if last < most)
@@ -83,6 +92,7 @@ def job_table(courses: Sequence[Course], width: int = 80) -> Table:
             when(course.trained), str(course.stops) if course.stops else "",
             Text(f"{deadline}{verdict}", style="red" if late is not None else ""),
             Text(course.state.name.lower(), style="red" if course.state is State.FAILED else ""),
+            *times.get(job.id, ("", "")),
         ])  # fmt: skip
     return fitted(f"Jobs ({word})", columns, rows, width)
 

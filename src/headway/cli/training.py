@@ -309,6 +309,7 @@ def _continued(here: LocalCluster, left: Left, going: GoingOn) -> LocalCluster:
     """Puts every job of an earlier run where that run left it, and says what is not shared here."""
     afresh = set(going.found.afresh)
     here.roster.reached.update({job: seen.stopped() for job, seen in left.reached.items() if job not in afresh})
+    here.roster.failures.update({job: count for job, count in left.failures.items() if job not in afresh})
     for job, change in going.restored:
         here.restore(job, partial(_restore, change))
     warn(filter(None, [here.about_sharing([*going.arriving, *(job for job, _ in going.restored)])]))

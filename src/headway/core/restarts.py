@@ -6,6 +6,7 @@ taken away often says `restarts: {losses: 20}`; it may, because the administrato
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 
@@ -72,3 +73,17 @@ class Losses:
 
     def sentence(self, why: str) -> str:
         return f"lost {len(self.times)} times without progress, last: {why}"
+
+
+def retry_note(number: int, most: int) -> str:
+    """The end of the note on a job that failed and is tried again. The log keeps it."""
+    return f"retry {number} of {most}"
+
+
+def retry_told(note: str) -> int:
+    """Which retry such a note told; 0 if it is another note."""
+    found = _RETRY.search(note)
+    return int(found[1]) if found else 0
+
+
+_RETRY = re.compile(r"; retry ([1-9][0-9]{0,8}) of [0-9]+$")

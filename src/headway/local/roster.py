@@ -30,6 +30,8 @@ class Roster:
         self.context = context
         self.attempts: dict[JobId, int] = {}
         """Of jobs that are over: one that comes again counts on."""
+        self.failures: dict[JobId, int] = {}
+        """Of jobs that an earlier run has left: how often they failed."""
         self.reached: dict[JobId, StepsSeen] = {}
         """How far jobs came that have no gang now."""
         self.commands = CommandsAtEnd(context.folder)
@@ -160,6 +162,7 @@ class Roster:
         gang = Gang(self.board.job(row), table.shape_at(row), self.context)
         gang.attempt = max(int(table.get("stops", row)), self.attempts.pop(gang.job.id, 0))
         gang.seen = self.reached.pop(gang.job.id, gang.seen)
+        gang.failures = self.failures.pop(gang.job.id, 0)
         self.gangs[gang.job.id] = gang
         return gang
 

@@ -98,6 +98,8 @@ def _table(jobs: Sequence[JobView], now: float, age: float) -> str:
         ("step", _step),
         ("loss", lambda job: "" if job.loss is None else f"{job.loss:.4g}"),
         ("left", lambda job: "" if job.left is None else lasting(_left(job, age))),
+        ("starts", lambda job: text(job.starts)),
+        ("done", lambda job: text(job.done)),
         ("deadline", lambda job: _deadline(job, now, _left(job, age))),
         ("gpu", lambda job: text(job.gpus)),
         ("when", lambda job: _timeline(job, first, now)),

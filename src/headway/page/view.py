@@ -34,6 +34,10 @@ class JobView(NamedTuple):
     loss: float | None = None
     left: float | None = None
     """Seconds of training that are left, as believed."""
+    starts: str = ""
+    """When it starts, as foreseen: `14:05-14:20`."""
+    done: str = ""
+    """When it is done, as foreseen, or when it ended."""
     where: str = ""
     gpus: str = ""
     """Which it has, and what it uses of them: `0: 35 %, 1.1 GiB`."""

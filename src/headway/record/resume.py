@@ -11,6 +11,7 @@ import msgspec
 from headway.core.gang import StepsSeen
 from headway.core.job import Job, JobId
 from headway.core.plan import Plan
+from headway.core.restarts import retry_told
 from headway.core.states import OVER, TRAINING, State
 from headway.record.differences import Differences, as_edited, differences, submitted_at
 from headway.record.lines import Change, CycleLine, End, Head, JobLine, unpack_job, unpack_plan, unpack_sample
@@ -28,10 +29,29 @@ class Left:
     now: float = 0.0
     reached: dict[JobId, StepsSeen] = field(default_factory=dict)
     """How far each job had come, by its reports."""
+    failures: dict[JobId, int] = field(default_factory=dict)
+    """How often an unfinished job has failed and was tried again."""
 
     def newest(self) -> dict[JobId, int]:
         """Name to arrival number. A name that came again means its last arrival."""
         return {self.jobs[serial].id: serial for serial in sorted(self.last)}
+
+    def take(self, line: CycleLine) -> None:
+        self.now, self.complete = line.now, False
+        for packed in line.samples:
+            sample = unpack_sample(packed)
+            seen = self.reached.get(sample.job, StepsSeen())
+            self.reached[sample.job] = seen.reported(sample.step, sample.at)
+        for change in line.changed:
+            self.last[change.serial] = change
+            job_id = self.jobs[change.serial].id
+            if State(change.state) in OVER:
+                self.failures.pop(job_id, None)
+            if State(change.state) in _STOPPED and job_id in self.reached:
+                self.reached[job_id] = self.reached[job_id].stopped()
+        for name, note in line.notes:
+            if retry := retry_told(note):
+                self.failures[JobId(name)] = retry
 
 
 _STOPPED = OVER | {State.WAITING, State.STARTING}
@@ -46,23 +66,14 @@ def left_behind(path: Path) -> Left:
     for line in read(path):
         match line:
             case Head():
-                begun = Left(line, reached=left.reached)
+                begun = Left(line, reached=left.reached, failures=left.failures)
                 if not left.last:
                     left = begun
             case JobLine():
                 begun.jobs[line.serial] = unpack_job(line.job)
             case CycleLine():
                 left = begun
-                left.now, left.complete = line.now, False
-                for packed in line.samples:
-                    sample = unpack_sample(packed)
-                    seen = left.reached.get(sample.job, StepsSeen())
-                    left.reached[sample.job] = seen.reported(sample.step, sample.at)
-                for change in line.changed:
-                    left.last[change.serial] = change
-                    job_id = left.jobs[change.serial].id
-                    if State(change.state) in _STOPPED and job_id in left.reached:
-                        left.reached[job_id] = left.reached[job_id].stopped()
+                left.take(line)
             case End() if left is begun:
                 left.complete = line.unfinished == 0
     return left
