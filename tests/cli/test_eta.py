@@ -100,15 +100,6 @@ def test_a_job_as_its_status_tells_it(at_noon):
     assert times_of(JobStatus("c", "to come"), at_noon) == ("", "")
 
 
-def test_the_last_table_of_a_run_says_when_jobs_ended(tmp_path):
-    (tmp_path / "jobs.yaml").write_text('jobs: [{name: one, cpu: 0.1, command: ["true"]}]')
-    shown = headway("run", "jobs.yaml", folder=tmp_path).stdout
-    head = next(line for line in shown.splitlines() if " job " in f" {line} ")
-    assert "done" in head
-    assert re.search(r"one .*finished .*\d\d:\d\d:\d\d", shown)
-    assert max(map(len, shown.splitlines())) <= 80
-
-
 def test_the_last_table_has_a_range_for_what_still_waits():
     waits = Course(a_job("w"))
     console = Console(width=80, record=True, file=io.StringIO())

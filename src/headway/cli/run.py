@@ -87,7 +87,7 @@ def _report(folder: Path, jobs: set[JobId], *, as_json: bool) -> None:
     newest = {course.job.id: serial for serial, course in tally.courses.items()}
     tally.courses = {newest[job]: tally.courses[newest[job]] for job in newest if job in jobs}
     now = time.time()
-    times = {JobId(job.name): times_of(job, now) for job in read_status(folder).jobs}
+    times = {JobId(job.name): times_of(job, now) for job in read_status(folder).jobs if not job.is_over}
     show_result(tally, as_json=as_json, folder=folder, times=times)
     if not as_json:
         from headway.record.picture import draw
