@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from functools import partial
 
 import pytest
 from intents import NOW, create
-from small_cluster import SmallCluster
+from small_cluster import MemoryApi, SmallCluster, a_node
 
 from headway.core.board import Board
 from headway.core.estimates import Basis, Estimate
@@ -17,7 +18,8 @@ from headway.core.node import Node, Nodes
 from headway.core.plan import Plan
 from headway.core.states import State
 from headway.cycle.explained import explanation
-from headway.kube.api.objects import Meta
+from headway.kube.api.objects import Meta, NodeObject
+from headway.kube.api.watch import Changed
 from headway.kube.gangs.gang import Around, Gang, Reports, TrainingProgress
 from headway.kube.gangs.intent import Intent
 from headway.kube.gangs.messages import LookedAt
@@ -208,7 +210,7 @@ def test_only_a_few_jobs_of_a_long_queue_are_explained_per_cycle_and_each_in_its
 
 def test_other_numbers_are_told_to_a_few_a_second_however_many_wait(monkeypatch):
     monkeypatch.setattr(explain, "MAX_EXPLAINED", 4)
-    monkeypatch.setattr(explain, "NUMBERS_PER_SECOND", 1.0)
+    monkeypatch.setattr(explain, "WHYS_PER_SECOND", 1.0)
     jobs = Jobs(8)
     jobs.explaining._allowance = 4.0
     jobs.explain(NOW)
@@ -220,6 +222,40 @@ def test_other_numbers_are_told_to_a_few_a_second_however_many_wait(monkeypatch)
             jobs.gangs[name] = replace(gang, wanted=replace(gang.wanted, message="other numbers"), explained_at=0.0)
         told += len(jobs.explain(NOW + 100 + cycle))
     assert told == 4 + 9, "what was saved up, then one a second"
+
+
+def test_another_reason_of_a_whole_queue_is_told_to_a_few_a_second_and_a_new_job_at_once():
+    api = MemoryApi(nodes=0)
+    api.nodes = [a_node("n0", "7"), a_node("n1", "7")]
+    for number in range(200):
+        api.submit(f"w{number}", {"roles": {"main": {"replicas": 2, "cpu": 8}}})
+    small = SmallCluster(api)
+    while any(not api.status(uid).get("reason") for uid in api.jobs):
+        small.turn()
+    assert {api.status(uid)["reason"] for uid in api.jobs} == {"LargerThanAnyNode"}
+    api.sent.clear()
+    began = small.cluster.now()
+    for cycle in range(40):
+        api.inbox.put(Changed(NodeObject, a_node("n0", "7" if cycle % 2 else "8")))
+        small.turn()
+    took = small.cluster.now() - began
+    told = Counter(write.name for write in api.sent if isinstance(write.what, StatusPatch))
+    assert 1 <= told.total() <= explain.MAX_EXPLAINED + explain.WHYS_PER_SECOND * took + 1
+    assert max(told.values()) == 1, "who was told longest ago comes first"
+    late = api.submit("late", {"roles": {"main": {"replicas": 2, "cpu": 8}}})
+    small.turn(3)
+    assert api.status(late)["reason"] == "LargerThanAnyNode"
+
+
+def test_a_job_that_waits_again_is_told_why_before_those_that_know():
+    jobs = Jobs(5)
+    jobs.explain()
+    jobs.explaining._allowance = 0.0
+    for name, gang in jobs.gangs.items():
+        again = "Interrupted" if name == "j4" else "NotEnoughFree"
+        jobs.gangs[name] = replace(gang, wanted=replace(gang.wanted, reason=again))
+    assert jobs.explain(NOW + 0.1) == ["j4"]
+    assert jobs.explain(NOW + 0.5) == ["j0", "j1"], "in turn, as the budget allows"
 
 
 def test_a_frozen_job_is_told_what_froze_it_and_not_why_it_waits():

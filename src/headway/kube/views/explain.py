@@ -1,7 +1,8 @@
 """Says of gangs that wait why they wait, with numbers: in their status, or in the condition of a foreign pod.
 
-Another reason is said at once. Other numbers are said of one gang at most once in a while, and less often where many
-wait. At rest only a few are said a second, whatever number waits.
+The first reason of a wait is said at once. Another reason is said as soon as the budget allows, to those first whose
+turn is longest ago. Other numbers are said of one gang at most once in a while, and less often where many wait. So only
+a few are told a second, whatever number waits and whatever changes for all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from headway.kube.gangs.fault import FAULT, sentence
 from headway.kube.gangs.gang import Gang
 from headway.kube.gangs.messages import Explained, LookedAt
 from headway.kube.intake.spec import job_id
-from headway.kube.pods.conditions import QUOTA_USED, camel
+from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, QUOTA_USED, camel
 from headway.kube.settings import Explain, KubeSettings
 
 MAX_LOOKED_AT = 200
@@ -35,8 +36,10 @@ MAX_NAMED = 5
 MAX_SAYINGS, LONGEST_SAYING = 8, 300
 SAYING_SECONDS, SAYING_SHARE = 0.1, 0.05
 """The policy is asked for so many seconds at once, and for this share of the time."""
-NUMBERS_PER_SECOND = 4.0
-"""Of gangs that are told other numbers, not another reason."""
+WHYS_PER_SECOND = 4.0
+"""Of gangs that were told why they wait, and are told otherwise."""
+WHYS = frozenset(camel(code) for code in Code) | {QUOTA_USED, NEIGHBOURS_REFUSE, FAULT}
+"""Reasons that say why a gang waits. Any other says what became of it before."""
 
 
 @dataclass(slots=True)
@@ -57,22 +60,27 @@ class Explaining:
             return
         every = self.settings.progress_seconds * max(1.0, len(waiting) / MANY)
         reasons, beyond, left = Reasons(snapshot, plan), self.settings.quotas(snapshot), MAX_EXPLAINED
-        self._allowance = min(MAX_EXPLAINED, self._allowance + NUMBERS_PER_SECOND * min(60.0, now - self._at))
+        self._allowance = min(MAX_EXPLAINED, self._allowance + WHYS_PER_SECOND * min(60.0, now - self._at))
         self._at = now
-        for gang in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=lambda gang: gang.looked_at):
-            yield gang.uid, LookedAt(now)
+        for gang in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=_turn):
             reason, message, helps = _reason(gang, snapshot, reasons, beyond)
-            said = gang.wanted.reason, gang.wanted.message
-            if not reason or (reason, message) == said:
-                continue
-            if reason == said[0]:
-                if now - gang.explained_at < every or self._allowance < 1.0:
-                    continue
-                self._allowance -= 1.0
-            yield gang.uid, Explained(reason, message, now, helps)
-            left -= 1
+            known, said = gang.wanted.reason, gang.wanted.message
+            differs = bool(reason) and (reason, message) != (known, said)
+            if differs and known in WHYS:
+                if self._allowance < 1.0 and reason != known:
+                    continue  # it keeps its turn
+                differs = reason != known or (self._allowance >= 1.0 and now - gang.explained_at >= every)
+                self._allowance -= differs
+            yield gang.uid, LookedAt(now)
+            if differs:
+                yield gang.uid, Explained(reason, message, now, helps)
+                left -= 1
             if left == 0:
                 return
+
+
+def _turn(gang: Gang) -> tuple[bool, float]:
+    return gang.wanted.reason in WHYS, gang.looked_at
 
 
 def _reason(
