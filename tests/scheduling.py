@@ -36,6 +36,8 @@ class Schedule:
     output: list[Path] = field(default_factory=list)
     code: list[Path] = field(default_factory=lambda: [HERE, SOURCE])
     """Folders that its pods see."""
+    fixed: list[str] = field(default_factory=list)
+    """Fields that templates of jobs may not set."""
 
     @property
     def log(self) -> Path:
@@ -48,7 +50,7 @@ class Schedule:
         main = pod["spec"]["containers"][0]
         main["env"] = [one for one in main["env"] if one["name"] != "PYTHONPATH"]
         main["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
-        template.write_text(json.dumps(pod))
+        template.write_text(json.dumps(pod | {"fixed": self.fixed}))
         command = [
             *HEADWAY, "schedule", "--kubeconfig", str(self.kubeconfig()), "--namespace", self.namespace,
             "--policy", f"{HERE / 'script.py'}:scripted", "--log", str(self.log), "--template", str(template),

@@ -6,7 +6,6 @@ import pytest
 
 from headway.cli.template_file import pod_defaults
 from headway.core.errors import UserError
-from headway.kube.intake.pod_security import PodSecurity
 
 GOOD = """
 metadata: {labels: {cost: training}}
@@ -21,19 +20,19 @@ allowed: [spec.containers.main.image]
 def test_a_template_with_rules(tmp_path, capsys):
     file = tmp_path / "pods.yaml"
     file.write_text(GOOD)
-    pods = pod_defaults(file, checkpoints="/ck/runs", progress="tcp:h:1", level="baseline")
+    pods = pod_defaults(file, checkpoints="/ck/runs", progress="tcp:h:1")
     assert set(pods.template) == {"metadata", "spec"}
     assert pods.rules.fixed == ("spec.containers.main.securityContext", "metadata.labels", "spec.volumes.disk")
-    assert (pods.rules.allowed, pods.rules.level) == (("spec.containers.main.image",), PodSecurity.BASELINE)
+    assert pods.rules.allowed == ("spec.containers.main.image",)
     assert pods.volume is not None
     assert (pods.volume.name, pods.volume.mounted) == ("disk", "/ck")
     assert "the volume at /ck has the checkpoints: a pod sees only its job's folder" in capsys.readouterr().err
-    pod_defaults(file, checkpoints="/ck", progress="", level="baseline")
+    pod_defaults(file, checkpoints="/ck", progress="")
     assert capsys.readouterr().err == ""
 
 
 def test_without_a_file_jobs_may_set_anything(capsys):
-    pods = pod_defaults(None, checkpoints="/ck", progress="", level="privileged")
+    pods = pod_defaults(None, checkpoints="/ck", progress="")
     assert (pods.template, pods.volume, pods.rules.fixed, pods.rules.allowed) == ({}, None, (), None)
     assert "--checkpoints /ck: the template mounts no volume there" in capsys.readouterr().err
 
@@ -57,12 +56,10 @@ def test_mistakes_name_the_file_and_the_field(tmp_path, text, said):
     file = tmp_path / "pods.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=said) as told:
-        pod_defaults(file, checkpoints="/ck", progress="", level="privileged")
+        pod_defaults(file, checkpoints="/ck", progress="")
     assert "pods.yaml" in str(told.value)
 
 
 def test_mistakes_in_options():
-    with pytest.raises(UserError, match="--pod-security strict: choose one of privileged, baseline, restricted"):
-        pod_defaults(None, checkpoints="", progress="", level="strict")
     with pytest.raises(UserError, match="--checkpoints ck: must be an absolute path"):
-        pod_defaults(None, checkpoints="ck", progress="", level="privileged")
+        pod_defaults(None, checkpoints="ck", progress="")

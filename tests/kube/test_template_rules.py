@@ -1,4 +1,4 @@
-"""What a job's template may set: fixed fields, allowed fields, Pod Security levels."""
+"""What a job's template may set: fixed and allowed fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from headway.core.job import Job, JobId, Role
 from headway.kube.intake.entitlement import check_own_template
-from headway.kube.intake.pod_security import PodSecurity
 from headway.kube.intake.spec import SpecError
 from headway.kube.intake.template_rules import TemplateRules
 from headway.kube.settings import PodDefaults
@@ -18,11 +17,11 @@ def main(**fields) -> dict:
     return {"spec": {"containers": [{"name": "main", **fields}]}}
 
 
-def refusal(own: dict, template: dict | None = None, **rules) -> str:
+def refusal(own: dict, **rules) -> str:
     """What is said of the template; nothing where it is fine."""
     job = Job(id=JobId("team/j"), roles=(ROLE,), directory="/code")
     try:
-        check_own_template(job, own, PodDefaults(template=template or {}, rules=TemplateRules(**rules)))
+        check_own_template(job, own, PodDefaults(rules=TemplateRules(**rules)))
     except SpecError as error:
         return str(error)
     return ""
@@ -83,73 +82,3 @@ def test_only_allowed_fields_may_be_set():
 @pytest.mark.parametrize("field", [{"nodeName": "n1"}, {"schedulingGates": [{"name": "later"}]}])
 def test_no_job_places_its_pods_itself(field):
     assert refusal({"spec": field}).endswith("Headway decides where and when pods start; leave it out")
-
-
-SAFE = {
-    "allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("own", "field"),
-    [
-        ({"spec": {"hostNetwork": True}}, "spec.hostNetwork"),
-        ({"spec": {"hostPID": True}}, "spec.hostPID"),
-        ({"spec": {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}}, "spec.volumes.h.hostPath"),
-        ({"spec": {"volumes": [{"name": "h", "hostPath": None}]}}, "spec.volumes.h.hostPath"),
-        (main(securityContext={"privileged": True}), "spec.containers.main.securityContext.privileged"),
-        (main(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}), "capabilities.add"),
-        (main(securityContext={"capabilities": {"add": [["SYS_ADMIN"]]}}), "capabilities.add"),
-        (main(securityContext={"procMount": "Unmasked"}), "procMount"),
-        (main(securityContext={"seccompProfile": {"type": "Unconfined"}}), "seccompProfile.type"),
-        (main(securityContext={"appArmorProfile": {"type": "Unconfined"}}), "appArmorProfile.type"),
-        (main(securityContext={"seLinuxOptions": {"type": "spc_t"}}), "seLinuxOptions"),
-        (main(securityContext={"windowsOptions": {"hostProcess": True}}), "hostProcess"),
-        (main(ports=[{"containerPort": 80, "hostPort": 80}]), "ports.hostPort"),
-        (main(livenessProbe={"httpGet": {"host": "10.0.0.1"}}), "livenessProbe.httpGet.host"),
-        (main(lifecycle={"preStop": {"httpGet": {"host": "10.0.0.1"}}}), "lifecycle.preStop.httpGet.host"),
-        ({"spec": {"initContainers": [{"name": "i", "securityContext": {"privileged": True}}]}}, "initContainers.i"),
-        ({"spec": {"ephemeralContainers": [{"name": "e", "securityContext": {"privileged": True}}]}}, "ephemeral"),
-        ({"spec": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}}, "sysctls"),
-        ({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}}},
-         "metadata.annotations"),
-    ],
-)  # fmt: skip
-def test_what_leads_to_the_host_is_beyond_baseline(own, field):
-    for level in (PodSecurity.BASELINE, PodSecurity.RESTRICTED):
-        said = refusal(own, level=level)
-        assert said.startswith("spec.template."), said
-        assert field in said
-        assert f"beyond Pod Security level {level}" in said
-    assert refusal(own) == ""
-
-
-@pytest.mark.parametrize(
-    ("own", "field"),
-    [
-        (main(), "allowPrivilegeEscalation"),
-        (main(securityContext=SAFE | {"runAsNonRoot": False}), "runAsNonRoot"),
-        (main(securityContext=SAFE | {"runAsUser": 0}), "runAsUser"),
-        (main(securityContext=SAFE | {"capabilities": {}}), "capabilities.drop"),
-        (main(securityContext=SAFE | {"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}), "capabilities.add"),
-        ({"spec": {"volumes": [{"name": "n", "nfs": {}}], **main(securityContext=SAFE)["spec"]}}, "spec.volumes.n"),
-    ],
-)
-def test_restricted_also_demands(own, field):
-    assert field in refusal(own, level=PodSecurity.RESTRICTED)
-    assert refusal(own, level=PodSecurity.BASELINE) == ""
-
-
-def test_the_clusters_own_template_need_not_keep_the_level_and_may_supply_what_it_demands():
-    cluster = {
-        "spec": {
-            "volumes": [{"name": "host", "hostPath": {"path": "/data"}}],
-            "containers": [{"name": "main", "securityContext": SAFE}],
-        }
-    }
-    assert refusal({}, template=cluster, level=PodSecurity.RESTRICTED) == ""
-    assert "runAsNonRoot" in refusal(
-        main(securityContext={"runAsNonRoot": False}), template=cluster, level=PodSecurity.RESTRICTED
-    )
-    assert refusal({"spec": {"hostIPC": True}}, template=cluster, level=PodSecurity.BASELINE)

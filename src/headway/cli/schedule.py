@@ -100,9 +100,6 @@ def schedule(
         Path | None,
         typer.Option(help="Start every replica from this pod template (YAML): image, volumes; and what jobs may set."),
     ] = None,
-    pod_security: Annotated[
-        str, typer.Option(help="Hold templates of jobs to this Pod Security level: privileged, baseline, restricted.")
-    ] = "privileged",
     checkpoints: Annotated[
         str,
         typer.Option(
@@ -153,7 +150,7 @@ def schedule(
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
-    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", level=pod_security)
+    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}")
     pods, facts = replace(pods, master_port=master_port), _look(access, inside)
     limits = restarts.restart_limits(losses, loss_window, refusals, max_restarts, min_loss_window)
     claims = ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits)

@@ -14,20 +14,16 @@ if TYPE_CHECKING:
     from headway.kube.settings import PodDefaults
 
 LISTS = ("fixed", "allowed")
-LEVELS = ("privileged", "baseline", "restricted")
 
 
-def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, level: str) -> PodDefaults:
+def pod_defaults(path: Path | None, *, checkpoints: str, progress: str) -> PodDefaults:
     """What all pods have in common, by the file and the options. Raises UserError."""
-    from headway.kube.intake.pod_security import PodSecurity
     from headway.kube.intake.template_rules import TemplateRules
     from headway.kube.pods.body import TemplateError, check_template
     from headway.kube.pods.checkpoints import find_volume
     from headway.kube.pods.replica import MAIN
     from headway.kube.settings import PodDefaults
 
-    if level not in LEVELS:
-        raise UserError(f"--pod-security {level}: choose one of {', '.join(LEVELS)}")
     if checkpoints and not checkpoints.startswith("/"):
         raise UserError(f"--checkpoints {checkpoints}: must be an absolute path in pods")
     given = {} if path is None else _read(path)
@@ -48,9 +44,7 @@ def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, level: s
     fixed = given.get("fixed") or []
     if volume is not None:
         fixed = [*fixed, f"spec.volumes.{volume.name}"]
-    rules = TemplateRules(
-        fixed=tuple(fixed), allowed=tuple(given["allowed"]) if "allowed" in given else None, level=PodSecurity(level)
-    )
+    rules = TemplateRules(fixed=tuple(fixed), allowed=tuple(given["allowed"]) if "allowed" in given else None)
     return PodDefaults(template=template, progress=progress, checkpoints=checkpoints, volume=volume, rules=rules)
 
 

@@ -15,10 +15,8 @@ from typing import Any
 from headway.core.job import Job
 from headway.core.queue_rules import ClaimRefused, QueueClaim, allowed_queue, held_to
 from headway.kube.api.objects import Meta, unix
-from headway.kube.intake.pod_security import PodSecurity
 from headway.kube.intake.spec import SpecError
 from headway.kube.intake.template_rules import TemplateRefused, check_rules
-from headway.kube.pods.body import merge
 from headway.kube.settings import ClaimSettings, PodDefaults
 from headway.kube.values import replace
 
@@ -42,9 +40,8 @@ def settled(job: Job, meta: Meta, template: Mapping[str, Any], claims: ClaimSett
 
 def check_own_template(job: Job, own: Mapping[str, Any], pods: PodDefaults) -> None:
     """Raises SpecError if the job sets a field of its pods that the administrator has not left to jobs."""
-    merged = merge(pods.template, own) if pods.rules.level is PodSecurity.RESTRICTED else own
     try:
-        check_rules(job, own, merged, pods.rules)
+        check_rules(job, own, pods.rules)
     except TemplateRefused as refused:
         raise SpecError(f"spec.{refused}") from refused
 

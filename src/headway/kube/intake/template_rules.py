@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.core.job import Job
-from headway.kube.intake.pod_security import PodSecurity, beyond
 
 NAMED_LISTS = {"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
                "volumeMounts": "mountPath", "imagePullSecrets": "name", "ports": "containerPort"}  # fmt: skip
@@ -36,12 +35,10 @@ class TemplateRules:
     """Fields that a job may not set."""
     allowed: tuple[str, ...] | None = None
     """The only fields that a job's template may set; None: any."""
-    level: PodSecurity = PodSecurity.PRIVILEGED
-    """The Pod Security level of what a job's template adds."""
 
 
-def check_rules(job: Job, own: Mapping[str, Any], merged: Mapping[str, Any], rules: TemplateRules) -> None:
-    """Raises TemplateRefused if the job sets a field that it may not. `merged` is its template on the cluster's."""
+def check_rules(job: Job, own: Mapping[str, Any], rules: TemplateRules) -> None:
+    """Raises TemplateRefused if the job sets a field that it may not."""
     fixed = [_path(field) for field in rules.fixed]
     allowed = None if rules.allowed is None else [_path(field) for field in rules.allowed]
     spec = own.get("spec")
@@ -58,8 +55,6 @@ def check_rules(job: Job, own: Mapping[str, Any], merged: Mapping[str, Any], rul
     for written, path in _set_elsewhere(job):
         if any(_meets(path, rule) for rule in fixed):
             raise TemplateRefused(f"{written[:200]}: is fixed by the administrator; leave it out")
-    if (said := beyond(rules.level, own, merged)) is not None:
-        raise TemplateRefused(f"template.{said}")
 
 
 def _path(field: str) -> FieldPath:
