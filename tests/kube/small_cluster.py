@@ -20,6 +20,7 @@ from headway.kube.api.errors import ApiError, Conflict
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Listed
+from headway.kube.clock import WallClock
 from headway.kube.cluster import KubeCluster
 from headway.kube.gangs.gang import Gang
 from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition
@@ -267,12 +268,21 @@ def hurry(cluster: KubeCluster) -> None:
         cluster.following.due[uid] = None
 
 
+class AheadClock(WallClock):
+    """Time passes at once, when a test says so."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
 class SmallCluster:
     """A scheduler over a `MemoryApi`. Each start is a new process: only what the API server has is left."""
 
     def __init__(self, api: MemoryApi | None = None, policy=first_fit, **settings: Any) -> None:
         self.api = MemoryApi() if api is None else api
-        self.policy = policy
+        self.policy, self.clock = policy, AheadClock()
         self._settings = {"marks": PodMarks(b"kept in a secret"), **settings}
         self.start()
 
@@ -280,7 +290,9 @@ class SmallCluster:
         self.api.inbox = Inbox()
         self.api.begin()
         self.reports, self.book = Reports(), ProgressBook()
-        self.cluster = KubeCluster(self.api, self.reports, KubeSettings(began=BEGAN, **self._settings))
+        self.cluster = KubeCluster(
+            self.api, self.reports, KubeSettings(began=BEGAN, clock=self.clock, **self._settings)
+        )
 
     def turn(self, count: int = 1) -> Plan:
         """What the loop does, without its waiting."""

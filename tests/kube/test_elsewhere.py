@@ -100,7 +100,7 @@ def test_pods_that_hold_more_than_booked_are_not_bound_where_that_does_not_fit()
     small.turn(6)
     assert "its pods hold more cpu than was booked" in small.api.status(uid).get("message", "")
     assert not any(pod["spec"].get("nodeName") for pod in small.api.pods_of("gang"))
-    small.cluster._offset += 30.0  # the pause is over
+    small.clock.ahead += 30.0  # the pause is over
     small.turn(6)
     assert small.phase(uid) == "Waiting", "with what it really holds it does not fit there"
     small.api.inbox.put(Changed(NodeObject, a_node("n1", "16")))

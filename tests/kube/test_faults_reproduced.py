@@ -86,7 +86,7 @@ def test_a_start_that_waits_in_our_own_queue_is_not_given_up():
     for _ in range(30):
         small.turn()
         api.put([])
-        small.cluster._offset += 4.0
+        small.clock.ahead += 4.0
     assert {small.phase(uid) for uid in uids} == {"Running"}
     assert {api.status(uid)["attempt"] for uid in uids} == {0}, "none was refused"
     assert not [one for one in api.sent if isinstance(one.what, Delete)]
@@ -103,10 +103,10 @@ def test_a_start_is_given_up_a_while_after_its_last_bind():
     small = SmallCluster(Stuck(), timeouts=KubeTimeouts(start=30.0))
     uid = small.api.submit("job", HEALTHY)
     small.turn(5)
-    small.cluster._offset += 20.0
+    small.clock.ahead += 20.0
     small.turn(3)
     assert small.api.status(uid)["phase"] == "Starting"
-    small.cluster._offset += 15.0
+    small.clock.ahead += 15.0
     small.turn(4)
     assert "not every replica was up" in small.api.status(uid)["message"]
 
@@ -153,7 +153,7 @@ def test_all_nodes_not_ready_interrupts_nobody():
         small.api.inbox.put(Changed(NodeObject, not_ready(f"n{number}")))
     small.turn(2)
     for _ in range(5):
-        small.cluster._offset += 100.0
+        small.clock.ahead += 100.0
         small.turn(2)
     assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 0)
     assert not [one for one in small.api.sent if isinstance(one.what, Delete)]
@@ -165,7 +165,7 @@ def test_one_node_not_ready_is_a_loss_after_its_time():
     (pod,) = small.api.pods_of("job")
     small.api.inbox.put(Changed(NodeObject, not_ready(pod["spec"]["nodeName"])))
     small.turn(2)
-    small.cluster._offset += 61.0
+    small.clock.ahead += 61.0
     small.turn(8)
     assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 1)
 
@@ -178,7 +178,7 @@ def test_a_node_object_that_is_gone_for_a_moment_is_no_loss(seconds, attempt):
     node = pod["spec"]["nodeName"]
     small.api.inbox.put(Deleted(NodeObject, a_node(node)))
     small.turn(2)
-    small.cluster._offset += seconds
+    small.clock.ahead += seconds
     small.turn(2)
     small.api.inbox.put(Changed(NodeObject, a_node(node)))
     small.turn(8)

@@ -250,4 +250,4 @@ def test_a_pod_on_a_replicas_name_makes_the_job_wait_however_long_and_never_fail
 def _pass_pauses(small: SmallCluster) -> None:
     """A few turns, then the pause after a refusal."""
     small.turn(5)
-    small.cluster._offset += 30.0
+    small.clock.ahead += 30.0

@@ -37,7 +37,7 @@ class Small(SmallCluster):
 
     def later(self, seconds: float) -> list[str]:
         """Time passes; the jobs that are asked then."""
-        self.cluster._offset += seconds
+        self.clock.ahead += seconds
         self.cluster._save_at, before = 0.0, len(self.asked)
         self.turn()
         return [job for job, _ in self.asked[before:]]

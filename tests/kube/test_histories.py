@@ -139,7 +139,7 @@ class History:
             case "twice" if api.told:
                 api.inbox.put(api.told[value % len(api.told)])
             case "time":
-                small.cluster._offset += value
+                small.clock.ahead += value
             case "dies":
                 up = [pod for pod in api.pods.values() if pod["status"]["phase"] == "Running"]
                 for pod in up[value : value + 1]:
@@ -165,7 +165,7 @@ class History:
                 self.api.send(which, answered=True)
             self.api.hear(len(self.api.news))
             self.small.turn()
-            self.small.cluster._offset += 7.0
+            self.small.clock.ahead += 7.0
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -190,7 +190,7 @@ def test_a_refused_binding_is_tried_again_after_a_pause():
     pod["metadata"]["labels"] = {}
     small.turn(2)
     assert node_of(pod) == "", "not at once"
-    small.cluster._offset += 6.0
+    small.clock.ahead += 6.0
     small.turn(3)
     assert node_of(pod)
 

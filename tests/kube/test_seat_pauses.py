@@ -48,7 +48,7 @@ def test_it_is_tried_again_after_its_pause_and_starts_where_it_may_then():
     small.api.inbox.put(Changed(NodeObject, a_machine("c", {"host": "c"})))
     small.turn(3)
     assert small.phase(uid) == "Waiting", "it rests"
-    small.cluster._offset += 21.0
+    small.clock.ahead += 21.0
     small.turn(6)
     assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 0)
     assert small.api.status(uid)["history"]["stops"] == 0, "a pause is no stop"

@@ -62,7 +62,6 @@ from headway.progress_server import Connected, ProgressServer, Reported, Saved
 
 log = logging.getLogger("headway.kube")
 SAMPLE_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 5.0
 IDLE_SECONDS = 10.0
 MESSAGE_SECONDS = 0.05
 """Messages are read for at most this long before gangs go on."""
@@ -80,7 +79,6 @@ class KubeCluster:
         """`roster` is kept up to date with the pods of all gangs."""
         self.settings = settings
         self._worker, self._server = worker, server
-        self._offset = time.time() - settings.began - time.monotonic()
         self.following = Following(worker, server, settings, self.now, {} if roster is None else roster)
         self.gangs, self.outbox, self.store = self.following.gangs, self.following.outbox, self.following.store
         self.board = self.following.board
@@ -102,8 +100,8 @@ class KubeCluster:
             self._load_initial_state()
 
     def now(self) -> float:
-        """Seconds on the cluster's clock. It never goes back, even if the wall clock does."""
-        return time.monotonic() + self._offset
+        """Seconds since `began`, by the clock of the settings."""
+        return self.settings.clock.now() - self.settings.began
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +153,7 @@ class KubeCluster:
         give_up = time.monotonic() + 10
         while not self.outbox.is_idle and time.monotonic() < give_up:
             self.outbox.flush()
-            self._wait(self.now(), longest=0.1)
+            self._worker.inbox.wait(0.1)
             self._read_messages()
         self._worker.close()
         self._server.close()
@@ -383,12 +381,12 @@ class KubeCluster:
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
         return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
 
-    def _wait(self, now: float, longest: float = LONGEST_WAIT_SECONDS) -> None:
+    def _wait(self, now: float) -> None:
         moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf, self._expire_at]
         moments += [self._sampled + SAMPLE_SECONDS if self.following.heard else math.inf, self.store.health.next(now)]
         moments += [now if self.intake.waiting or self.following.due else math.inf]
         moments += [self._cycled + ROOM_SECONDS if self._room_changed and self.following.waiting else math.inf]
-        self._worker.inbox.wait(min(longest, max(0.0, min(moments) - now)))
+        self.settings.clock.wait(self._worker.inbox, min(moments) + self.settings.began)
 
 
 class _Telling:

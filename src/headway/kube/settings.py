@@ -13,6 +13,7 @@ from headway.core.job import JobId
 from headway.core.queue_rules import QueueRule
 from headway.core.restarts import RestartLimits
 from headway.core.snapshot import Snapshot
+from headway.kube.clock import Clock, WallClock
 from headway.kube.intake.template_rules import TemplateRules
 from headway.kube.pods.checkpoints import CheckpointVolume
 from headway.kube.pods.marks import PodMarks
@@ -104,6 +105,7 @@ def no_explanation(_snapshot: Snapshot, _row: int) -> Sequence[tuple[str, str]]:
 class KubeSettings:
     began: float
     """The Unix time at which the cluster's clock was zero."""
+    clock: Clock = field(default_factory=WallClock)
     namespace: str = ""
     """Whose pods that name Headway as their scheduler are bound; empty: those of all."""
     pods: PodDefaults = field(default_factory=PodDefaults)

@@ -469,7 +469,7 @@ class Intake:
             self.tells.status(meta, {"reason": FAULT, "message": f"{why}; its pods stay as they are"})
         elif kept is None or kept.intent.state not in OVER:
             log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
-            intent = Intent(state=State.FAILED, since=self._wall_clock(), reason=reason, message=why)
+            intent = Intent(state=State.FAILED, since=self.now(), reason=reason, message=why)
             self._tell_end(meta, KeptStatus(Intent()), intent, {"progress": None})
 
     def _rest(self, meta: Meta, kept: KeptStatus | None, orders: Orders) -> None:
@@ -478,12 +478,9 @@ class Intake:
         kept = kept or KeptStatus(Intent())
         intent = Intent(
             state=State.CANCELLED, suspended=not orders.cancel, attempt=kept.intent.attempt,
-            losses=kept.intent.losses, since=self._wall_clock(), reason=reason, message=message,
+            losses=kept.intent.losses, since=self.now(), reason=reason, message=message,
         )  # fmt: skip
         self._tell_end(meta, kept, intent, {})
-
-    def _wall_clock(self) -> float:
-        return time.time() - self.settings.began
 
     def _tell_end(self, meta: Meta, kept: KeptStatus, intent: Intent, more: dict[str, Any]) -> None:
         began = self.settings.began
