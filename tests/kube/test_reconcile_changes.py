@@ -58,7 +58,7 @@ def test_shrinking_takes_the_highest_and_waits_until_it_is_gone():
 
 
 def test_a_job_whose_pod_is_evicted_saves_first_and_then_starts_elsewhere():
-    leaving = a_pod(1, "n2", deleting=True, ends_at=NOW + 30)
+    leaving = a_pod(1, "n2", deleting=True, grace=30, ends_at=NOW + 30)
     step = reconcile(a_view(RUNNING, BOTH[0], leaving, can_save=True, saves=saves(2, 2)))
     assert (step.intent.state, step.intent.goal, step.intent.reason) == (State.STOPPING, State.WAITING, "PodEvicted")
     assert (step.intent.until, step.actions) == (NOW + 28, (RequestCheckpoint(),)), "nothing is deleted or made yet"
@@ -66,8 +66,10 @@ def test_a_job_whose_pod_is_evicted_saves_first_and_then_starts_elsewhere():
     assert (asked.intent, asked.actions) == (step.intent, ())
     saved = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, saves=saves(2, 2)))
     assert (saved.intent.saved, saved.actions) == (True, (delete(BOTH[0], 1), delete(leaving, 1)))
-    soon = replace(leaving, ends_at=NOW + 1)
+    soon = replace(leaving, grace=1, ends_at=NOW + 1)
     assert reconcile(a_view(saved.intent, soon)).actions == (), "it is asked once"
+    ahead = replace(soon, ends_at=NOW + 3600)
+    assert reconcile(a_view(saved.intent, ahead)).actions == (), "also where the server's clock is ahead of ours"
     assert reconcile(a_view(saved.intent)).intent.state is State.WAITING
     for late in ({"saves": saves(2, 1, "disk full")}, {"now": NOW + 28}):
         lost = reconcile(a_view(step.intent, BOTH[0], leaving, can_save=True, **late)).intent

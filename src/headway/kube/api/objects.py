@@ -43,6 +43,7 @@ class Meta(msgspec.Struct, frozen=True):
     resourceVersion: str = ""
     creationTimestamp: str = ""
     deletionTimestamp: str | None = None
+    deletionGracePeriodSeconds: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     ownerReferences: list[Owner] = []

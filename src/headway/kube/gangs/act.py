@@ -73,9 +73,10 @@ def _delete(replica: Replica, grace: int | None = None) -> Delete:
 def _hurry(view: View) -> Iterator[Delete]:
     """A pod that another hand deletes with a long grace time is not waited for any more, once its gang has saved."""
     grace = _grace(view)
-    for replica in view.alive() if grace is not None else ():
-        late = replica.ends_at is not None and replica.ends_at > view.now + 2 * AT_ONCE_SECONDS + 1
-        if replica.deleting and late and replica.node not in view.gone:
+    if grace is None:
+        return
+    for replica in view.alive():
+        if replica.deleting and (replica.grace or 0) > grace and replica.node not in view.gone:
             yield _delete(replica, grace)
 
 

@@ -30,6 +30,8 @@ class Replica:
     bound: bool = True
     phase: Phase = Phase.PENDING
     deleting: bool = False
+    grace: int | None = None
+    """Seconds that a pod that is being deleted was given to end."""
     ends_at: float | None = None
     """When a pod that is being deleted is killed, on the cluster's clock."""
     finished_at: float | None = None
@@ -74,7 +76,7 @@ def replica_of(pod: Pod, job: str, began: float, planned: str = "") -> Replica |
         name=pod.metadata.name, role=role, index=index, attempt=attempt,
         node=pod.spec.nodeName or planned, uid=pod.metadata.uid, version=pod.metadata.resourceVersion,
         bound=bool(pod.spec.nodeName), phase=phase, deleting=pod.metadata.deletionTimestamp is not None,
-        ends_at=_moment(pod.metadata.deletionTimestamp, began),
+        grace=pod.metadata.deletionGracePeriodSeconds, ends_at=_moment(pod.metadata.deletionTimestamp, began),
         finished_at=_moment(ended.finishedAt, began) if ended is not None else None, why=why,
         spec=_amounts(main.resources) if main is not None else (),
         given=None if seen is None or seen.resources is None else _amounts(seen.resources),
