@@ -14,7 +14,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from headway.lab import build, credentials, lifecycle, machine, network, paths, pods, process
+from headway.lab import build, credentials, lifecycle, machine, network, paths, pods, process, simulated_nodes
 from headway.lab.api import Api
 from headway.lab.control_plane import AUDIT_LOG, GANG_GROUP
 from headway.lab.errors import LabError, Unavailable
@@ -183,6 +183,13 @@ class Lab:
             writable={self.shared: shared_at or str(self.shared)} | {Path(one): str(one) for one in writable},
             python=Path(python) if python else pods.this_python(),
         )
+
+    def store(self, folder: str, objects: Iterable[dict[str, Any]]) -> int:
+        """Stores new objects as they are, past the API server, for example with a time of creation of one's own.
+
+        `folder` is that of the API server's registry, such as `pods/default`. Returns the last resource version.
+        """
+        return simulated_nodes.store(self._state, folder, objects)
 
     def create_namespace(self, name: str) -> None:
         """Creates a namespace and waits until pods can be created in it."""

@@ -2,6 +2,7 @@
 
 Annotations of a pod, all optional: `headway.dev/lab-ready-after: 3s` delays its start, `headway.dev/lab-run-for: 90s`
 lets it succeed after that time (default: it runs until it is deleted), `headway.dev/lab-fail: Reason` makes it fail.
+With `headway.dev/lab-hands-off` nothing happens to it: another hand writes its status.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MARK = "kwok.x-k8s.io/node"
 READY_AFTER = "headway.dev/lab-ready-after"
 RUN_FOR = "headway.dev/lab-run-for"
 FAIL = "headway.dev/lab-fail"
+HANDS_OFF = "headway.dev/lab-hands-off"
 RACK, ACCELERATOR = "headway.dev/rack", "headway.dev/accelerator"
 LABEL = "headway.dev/simulated=true"
 GPU = "nvidia.com/gpu"
@@ -73,15 +75,15 @@ def store_all(state: LabState) -> None:
 
     The API server would give a new node a taint until a controller has seen it Ready: a minute for a thousand.
     """
-    _store(state, "minions", _nodes(state))
+    store(state, "minions", _nodes(state))
     if state.pods:
         namespace = {
             "metadata": {"name": RUNNING},
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         }
-        _store(state, "namespaces", [{"apiVersion": "v1", "kind": "Namespace", **namespace}])
-        _store(state, f"pods/{RUNNING}", _pods(state))
+        store(state, "namespaces", [{"apiVersion": "v1", "kind": "Namespace", **namespace}])
+        store(state, f"pods/{RUNNING}", _pods(state))
 
 
 PROBE = {
@@ -171,8 +173,9 @@ def _pods(state: LabState) -> Iterator[dict[str, Any]]:
         }
 
 
-def _store(state: LabState, folder: str, objects: Iterable[dict[str, Any]]) -> None:
-    """Stores new objects in a folder of the API server's registry: `minions` has nodes, `pods/default` pods.
+def store(state: LabState, folder: str, objects: Iterable[dict[str, Any]]) -> int:
+    """Stores new objects in a folder of the API server's registry: `minions` has nodes, `pods/default` pods. Returns
+    the last version.
 
     Through the API server each would cost two requests, its creation and its taint or status, and every watch would
     hear of it. The API server stores protobuf but reads JSON as well, and fills in defaults when it reads. No admission
@@ -182,8 +185,10 @@ def _store(state: LabState, folder: str, objects: Iterable[dict[str, Any]]) -> N
     context = client_context(etcd / "ca.crt", KeyPair(etcd / "client.crt", etcd / "client.key"))
     pending = iter(objects)
     with closing(Api(f"https://{LOOPBACK}:{state.part('etcd').port}", context)) as api:
+        version = 0
         while puts := [_stored(folder, one) for one in islice(pending, BATCH)]:
-            api.post("/v3/kv/txn", {"success": puts})
+            version = int(api.post("/v3/kv/txn", {"success": puts})["header"]["revision"])
+    return version
 
 
 def _stored(folder: str, one: dict[str, Any]) -> dict[str, Any]:
@@ -211,20 +216,21 @@ def _pod_stages() -> list[dict[str, Any]]:
     can_end = {"key": f'.metadata.annotations["{RUN_FOR}"]', "operator": "Exists"}
     shall_fail = {"key": f'.metadata.annotations["{FAIL}"]', "operator": "Exists"}
     shall_not_fail = {**shall_fail, "operator": "DoesNotExist"}
+    is_ours = {"key": f'.metadata.annotations["{HANDS_OFF}"]', "operator": "DoesNotExist"}
     return [
-        _stage("pod-ready", [is_staying, is_new], {"statusTemplate": _RUNNING}, delay=READY_AFTER),
+        _stage("pod-ready", [is_ours, is_staying, is_new], {"statusTemplate": _RUNNING}, delay=READY_AFTER),
         _stage(
             "pod-complete",
-            [is_staying, is_running, can_end, shall_not_fail],
+            [is_ours, is_staying, is_running, can_end, shall_not_fail],
             {"statusTemplate": _ended("Succeeded", 0, '"Completed"')},
             delay=RUN_FOR,
         ),
         _stage(
             "pod-fail",
-            [is_staying, is_running, shall_fail],
+            [is_ours, is_staying, is_running, shall_fail],
             {"statusTemplate": _ended("Failed", 1, f'index .metadata.annotations "{FAIL}" | Quote')},
         ),
-        _stage("pod-delete", [is_going], {"finalizers": {"empty": True}, "delete": True}),
+        _stage("pod-delete", [is_ours, is_going], {"finalizers": {"empty": True}, "delete": True}),
     ]
 
 

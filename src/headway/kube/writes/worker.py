@@ -40,12 +40,13 @@ DRY_RUNS = 8
 
 class ApiWorker:
     def __init__(
-        self, access: Access, namespace: str = "", *, all_pods: bool = True, lease: SchedulerLease | None = None
-    ) -> None:
+        self, access: Access, namespace: str = "", *, all_pods: bool = True, lease: SchedulerLease | None = None,
+        inbox: Inbox[Message] | None = None,
+    ) -> None:  # fmt: skip
         """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`."""
         self._lease = lease or SchedulerLease("", Fence())
         self.fence = self._lease.fence
-        self.inbox: Inbox[Message] = Inbox()
+        self.inbox: Inbox[Message] = Inbox() if inbox is None else inbox
         self._access = access
         self._namespace = namespace
         self._all_pods = all_pods

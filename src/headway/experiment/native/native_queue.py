@@ -1,0 +1,130 @@
+"""The native scheduler as the proof sees it: it takes pods, and its own metrics tell when it has nothing left to do."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Self
+
+import aiohttp
+
+from headway.core.job import Job
+from headway.core.quantity import CPU, GPU, MEMORY
+from headway.experiment.native.stage import NAMESPACE, Stage
+from headway.kube.api.objects import LABEL_ATTEMPT, LABEL_INDEX, LABEL_JOB, LABEL_ROLE
+from headway.lab import Lab
+from headway.lab.simulated_nodes import GPU as GPU_RESOURCE
+from headway.lab.simulated_nodes import HANDS_OFF
+
+PENDING = re.compile(rb'^scheduler_pending_pods\{.*?queue="(\w+)".*?\} (\S+)$', re.MULTILINE)
+BINDING = re.compile(rb'^scheduler_goroutines\{operation="binding"\} (\S+)$', re.MULTILINE)
+GROUPS = re.compile(rb'^scheduler_podgroup_schedule_attempts_total\{.*?result="(\w+)".*?\} (\S+)$', re.MULTILINE)
+WORKING = ("active", "backoff")
+ROUNDS = 2
+"""Groups that wait are tried without end; so often each has been tried since a change when nothing comes of it."""
+
+
+def pods_of(job: Job, attempt: int) -> list[dict[str, Any]]:
+    """The pods of a job as an ordinary controller makes them: all replicas at once."""
+    bodies = []
+    for role in job.roles:
+        amounts = dict(role.request)
+        asks = {"cpu": f"{amounts.get(CPU, 0)}m", "memory": f"{amounts.get(MEMORY, 0)}Mi",
+                GPU_RESOURCE: str(amounts.get(GPU, 0))}  # fmt: skip
+        main = {"name": "main", "image": "any", "resources": {"requests": asks, "limits": asks}}
+        for index in range(role.replicas):
+            labels = {LABEL_JOB: job.id, LABEL_ROLE: role.name, LABEL_INDEX: str(index), LABEL_ATTEMPT: str(attempt)}
+            meta = {"name": f"{job.id}-{attempt}-{role.name}-{index}", "labels": labels, "annotations": {HANDS_OFF: ""}}
+            spec = {"containers": [main], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+                    "priority": None, "enableServiceLinks": False}  # fmt: skip
+            bodies.append({"metadata": meta, "spec": spec})
+    return bodies
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What its metrics say at one moment."""
+
+    queues: dict[str, int]
+    placed: int
+    """Groups, up to now."""
+    refused: int
+    """Times that a group was tried in vain."""
+    binding: int
+
+    def at_rest(self, unbound: int) -> bool:
+        return not sum(self.queues.get(name, 0) for name in WORKING) and sum(self.queues.values()) == unbound
+
+
+class NativeScheduler:
+    """Use as an async context manager."""
+
+    def __init__(self, lab: Lab, *, groups: bool = False) -> None:
+        """`groups`: the pods of a job are a PodGroup, which is placed whole or not at all."""
+        self._lab, self._groups = lab, groups
+        part = next(part for part in lab.status().parts if part.name == "kube-scheduler")
+        self._url = f"https://127.0.0.1:{part.port}/metrics"
+        self._attempts: dict[str, int] = {}
+        self._mark: Look | None = None
+        """What its metrics said after something had last happened."""
+
+    async def __aenter__(self) -> Self:
+        context = self._lab.ssl_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it signs its own certificate
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def submit(self, stage: Stage, job: Job) -> None:
+        """Again, too, after its pods have failed."""
+        attempt = self._attempts[job.id] = self._attempts.get(job.id, -1) + 1
+        bodies = pods_of(job, attempt)
+        if self._groups:
+            await self._make_group(stage, job, attempt, len(bodies))
+            for body in bodies:
+                body["spec"]["schedulingGroup"] = {"podGroupName": f"{job.id}-{attempt}"}
+        await stage.each(stage.create(body) for body in bodies)
+
+    def disturb(self) -> None:
+        self._mark = None
+
+    async def rest(self, _barrier: int, unbound: AbstractSet[str]) -> bool:
+        """Whether it has tried all pods that it knows, and none is on its way to a node.
+
+        Kubernetes 1.36 tries a group that does not fit again and again, without a pause. It is at rest when it has
+        tried all groups that wait, and placed none.
+        """
+        look, mark = await self._look(), self._mark
+        if look.at_rest(len(unbound)):
+            return True
+        if not self._groups or mark is None or look.placed != mark.placed:
+            self._mark = look
+            return False
+        waiting = {name.partition("-")[0] for name in unbound}
+        return not look.binding and look.refused - mark.refused >= ROUNDS * len(waiting)
+
+    def until(self) -> float:
+        """It does nothing by itself at a later moment: its back-off queue is empty."""
+        return float("inf")
+
+    async def _look(self) -> Look:
+        async with self._session.get(self._url) as response:
+            response.raise_for_status()
+            text = await response.read()
+        queues, tried = ({name.decode(): int(float(count)) for name, count in one.findall(text)}
+                         for one in (PENDING, GROUPS))  # fmt: skip
+        binding = BINDING.search(text)
+        at_work = 0 if binding is None else int(float(binding[1]))
+        return Look(queues, tried.get("scheduled", 0), tried.get("unschedulable", 0), at_work)
+
+    async def _make_group(self, stage: Stage, job: Job, attempt: int, size: int) -> None:
+        version = f"scheduling.k8s.io/{self._lab.gang_version}"
+        body = {
+            "apiVersion": version, "kind": "PodGroup", "metadata": {"name": f"{job.id}-{attempt}"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+        }  # fmt: skip
+        await stage.client.post(f"/apis/{version}/namespaces/{NAMESPACE}/podgroups", body)
