@@ -196,7 +196,8 @@ def _scheduler(state: LabState, port: int) -> dict[str, str]:
     connection: dict[str, object] = {"kubeconfig": str(made.kubeconfig("kube-scheduler"))}
     if state.bench:
         connection |= {"qps": 5000, "burst": 5000}
-    config = {
+    config: dict[str, object] = {
+        **state.scheduler,
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": connection,

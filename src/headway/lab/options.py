@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from headway.lab import paths, process
 from headway.lab.errors import LabError
@@ -41,6 +41,8 @@ class LabOptions(TypedDict, total=False):
     """Lift client and server limits, for measurements."""
     gangs: bool
     """Serve and schedule the gangs of Kubernetes itself (`scheduling.k8s.io` PodGroup)."""
+    scheduler: Mapping[str, Any]
+    """Fields of the native scheduler's KubeSchedulerConfiguration, beside what the lab sets."""
     audit: bool
     """Record what service accounts ask of the API server, in `lab.audit_log`: who, verb, resource, answer."""
     metrics: bool
@@ -104,6 +106,7 @@ def state_for(name: str, options: LabOptions) -> LabState:
         kubernetes=check_release(options.get("kubernetes", RELEASE)),
         bench=options.get("bench", False),
         gangs=options.get("gangs", False),
+        scheduler=dict(options.get("scheduler", {})),
         audit=options.get("audit", False),
         metrics=options.get("metrics", False),
         kubelets=kubelets,

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -79,6 +80,8 @@ class LabState(msgspec.Struct, kw_only=True):
     kubernetes: str = RELEASE
     bench: bool = False
     gangs: bool = False
+    scheduler: dict[str, Any] = {}
+    """Fields of the native scheduler's configuration."""
     audit: bool = False
     metrics: bool = False
     kubelets: int = 0

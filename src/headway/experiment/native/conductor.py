@@ -42,6 +42,9 @@ MAX_IDLE_STEPS = 2000
 
 
 class Scheduler(Protocol):
+    sees_pods: bool
+    """Whether it knows pods and no jobs: then each end of a pod is one more chance for the pods that wait."""
+
     async def submit(self, stage: Stage, job: Job) -> None: ...
 
     def disturb(self) -> None:
@@ -141,11 +144,25 @@ class Conductor:
             self.tell(self._share())
 
     async def _happen(self, now: float, arrivals: deque[Job]) -> None:
-        await self._perform(list(self.trainers.advance(now)), now)
+        effects = list(self.trainers.advance(now))
+        await self._perform([one for one in effects if not isinstance(one, Ends)], now)
+        await self._end([one for one in effects if isinstance(one, Ends)], now)
         while arrivals and arrivals[0].submit <= now:
             job = arrivals.popleft()
             self.trainers.arrive(job)
             await self.scheduler.submit(self.stage, job)
+
+    async def _end(self, ends: Sequence[Ends], now: float) -> None:
+        """Where time stands, the pods of a job end one after another, and the scheduler comes to rest after each. Which
+        pod gets which room then follows from its queue, and not from accidents within milliseconds.
+        """
+        if not (self.scheduler.sees_pods and isinstance(self.clock, SteppedClock)):
+            await self._perform(ends, now)
+            return
+        for end in ends:
+            await self._perform([end], now)
+            if self._unbound:
+                await self._settle(now)
 
     async def _settle(self, now: float) -> None:
         """Until the scheduler has nothing left to do, and nothing has come of what it did."""

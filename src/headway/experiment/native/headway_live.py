@@ -93,6 +93,8 @@ class CountingServer(ProgressServer):
 class HeadwayScheduler:
     """Use as an async context manager. It is the scheduler, and the scripts' side, of a run."""
 
+    sees_pods = False
+
     def __init__(
         self, lab: Lab, clock: SteppedClock | FastClock, policy: Policy, beliefs: LearnedBeliefs = NO_BELIEFS,
         log: Path | None = None,

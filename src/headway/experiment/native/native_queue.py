@@ -61,6 +61,8 @@ class Look:
 class NativeScheduler:
     """Use as an async context manager."""
 
+    sees_pods = True
+
     def __init__(self, lab: Lab, *, groups: bool = False) -> None:
         """`groups`: the pods of a job are a PodGroup, which is placed whole or not at all."""
         self._lab, self._groups = lab, groups
