@@ -17,6 +17,7 @@ from headway.policies.baselines.elasticflow import ElasticFlow
 from headway.policies.baselines.fifo import fifo, first_fit
 from headway.policies.baselines.flowcon import FlowCon
 from headway.policies.baselines.kube_default import KubeDefault
+from headway.policies.baselines.kube_podgroup import kube_podgroup
 from headway.policies.baselines.las import Las
 from headway.policies.baselines.optimus import Optimus
 from headway.policies.baselines.sjf import sjf
@@ -47,6 +48,7 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "elasticflow": ElasticFlow,
     "dragon": Dragon,
     "kube-default": KubeDefault,
+    "kube-podgroup": lambda: kube_podgroup,
     "volcano": Volcano,
     "adaptive": Adaptive,
     "combined-priority": CombinedPriority,

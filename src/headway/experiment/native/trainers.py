@@ -125,6 +125,9 @@ class SimulatedJob:
     half_seconds: float = 0.0
     """How long it was a half gang, in all."""
 
+    def half_until(self, now: float) -> float:
+        return self.half_seconds + max(0.0, now - self.half_since if math.isfinite(self.half_since) else 0.0)
+
 
 class Trainers:
     def __init__(self, world: World, nodes: Nodes, *, rendezvous: float = math.inf) -> None:

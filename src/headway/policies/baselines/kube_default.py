@@ -45,7 +45,7 @@ class KubeDefault:
         draft = Draft(snapshot)
         freed: FloatArray | None = None
         full: set[tuple[object, ...]] = set()
-        for row in _some_pod_fits(draft, _pending(snapshot)).tolist():
+        for row in some_pod_fits(draft, pending(snapshot)).tolist():
             if not _any_fits(draft, row, full):
                 continue
             freed = _freed(snapshot) if freed is None else freed
@@ -73,7 +73,7 @@ class KubeDefault:
             last, attempts = attempt, attempts + 1
 
 
-def _pending(snapshot: Snapshot) -> Rows:
+def pending(snapshot: Snapshot) -> Rows:
     """Jobs with pods that have no node: waiting ones, and half gangs; by priority, then arrival."""
     jobs = snapshot.jobs
     running = jobs.running()
@@ -83,7 +83,7 @@ def _pending(snapshot: Snapshot) -> Rows:
     return ordered
 
 
-def _some_pod_fits(draft: Draft, rows: Rows) -> Rows:
+def some_pod_fits(draft: Draft, rows: Rows) -> Rows:
     """The rows of shapes of which at least one pod finds a node. On a full cluster that is none, at little cost."""
     jobs = draft.snapshot.jobs
     rooms = Rooms(draft.snapshot.nodes, draft.free)
@@ -130,7 +130,7 @@ def _bind(draft: Draft, row: int, full: set[tuple[object, ...]]) -> None:
         if (role.asks, role.constraint) in full:
             continue
         for _ in range(count):
-            node = _best_node(snapshot.nodes, free, role)
+            node = best_node(snapshot.nodes, free, role)
             if node is None:
                 break
             found.setdefault(number, []).append(node)
@@ -147,7 +147,7 @@ def _bind(draft: Draft, row: int, full: set[tuple[object, ...]]) -> None:
         draft.wake(snapshot.now + SOON)
 
 
-def _best_node(nodes: Nodes, free: IntArray, role: RoleShape) -> int | None:
+def best_node(nodes: Nodes, free: IntArray, role: RoleShape) -> int | None:
     fits = np.flatnonzero(fits_on(nodes, free, role))
     if not len(fits):
         return None
