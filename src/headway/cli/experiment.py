@@ -18,6 +18,7 @@ from rich.text import Text
 from headway.cli.learning import learning_curve
 from headway.cli.learning_proof import learning
 from headway.cli.live import Bars
+from headway.cli.native_proof import native
 from headway.cli.options import ExecutorName, Json, Processes, Report
 from headway.cli.say import say
 from headway.cli.show import plain
@@ -32,8 +33,8 @@ from headway.experiment.gather import result, run
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
 
-STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve, "learning": learning}
-"""Experiments of another form: one run begins with what others have taught."""
+STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve, "learning": learning, "native": native}
+"""Experiments of another form: one run begins with what others have taught, or is made on a real API server."""
 
 
 def experiment(

@@ -19,6 +19,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
     count: int
     accelerators: int
     accelerator: str
+    """Their type; empty: it is not said."""
     cpus: int
     memory: str
 

@@ -116,8 +116,9 @@ def _node(name: str, rack: str, group: NodeGroup, *, is_mixed: bool) -> dict[str
         "headway.dev/domain": rack,
     }
     amounts = {"cpu": str(group.cpus), "memory": group.memory, "pods": "256", "ephemeral-storage": "1Ti"}
-    if group.accelerators:
+    if group.accelerator:
         labels |= {ACCELERATOR: group.accelerator, "nvidia.com/gpu.product": group.accelerator}
+    if group.accelerators:
         amounts[GPU] = str(group.accelerators)
     return {
         "apiVersion": "v1",

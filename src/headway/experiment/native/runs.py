@@ -6,11 +6,10 @@ import asyncio
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,8 @@ from headway.experiment.native.slices import Slice, renamed, work_of
 from headway.experiment.native.stage import NAMESPACE, Stage
 from headway.experiment.native.trainers import Trainers
 from headway.kube.api.access import load_access
-from headway.lab import RELEASE, Lab, node_groups
+from headway.lab import RELEASE, Lab
+from headway.lab.node_shapes import NodeGroup
 from headway.sim.world import World
 
 LAB = "proof"
@@ -126,9 +126,9 @@ def perform_live(
 ) -> LiveResult:
     case = contender.case(renamed(run.slice.case(run.jobs)))
     capacity = dict(case.nodes[0].capacity)
-    shape = f"{capacity[GPU]}xA100,{capacity[CPU] // 1000}cpu,{capacity[MEMORY]}Mi"
+    nodes = NodeGroup(len(case.nodes), capacity[GPU], "", capacity[CPU] // 1000, f"{capacity[MEMORY]}Mi")
     lab = Lab.up(
-        LAB, simulated=node_groups(len(case.nodes), [shape]), bench=True, gangs=True, owned=True,
+        LAB, simulated=[nodes], bench=True, gangs=True, owned=True,
         kubernetes=run.release, scheduler={**({} if run.times else BACK_OFF), **contender.scheduler},
     )  # fmt: skip
     try:
@@ -174,7 +174,7 @@ def _result(case: Scenario, trainers: Trainers, course: Course, horizon: float) 
     )  # fmt: skip
 
 
-def simulated(run: LiveRun, contender: Contender) -> tuple[Scenario, Mapping[str, Any]]:
-    """The slice as its twin in virtual time gets it, and what the twin begins with."""
+def twin_of(run: LiveRun, contender: Contender) -> Scenario:
+    """The slice as its twin in virtual time gets it, with what it begins with."""
     case = contender.case(renamed(run.slice.case(run.jobs)))
-    return replace(case, beliefs=contender.beliefs(run.slice.source)), {"policy": contender.twin}
+    return replace(case, beliefs=contender.beliefs(run.slice.source))
