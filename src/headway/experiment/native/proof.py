@@ -129,10 +129,10 @@ def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) 
         "decision": [float(np.mean([one.decided[n] for one in results])) for n in (0, 1)],
         "real": float(np.mean([one.real_seconds for one in results])),
     }  # fmt: skip
-    simulated = runs[0].simulated
-    if simulated is not None:
-        said["simulated"] = float(simulated.mean())
-        said["same"] = float((np.abs(results[0].completion - simulated) <= 1.0).mean())
+    twin = runs[0].simulated
+    if twin is not None:
+        said["simulated"] = float(twin.mean())
+        said["same"] = float((np.abs(results[0].completion - twin) <= 1.0).mean())
     if base is not None and base[0].live is not None:
         before = np.mean([one.live.completion for one in base if one.live is not None], axis=0)
         far = (times > FAR * before) & (times > before + LONG_SECONDS)
@@ -142,8 +142,8 @@ def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) 
             {"job": int(number), "seconds": float(times[number]), "podgroup": float(before[number])}
             for number in far.nonzero()[0][:TOLD_JOBS]
         ]
-        if simulated is not None and base[0].simulated is not None:
-            said["simulated ratio"] = float(simulated.mean() / base[0].simulated.mean())
+        if twin is not None and base[0].simulated is not None:
+            said["simulated ratio"] = float(twin.mean() / base[0].simulated.mean())
     return said
 
 
