@@ -23,9 +23,10 @@ from headway.kube.api.watch import Changed, Listed
 from headway.kube.clock import WallClock
 from headway.kube.cluster import KubeCluster
 from headway.kube.gangs.gang import Gang
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition, Ungate
 from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead
 from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.groups import GroupRead, GroupRef
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.pods.marks import PodMarks
 from headway.kube.settings import KubeSettings
@@ -56,6 +57,8 @@ class MemoryApi:
         self.fence = Fence()
         self.removed: list[str] = []
         self.claims: dict[str, BoundClaim] = {}
+        self.groups: dict[str, int] = {}
+        """By kind, namespace and name: how many pods a gang of others has, as its object says."""
         self.tried: list[str] = []
         """The namespace of each dry run."""
         self.unread: list[Pod] = []
@@ -163,6 +166,13 @@ class MemoryApi:
             return
         self.inbox.put(ClaimsRead(pod.metadata.uid, dict(self.claims)))
 
+    def read_group(self, ref: GroupRef, after: float = 0.0) -> None:
+        if ref.kind != "Job" and ref.key not in self.groups:
+            if not after:
+                self.inbox.put(GroupRead(ref, None, f"its {ref.kind} {ref.name} is not there"))
+            return
+        self.inbox.put(GroupRead(ref, self.groups.get(ref.key, 1)))
+
     def read_lease(self, node: str, now: float) -> None:
         self.inbox.put(LeaseRead(node, self.leases.get(node, ""), now))
 
@@ -176,7 +186,7 @@ class MemoryApi:
 
     def close(self) -> None: ...
 
-    def take(self, write: Write) -> WriteDone:  # noqa: C901  one line a request
+    def take(self, write: Write) -> WriteDone:  # noqa: C901, PLR0912  one line a request
         what, key = write.what, f"{write.namespace}/{getattr(write.what, 'name', '')}"
         match what:
             case StatusPatch():
@@ -201,6 +211,13 @@ class MemoryApi:
                 if pod["metadata"].get("labels", {}).get("fault") == "bind":
                     raise Conflict(409, "not now")
                 pod["spec"]["nodeName"], pod["status"] = what.node, {"phase": "Running", "podIP": "10.0.0.1"}
+                self.tell(pod)
+            case Ungate():
+                pod = self.pods[key]
+                if pod["metadata"]["uid"] != what.uid or pod["metadata"]["resourceVersion"] != what.version:
+                    return WriteDone(write, msgspec.convert(pod, Pod))
+                body = merged(pod, write.body)
+                pod["spec"], pod["metadata"] = body["spec"], body["metadata"]
                 self.tell(pod)
             case SetCondition():
                 pod = self.pods[key]

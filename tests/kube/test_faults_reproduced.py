@@ -229,7 +229,7 @@ def foreign(kind: str, group: str, labels: dict | None = None) -> dict:
     [
         (foreign("PyTorchJob", "kubeflow.org/v1"), False),
         (foreign("RayCluster", "ray.io/v1"), False),
-        (foreign("Job", "batch/v1", {"jobset.sigs.k8s.io/jobset-name": "x"}), False),
+        (foreign("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), False),
         (foreign("Job", "batch/v1"), True),
         (foreign("ReplicaSet", "apps/v1"), True),
     ],

@@ -414,6 +414,7 @@ def test_why_a_pod_of_others_has_no_node_is_said_until_it_is_written():
     (again,) = step(told, AROUND, 3.0)[1]
     assert isinstance(again, SetCondition)
     assert again.why == "none at all", "another reason came meanwhile"
-    assert step(take(told, Answered(again)), AROUND, 4.0)[1] == ()
+    seen = take(told, PodSeen(replace(pod, told="none at all")))
+    assert step(seen, AROUND, 4.0)[1] == (), "its own status says it"
     refused = take(told, Answered(again, error=Invalid(422, "no")))
     assert step(refused, AROUND, 4.0)[1] == (), "what the server does not take is not said again and again"

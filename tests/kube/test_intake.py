@@ -73,7 +73,7 @@ class AnIntake:
         store = Store(BEGAN, found.marks, self.gangs, self._tell)
         self.table = Intake(
             found, self.told, self.told, self.gangs, self.ids, self._tell, lambda: 50.0,
-            store.own_pods,
+            store.own_pods, store.adopt,
         )  # fmt: skip
 
     def _tell(self, uid: str, message: Any) -> None:

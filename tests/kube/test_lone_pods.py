@@ -140,7 +140,7 @@ def test_claims_for_volumes_are_read_first():
 def test_it_is_left_alone_by_every_policy():
     """No save, no change of size, no stop: whatever a policy says."""
     pod = msgspec.convert({"metadata": {"name": "p", "namespace": "team"}}, Pod)
-    job = foreign_gang(pod, {}, KubeSettings(began=BEGAN), 0.0).job
+    job = foreign_gang(None, [pod], {}, KubeSettings(began=BEGAN), 0.0).job
     assert (job.can, job.checkpoints, job.user) == (Can.NOTHING, False, "team")
 
     def stops_all(snapshot):

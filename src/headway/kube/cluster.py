@@ -23,7 +23,7 @@ from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.following import Following
-from headway.kube.gangs.foreign import ROLE
+from headway.kube.gangs.foreign import places
 from headway.kube.gangs.gang import Around, Gang
 from headway.kube.gangs.intent import allocation_of
 from headway.kube.gangs.messages import (
@@ -44,6 +44,7 @@ from headway.kube.gangs.take import hears
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.inbox import ClaimsRead, LeaseRead, UsersRecorded, Wake, WorkerEnded
 from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.groups import GroupRead
 from headway.kube.intake.table import Intake
 from headway.kube.pods.conditions import NEIGHBOURS_REFUSE
 from headway.kube.pods.placing import NoNodeLeft, PlanRoom
@@ -84,7 +85,7 @@ class KubeCluster:
         self.board = self.following.board
         self.intake = Intake(
             settings, worker, _Telling(self.outbox), self.gangs, self.following.ids, self.following.tell, self.now,
-            self.store.own_pods, epoch=int(time.time() * 1000),
+            self.store.own_pods, self.store.adopt, epoch=int(time.time() * 1000),
         )  # fmt: skip
         self._demand = Demand(self.outbox, settings)
         self.store.health.lost_after = settings.timeouts.lost_node
@@ -219,7 +220,7 @@ class KubeCluster:
                 self.store.see_pods(message)
             case _ if getattr(message, "kind", None) is NodeObject:
                 self.store.see_nodes(message, self.now())
-            case Listed() | Changed() | Deleted() | DryRunDone() | ClaimsRead():
+            case Listed() | Changed() | Deleted() | DryRunDone() | ClaimsRead() | GroupRead():
                 self.intake.hear(message)
                 self._expire_at = -math.inf
 
@@ -354,8 +355,9 @@ class KubeCluster:
         new = self.gangs[gang.uid]
         log.info("job %s: %s", new.job.id, new.state.name.lower())
         if gang.is_foreign and target is not None:
-            facts = replace(gang.rules[ROLE].facts, near=(), spread=())  # demands of a pod that has a node are over
-            self.store.neighbours.put(gang.uid, target[0].nodes[0], facts)  # the plan's next decision must see it there
+            for pod, node in places(new):  # the plan's next decision must see it there; its own demands are over
+                facts = replace(gang.rules[pod.role].facts, near=(), spread=())
+                self.store.neighbours.put(pod.uid, node, facts)
         elif not isinstance(action, Start):
             self.following.post(new, PostEvent(gang.wanted, new.wanted))
         if isinstance(action, Scale) and target is not None and not gang.job.saves_itself:

@@ -27,6 +27,7 @@ from headway.kube.gangs.messages import (
     LeftBoard,
     LookedAt,
     Message,
+    NodesFound,
     PodSeen,
     Sampled,
     SaveAsked,
@@ -44,6 +45,7 @@ from headway.kube.gangs.model import (
     RequestCheckpoint,
     SetCondition,
     TellSize,
+    Ungate,
     WriteStatus,
 )
 from headway.kube.gangs.recover import Recovered
@@ -53,6 +55,7 @@ from headway.kube.gangs.take import take
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.pods.body import body_of
 from headway.kube.pods.conditions import unscheduled
+from headway.kube.pods.gate import lifted
 from headway.kube.pods.marks import GangMark
 from headway.kube.settings import KubeSettings
 from headway.kube.store.store import Store
@@ -68,6 +71,8 @@ from headway.progress_server import ProgressServer
 log = logging.getLogger("headway.kube")
 MAX_STEPS = 256
 """Gangs that go on in one turn."""
+LACKING_SECONDS = 5.0
+"""A pod of others for which there was no node is looked at again after this."""
 
 
 class Following:
@@ -175,7 +180,7 @@ class Following:
             if not gang.is_foreign:
                 self._roster[pod.uid] = (gang.job.id, pod.role, pod.index, pod.attempt)
         self.due[gang.uid] = None
-        self.store.adopt(gang, found.pod)
+        self.store.adopt(gang, found.pods)
 
     def forget(self, gang: Gang) -> None:
         del self.gangs[gang.uid]
@@ -225,8 +230,10 @@ class Following:
     def _placed(self, gang: Gang) -> Gang:
         """Nodes for replicas that need one, and a booking that matches the pods: what a step cannot know by itself."""
         gone = self.around.gone
-        if gang.is_over or gang.is_foreign or gang.frozen.why:
+        if gang.is_over or gang.frozen.why:
             return gang
+        if gang.is_foreign:
+            return self._placed_foreign(gang)
         if wants_nodes(gang, gone):
             message = find_nodes(gang, Room.of(self.board, gang, self.store.neighbours), gone, self.now())
             if message is not None:
@@ -240,6 +247,16 @@ class Following:
                 full = too_full(gang, self.board.nodes, self.board.free())
                 if full is not None:
                     gang = self.set(gang, take(gang, replace(more, refusal=full)))
+        return gang
+
+    def _placed_foreign(self, gang: Gang) -> Gang:
+        """Pods that were made in place of others get a node, as soon as there is room."""
+        if gang.start.lacking:
+            room, now = Room.of(self.board, gang, self.store.neighbours), self.now()
+            message = find_nodes(gang, room, self.around.gone, now)
+            if isinstance(message, NodesFound):
+                return self.set(gang, take(gang, message))
+            self.wake_at(gang.uid, now + LACKING_SECONDS)
         return gang
 
     def _perform(self, gang: Gang, effects: Iterable[Effect], now: float) -> None:
@@ -264,6 +281,8 @@ class Following:
         """The body of a request; None if it cannot be made: that comes from the job's own template."""
         if isinstance(action, SetCondition):
             return unscheduled(action.uid, action.reason, action.why)
+        if isinstance(action, Ungate):
+            return lifted(action.gate, action.node, action.uid, action.version)
         defaults = replace(self.settings.pods, gpus=self.store.table.gpus)
         try:
             body = body_of(action, gang.job, gang.meta, gang.terms.template, defaults)  # type: ignore[arg-type]

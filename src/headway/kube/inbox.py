@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import News
 from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.groups import GroupRead
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.writes.write import WriteDone
 
@@ -87,4 +88,15 @@ class UsersRecorded:
     since: float | None
 
 
-Message = News[Any] | WriteDone | DryRunDone | ClaimsRead | LeaseRead | Measured | UsersRecorded | Wake | WorkerEnded
+Message = (
+    News[Any]
+    | WriteDone
+    | DryRunDone
+    | ClaimsRead
+    | GroupRead
+    | LeaseRead
+    | Measured
+    | UsersRecorded
+    | Wake
+    | WorkerEnded
+)  # fmt: skip

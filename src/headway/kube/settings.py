@@ -106,6 +106,8 @@ class KubeSettings:
     began: float
     """The Unix time at which the cluster's clock was zero."""
     clock: Clock = field(default_factory=WallClock)
+    beside: bool = False
+    """It gives turns to gated pods, which the native scheduler binds."""
     namespace: str = ""
     """Whose pods that name Headway as their scheduler are bound; empty: those of all."""
     pods: PodDefaults = field(default_factory=PodDefaults)

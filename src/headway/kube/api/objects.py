@@ -32,6 +32,7 @@ Quantities = dict[str, str | int | float]
 class Owner(msgspec.Struct, frozen=True):
     apiVersion: str = ""
     kind: str = ""
+    name: str = ""
     uid: str = ""
     controller: bool = False
 

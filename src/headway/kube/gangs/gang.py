@@ -44,11 +44,15 @@ class Capability(enum.Flag):
     DELETE = enum.auto()
     RESIZE = enum.auto()
     SAVE = enum.auto()
+    UNGATE = enum.auto()
+    """The native scheduler binds them where they are let run."""
 
 
 OWN = Capability.BIND | Capability.CREATE | Capability.DELETE | Capability.RESIZE | Capability.SAVE
 FOREIGN = Capability.BIND
 """Pods that others made: they are bound, and nothing else."""
+GATED = Capability.UNGATE
+"""Pods that others made for the native scheduler: their gate is lifted. One that it cannot bind is made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Written(msgspec.Struct, frozen=True):
     rest_until: float = -math.inf
     """The server refused its status: it is written again after this."""
     condition: tuple[str, str] = ("", "")
-    """Of a foreign pod: why it has no node, as it was told."""
+    """Of a foreign pod, by uid: what could not be written to its status."""
 
 
 class Pause(msgspec.Struct, frozen=True):

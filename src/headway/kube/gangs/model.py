@@ -14,6 +14,7 @@ from headway.core.restarts import RestartLimits
 from headway.core.states import State
 from headway.kube.gangs.intent import Allocation, Intent, RoleAllocation
 from headway.kube.intake.orders import NO_ORDERS, Orders
+from headway.kube.pods.gate import Gate
 from headway.kube.pods.replica import Replica
 from headway.kube.settings import KubeTimeouts
 
@@ -119,6 +120,17 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Ungate:
+    """Lifts the gate of a pod, which may run on this node only from then on."""
+
+    name: str
+    uid: str
+    node: str
+    gate: Gate
+    version: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     name: str
     uid: str
@@ -149,7 +161,7 @@ class SetCondition:
     why: str = ""
 
 
-PodAction = Publish | Create | Release | Bind | Delete | ResizePod | RequestCheckpoint | SetCondition
+PodAction = Publish | Create | Release | Bind | Ungate | Delete | ResizePod | RequestCheckpoint | SetCondition
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ class Recovered(NamedTuple):
     gang: Gang
     columns: Mapping[str, float]
     """What its status kept of the board's columns."""
-    pod: Pod | None = None
-    """Of a foreign gang: its pod."""
+    pods: tuple[Pod, ...] = ()
+    """Of a foreign gang."""
 
 
 def recover(

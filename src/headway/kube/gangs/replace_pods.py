@@ -109,9 +109,12 @@ def _fill(gang: Gang, room: Room, now: float) -> NodesFound | NoNodes:
     there = placement_of(target, gang.job, room.nodes)
     own = Counter(node for nodes in there.nodes for node in nodes).most_common(1)
     near = own[0][0] if own else 0
+    free = room.free.copy()
+    for name in gang.start.avoided & room.nodes.index.keys():
+        free[:, room.nodes.index[name]] = 0
     rest = Placement(tuple((near,) * gang.start.lacking.get(role.name, 0) for role in gang.job.roles), there.requests)
     try:
-        found = Placing(room.nodes, room.free, room.neighbours).place(rest, room.shape, gang.rules)
+        found = Placing(room.nodes, free, room.neighbours).place(rest, room.shape, gang.rules)
     except NoNodeLeft:
         return NoNodes(HALF_MADE, now)
     whole = tuple((*old, *new) for old, new in zip(there.nodes, found.nodes, strict=True))

@@ -47,7 +47,7 @@ NEEDS: dict[type, Capability] = {
 
 def step(gang: Gang, around: Around, now: float) -> tuple[Gang, tuple[Effect, ...]]:
     if gang.is_foreign:
-        return foreign_step(gang, now)
+        return foreign_step(gang, around, now)
     held = gang.unproven or gang.is_frozen(now)
     if held and not (gang.terms.orders.holds_back or gang.terms.withdrawn):
         gang = replace(gang, wake=gang.frozen.again)

@@ -41,7 +41,17 @@ from headway.kube.gangs.messages import (
     UsageSeen,
     Withdrawn,
 )
-from headway.kube.gangs.model import ApiRefusal, Bind, Create, Delete, Publish, Release, ResizePod, SetCondition
+from headway.kube.gangs.model import (
+    ApiRefusal,
+    Bind,
+    Create,
+    Delete,
+    Publish,
+    Release,
+    ResizePod,
+    SetCondition,
+    Ungate,
+)
 from headway.kube.gangs.outcome import take_down
 from headway.kube.intake.changes import under
 from headway.kube.pods.replica import Replica
@@ -50,8 +60,6 @@ from headway.progress_server import Connected, Done, Reported, Saved, SaveFailed
 
 STATUS_REST_SECONDS = 15.0
 """After this a status that the server refused is written again."""
-REFUSED_SECONDS = 5.0
-"""A pod of others whose binding was refused is tried again after this."""
 
 
 def take(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a message
@@ -255,12 +263,13 @@ def _answered(gang: Gang, answer: Answered) -> Gang:
     """What became of a request, as far as the pods themselves will not show it."""
     action, error = answer.action, answer.error
     if isinstance(action, SetCondition):
-        return replace(gang, written=replace(gang.written, condition=(action.reason, action.why)))
+        refused = (action.uid, action.why) if error is not None else gang.written.condition
+        return replace(gang, written=replace(gang.written, condition=refused))
     if answer.pod is not None:
         gang = take(gang, PodSeen(answer.pod))
     if error is None:
         return _done(gang, answer)
-    if isinstance(action, Bind | ResizePod) and isinstance(error, NotFound):
+    if isinstance(action, Bind | Ungate | ResizePod) and isinstance(error, NotFound):
         return _lose(gang, action.uid)  # it was deleted meanwhile: the gang lacks it
     if isinstance(error, Unreachable | Forbidden) or isinstance(action, Delete):
         return gang  # the door asks again
@@ -296,8 +305,7 @@ def _refusal(action: object, error: ApiError) -> ApiRefusal:
 
 
 def _binding_refused(gang: Gang, error: ApiError) -> Gang:
-    """Somebody else's pod could not be bound: it waits again."""
-    pod = next(iter(gang.pods.values()), None)
-    if gang.state is not State.STARTING or pod is None or pod.bound:
+    """A pod of others could not be bound, or its gate not be lifted: they wait again."""
+    if gang.state is not State.STARTING or all(pod.bound for pod in gang.pods.values()):
         return gang
     return replace(gang, refusal=ApiRefusal(str(error)))

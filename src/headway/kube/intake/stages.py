@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from headway.kube.api.objects import Meta, Pod, TrainingJob
+from headway.kube.intake.groups import GroupRef
 from headway.kube.intake.orders import read_orders
 from headway.kube.views.status_read import KeptStatus
 
@@ -23,6 +24,8 @@ class IntakeStage(enum.Enum):
     """It waits until an earlier gang of the same name is forgotten."""
     DRY_RUN = "dry run"
     """It waits until it is known how its pods will be."""
+    GROUP = "group"
+    """A pod of a gang of others, of which it is not known how many pods it has, or not all are there."""
     VOLUMES = "volumes"
     """A pod whose claims for volumes are being read."""
     REFUSED = "refused"
@@ -48,6 +51,7 @@ class Reads(Protocol):
 
     def dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None: ...
     def read_claims(self, pod: Pod, after: float = 0.0) -> None: ...
+    def read_group(self, ref: GroupRef, after: float = 0.0) -> None: ...
 
 
 class Tells(Protocol):

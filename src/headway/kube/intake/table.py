@@ -31,12 +31,13 @@ from headway.kube.inbox import ClaimsRead
 from headway.kube.intake.changes import edited, pending, stretched
 from headway.kube.intake.dry_runs import Booking, DryRunDone, DryRuns
 from headway.kube.intake.entitlement import check_own_template, settled
-from headway.kube.intake.foreign import foreign_gang, is_for_us, unknown_gang
+from headway.kube.intake.foreign import is_for_us
+from headway.kube.intake.groups import GroupRead
 from headway.kube.intake.orders import Orders, read_orders
+from headway.kube.intake.others import LONGEST_TEXT, PASSING_SECONDS, Others
 from headway.kube.intake.reading import Reading, by_age
 from headway.kube.intake.spec import JobSpec, SpecError, job_id
 from headway.kube.intake.stages import AGAIN_SECONDS, Entry, Expiry, IntakeStage, Reads, Tells
-from headway.kube.pods.conditions import UNSCHEDULABLE, pod_event, unscheduled
 from headway.kube.pods.constraints import Unplaceable
 from headway.kube.settings import KubeSettings
 from headway.kube.store.versions import Versions
@@ -47,9 +48,6 @@ from headway.kube.views.status_read import KeptStatus, suits
 log = logging.getLogger("headway.kube")
 MIN_PER_TURN, MAX_PER_TURN = 8, 128
 TURN_SECONDS = 0.05
-PASSING_SECONDS = 3.0
-"""After this a job or pod that lacks a claim or a volume is looked at again."""
-LONGEST_TEXT = 2000
 
 
 @dataclass(slots=True)
@@ -66,6 +64,8 @@ class Intake:
     now: Callable[[], float]
     own_pods: Callable[[Gang, Iterable[Pod]], tuple[list[OwnPod], frozenset[str]]]
     """Of pods that say they are of this gang: those that prove it, and the uids of others that hold a node."""
+    joins: Callable[[Gang, Sequence[Pod]], None]
+    """A pod of others has come to a gang that is on the board."""
     epoch: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     """By uid."""
@@ -82,14 +82,16 @@ class Intake:
     _versions: Versions = field(default_factory=Versions)
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """At the start, by the uid of the job they say they are of."""
-    _claims: dict[str, Any] = field(default_factory=dict)
-    """By the uid of a pod of others: claims for volumes that were read."""
+    _others: Others = field(init=False)
     _taken: int = 0
     _until: float = 0.0
 
     def __post_init__(self) -> None:
         self._reading = Reading(self.settings.began, self.settings.pods.template)
         self.dry_runs = DryRuns(self.settings.pods)
+        self._others = Others(
+            self.settings, self.reads, self.tells, self.gangs, self.ids, self.now, self.joins, self.entries, self._put
+        )
 
     # ── what is heard ──
 
@@ -128,11 +130,8 @@ class Intake:
         match message:
             case DryRunDone():
                 self._answered(message)
-            case ClaimsRead(uid=uid, claims=claims):
-                entry = self.entries.get(uid)
-                if entry is not None and entry.stage is IntakeStage.VOLUMES:
-                    self._claims[uid] = claims
-                    self._put(entry.found)
+            case ClaimsRead() | GroupRead():
+                self._others.hear(message)
             case Listed(kind=kind) | Changed(kind=kind) | Deleted(kind=kind) if kind in RULES:
                 self._rules_changed(message)
             case Listed():
@@ -151,7 +150,7 @@ class Intake:
         """The object is gone."""
         self.entries.pop(meta.uid, None)
         self.expiry.forget(meta.uid)
-        self._claims.pop(meta.uid, None)
+        self._others.gone(meta.uid)
         waiting = self._unread.get(meta.namespace, {})
         waiting.pop(meta.uid, None)
         if not waiting:
@@ -196,10 +195,10 @@ class Intake:
     def see_pod(self, pod: Pod) -> None:
         """A pod of others that is no gang: it is read in its turn if Headway is to bind it."""
         entry = self.entries.get(pod.metadata.uid)
-        if not is_for_us(pod, self.settings.namespace):
+        if not is_for_us(pod, self.settings):
             if entry is not None:
                 self.gone(pod.metadata)
-        elif entry is None or entry.stage in (IntakeStage.UNREAD, IntakeStage.REFUSED):
+        elif entry is None or entry.stage in (IntakeStage.UNREAD, IntakeStage.REFUSED, IntakeStage.GROUP):
             self._put(pod)
         else:
             entry.found = pod
@@ -218,8 +217,8 @@ class Intake:
     @property
     def to_come(self) -> bool:
         """Whether jobs are known that are not taken in yet."""
-        waits = (IntakeStage.UNREAD, IntakeStage.DRY_RUN, IntakeStage.VOLUMES, IntakeStage.NAMESAKE)
-        return bool(self._unread) or any(entry.stage in waits for entry in self.entries.values())
+        stages = (IntakeStage.UNREAD, IntakeStage.DRY_RUN, IntakeStage.VOLUMES, IntakeStage.NAMESAKE)
+        return bool(self._unread) or any(entry.stage in stages for entry in self.entries.values())
 
     def new_turn(self) -> None:
         self._taken, self._until = 0, self.clock() + TURN_SECONDS
@@ -237,9 +236,10 @@ class Intake:
             entry = self.entries.get(uid)
             if entry is None:
                 continue
-            found = self._pod(entry) if isinstance(entry.found, Pod) else self._job(entry)
+            found = self._others.taken(entry) if isinstance(entry.found, Pod) else self._job(entry)
             if found is not None:
-                self.entries.pop(uid, None)
+                for taken in (uid, *(pod.metadata.uid for pod in found.pods)):
+                    self.entries.pop(taken, None)
                 yield found
 
     def _put(self, found: TrainingJob | Pod) -> None:
@@ -417,45 +417,6 @@ class Intake:
         for entry in list(self.entries.values()):
             if entry.stage is IntakeStage.DRY_RUN:
                 self._put(entry.found)
-
-    # ── pods of others ──
-
-    def _pod(self, entry: Entry) -> Recovered | None:
-        pod = entry.found
-        assert isinstance(pod, Pod)
-        uid, volumes = pod.metadata.uid, any(volume.persistentVolumeClaim for volume in pod.spec.volumes)
-        if volumes and not pod.spec.nodeName and uid not in self._claims:
-            entry.stage = IntakeStage.VOLUMES
-            self.reads.read_claims(pod)
-            return None
-        why, passing = unknown_gang(pod), False
-        if not why:
-            try:
-                gang = foreign_gang(pod, self._claims.pop(uid, {}), self.settings, self.now())
-            except Unplaceable as error:
-                why, passing = str(error), error.passing
-            except Exception as error:  # noqa: BLE001  one pod must not keep all others out
-                why = sentence("take in this pod", error)
-            else:
-                if gang.job.id not in self.ids:
-                    return Recovered(gang, {}, pod)
-                entry.stage = IntakeStage.NAMESAKE
-                return None
-        self._refuse_pod(entry, pod, why)
-        if passing:
-            entry.stage = IntakeStage.VOLUMES
-            self.reads.read_claims(pod, PASSING_SECONDS)
-        return None
-
-    def _refuse_pod(self, entry: Entry, pod: Pod, why: str) -> None:
-        """Says once, in an event and in its condition, why Headway does not bind the pod."""
-        meta, why = pod.metadata, clean(why, LONGEST_TEXT // 2)
-        entry.stage, told, entry.told = IntakeStage.REFUSED, entry.told, why
-        if pod.spec.nodeName or told == why:
-            return
-        log.warning("pod %s/%s is not bound: %s", meta.namespace, meta.name, why)
-        self.tells.condition(meta, unscheduled(meta.uid, UNSCHEDULABLE, why))
-        self.tells.event(meta.namespace, pod_event(meta, "FailedScheduling", why))
 
     # ── what is told to jobs that do not come in ──
 

@@ -10,9 +10,11 @@ import time
 from typing import Any
 
 from headway.core.reason import Code
-from headway.kube.api.objects import SCHEDULER, Meta, timestamp
+from headway.kube.api.objects import SCHEDULER, Meta, Pod, timestamp
 
-UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
+UNSCHEDULABLE, WAITING, HELD_BACK = "Unschedulable", "Waiting", "SchedulingGated"
+_BY_THE_SERVER = "Scheduling is blocked due to"
+"""So begins what the API server itself says of a gated pod."""
 NEIGHBOURS_REFUSE, QUOTA_USED = "NeighboursRefuse", "QuotaUsed"
 
 
@@ -30,6 +32,12 @@ NO_ROOM = frozenset(camel(code) for code in (
 
 def condition_reason(reason: str) -> str:
     return UNSCHEDULABLE if reason in NO_ROOM else WAITING
+
+
+def told_by(pod: Pod) -> str:
+    """Why it has no node, as its status says; empty if nobody has said it."""
+    said = next((one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"), None)
+    return "" if said is None or said.message.startswith(_BY_THE_SERVER) else said.message
 
 
 def unscheduled(uid: str, reason: str, why: str) -> dict[str, Any]:

@@ -51,9 +51,9 @@ class Demands:
     """The part of `affinity` that is no volume's."""
 
 
-def demands_of(spec: PodSpec, claims: Mapping[str, BoundClaim]) -> Demands:
-    """What the pod demands of its node. Raises `Unplaceable` if Headway cannot honour it."""
-    _refuse(spec)
+def demands_of(spec: PodSpec, claims: Mapping[str, BoundClaim], *, gated: bool = False) -> Demands:
+    """What the pod demands of its node. Raises `Unplaceable` if Headway cannot honour it. `gated`: by our gate."""
+    _refuse(spec, gated=gated)
     rules = [terms for claim in _claims(spec, claims) if (terms := _of_volume(claim)) is not None]
     node = spec.affinity.nodeAffinity if spec.affinity is not None else None
     own: tuple[str, ...] = ()
@@ -68,12 +68,12 @@ def demands_of(spec: PodSpec, claims: Mapping[str, BoundClaim]) -> Demands:
     )
 
 
-def _refuse(spec: PodSpec) -> None:
+def _refuse(spec: PodSpec, *, gated: bool = False) -> None:
     if spec.nodeName:
         raise Unplaceable(
             f"spec.nodeName: names node {spec.nodeName!r}, but Headway chooses the node: use nodeSelector"
         )
-    if spec.schedulingGates:
+    if spec.schedulingGates and not gated:
         names = ", ".join(gate.name for gate in spec.schedulingGates)
         raise Unplaceable(f"spec.schedulingGates: the pod would wait for {names}, and its gang with it")
     if spec.resourceClaims:

@@ -8,6 +8,7 @@ from headway.core.gang import Phase, ReplicaFact, exit_sentence, phase_of_exit
 from headway.core.job import Amounts
 from headway.core.quantity import CPU, MEMORY, QuantityError, parse
 from headway.kube.api.objects import Pod, Resources, unix
+from headway.kube.pods.gate import Gate
 from headway.kube.pods.marks import read_pod_name
 
 MAIN = "main"
@@ -45,6 +46,12 @@ class Replica:
     cannot_resize: str = ""
     turned_away: bool = False
     """Its kubelet did not take it: no room, or a rule of the node. No container was started."""
+    gate: Gate | None = None
+    """It is held back from the native scheduler, by our gate alone."""
+    made_anew: bool = False
+    """Its owner makes another in its place if it is deleted."""
+    told: str = ""
+    """Why it has no node, as its own status says."""
     version: str = field(default="", compare=False)
 
     def member(self, *, gone: bool, since: float) -> ReplicaFact:

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headway.kube.api.objects import Pod
+from headway.kube.pods.gate import pinned_to
 from headway.kube.pods.resources import OVER_PHASES, held_by, with_gpu
 
 
 @dataclass(slots=True)
 class ForeignPods:
-    """What pods of others hold, as a sum per node that is updated with each pod; also pods that are nominated."""
+    """What pods of others hold, as a sum per node that is updated with each pod; also pods that are nominated, or may
+    run on one node only since their gate was lifted.
+    """
 
     pods: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
     by_node: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -25,7 +28,7 @@ class ForeignPods:
 
     def put(self, pod: Pod) -> bool:
         """Adds or updates a pod; returns whether a node's sum changed."""
-        node = pod.spec.nodeName or pod.status.nominatedNodeName
+        node = pod.spec.nodeName or pod.status.nominatedNodeName or pinned_to(pod)
         if not node or pod.status.phase in OVER_PHASES:
             return self.drop(pod.metadata.uid)
         entry = (node, held_by(pod))

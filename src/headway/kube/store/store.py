@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from headway.core.node import Nodes
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed, number_of
+from headway.kube.gangs.foreign import joined
 from headway.kube.gangs.gang import Gang
 from headway.kube.gangs.messages import Message, PodGone, PodSeen
 from headway.kube.gangs.recover import OwnPod as RecoveredPod
-from headway.kube.intake.foreign import foreign_replica
+from headway.kube.intake.groups import role_of_pod
 from headway.kube.pods.marks import GangMark, PodMarks, claims, owner_uid
 from headway.kube.pods.placement_rules import Neighbours, facts_of
 from headway.kube.pods.replica import Replica, replica_of
@@ -147,9 +148,9 @@ class Store:
         if self._versions.take(pod.metadata):
             self._take(pod)
 
-    def adopt(self, gang: Gang, pod: Pod | None = None) -> None:
-        """A gang has come: pods of it that were heard of before are its own; of a foreign one this pod."""
-        if pod is not None:
+    def adopt(self, gang: Gang, pods: Iterable[Pod] = ()) -> None:
+        """A gang has come: pods of it that were heard of before are its own; of a foreign one these."""
+        for pod in pods:
             self._see_foreign(gang, pod)
         for found in self.orphans.of(gang.uid):
             self._take(found)
@@ -158,14 +159,13 @@ class Store:
         owner, uid = owner_uid(pod), pod.metadata.uid
         self._place(pod)
         self.orphans.drop(uid)
-        gang = self.gangs.get(owner) if owner else self.gangs.get(uid)
+        gang = self.gangs.get(owner or self._gang_of.get(uid, uid))
         if owner and gang is None:
             self.orphans.put(owner, pod)
         if owner:
             self.stand_in_seen(pod)
         if not owner and gang is None:
             self.foreign_came(pod)
-            gang = self.gangs.get(uid)
         if gang is not None and gang.is_foreign:
             self._see_foreign(gang, pod)
         elif gang is not None and (replica := self.replica(gang, pod)) is not None:
@@ -184,10 +184,12 @@ class Store:
 
     def _see_foreign(self, gang: Gang, pod: Pod) -> None:
         """What it holds beyond what the board has booked: it was resized, for example."""
-        replica, node = foreign_replica(pod), pod.spec.nodeName
-        booked = dict(gang.job.roles[0].request) | dict(gang.job.roles[0].overhead)
+        replica, node = joined(gang, pod, role_of_pod(pod)), pod.spec.nodeName
+        role = next(role for role in gang.job.roles if role.name == replica.role)
+        booked = dict(role.request) | dict(role.overhead)
         more = {kind: amount - booked.get(kind, 0) for kind, amount in held_by(pod).items()}
-        self.foreign.put_amounts(pod.metadata.uid, node, {k: v for k, v in more.items() if v > 0 and node})
+        excess = {kind: amount for kind, amount in more.items() if amount > 0 and node and not replica.over}
+        self.foreign.put_amounts(pod.metadata.uid, node, excess)
         self._index(gang.uid, replica)
         self.tell(gang.uid, PodSeen(replica))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.kube.api.objects import Meta
-from headway.kube.gangs.model import Bind, Create, SetCondition
+from headway.kube.gangs.model import Bind, Create, SetCondition, Ungate
 from headway.kube.writes.write import Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
 
 Put = Callable[[Sequence[Write], Sequence[Write]], None]
@@ -110,12 +110,12 @@ class Outbox:
 
     def _send(self, one: tuple[object, ...], write: Write) -> None:
         self._open.setdefault(write.key, {})[one] = write
-        self.unbound += isinstance(write.what, Create | Bind)
+        self.unbound += isinstance(write.what, Create | Bind | Ungate)
         self._new.append(write)
 
     def _close(self, uid: str, one: tuple[object, ...], *, drop: bool = True) -> None:
         write = self._open[uid].pop(one)
-        self.unbound -= isinstance(write.what, Create | Bind)
+        self.unbound -= isinstance(write.what, Create | Bind | Ungate)
         if not self._open[uid]:
             del self._open[uid]
         if drop:

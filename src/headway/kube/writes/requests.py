@@ -11,7 +11,7 @@ import msgspec
 from headway.kube.api.client import STRATEGIC_PATCH, Client
 from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, Bare, Pod
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition, Ungate
 from headway.kube.pods.marks import same_mark
 from headway.kube.pods.replica import MAIN
 from headway.kube.writes.write import Notice, Removal, StatusPatch, Write, WriteDone
@@ -57,6 +57,8 @@ class Requests:
                 await self.client.patch(f"{pods}/{what.name}/status", write.body, STRATEGIC_PATCH)
             case Bind():
                 return WriteDone(write, await self._bind(pods, what))
+            case Ungate():
+                return await self._ungate(pods, what, write)
             case Delete():
                 return await self._delete(pods, what, write)
             case ResizePod():
@@ -94,6 +96,13 @@ class Requests:
             raise
         return None
 
+    async def _ungate(self, pods: str, action: Ungate, write: Write) -> WriteDone:
+        """A pod that has changed since it was decided on is returned as it is: it is decided on again."""
+        try:
+            return WriteDone(write, _pods.decode(await self.client.patch(f"{pods}/{action.name}", write.body)))
+        except Conflict:
+            return await self._looked_at(pods, action, write)
+
     async def _delete(self, pods: str, action: Delete, write: Write) -> WriteDone:
         conditions = {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
         body: dict[str, Any] = {"preconditions": conditions}
@@ -110,7 +119,7 @@ class Requests:
             return WriteDone(write, gone=True)  # the answer was a status, or the last state of the pod
         return WriteDone(write, _pods.decode(answer))
 
-    async def _looked_at(self, pods: str, action: Delete, write: Write) -> WriteDone:
+    async def _looked_at(self, pods: str, action: Delete | Ungate, write: Write) -> WriteDone:
         """The pod is another one, or has changed: then it is decided on again."""
         try:
             there = _pods.decode(await self.client.get(f"{pods}/{action.name}"))

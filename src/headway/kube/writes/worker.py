@@ -17,11 +17,13 @@ from headway.kube.api.client import Client, Patience
 from headway.kube.api.discovery import follow_users
 from headway.kube.api.dry_run import claims_of, following_rules, tried
 from headway.kube.api.errors import ApiError, KubeError, Unreachable
+from headway.kube.api.groups import group_read
 from headway.kube.api.leases import renewal_of
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.watch import Follower
 from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead, Message, UsersRecorded, Wake, WorkerEnded
+from headway.kube.intake.groups import GroupRef
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import Measure
 from headway.kube.writes.door import Door
@@ -74,6 +76,10 @@ class ApiWorker:
     def read_claims(self, pod: Pod, after: float = 0.0) -> None:
         """Reads the claims for volumes of a pod. The inbox gets a `ClaimsRead`, whatever the answers are."""
         self._soon(self._read_claims(pod, after))
+
+    def read_group(self, ref: GroupRef, after: float = 0.0) -> None:
+        """Reads how many pods a gang of others has. The inbox gets a `GroupRead`, whatever the answer is."""
+        self._soon(self._read_group(ref, after))
 
     def read_lease(self, node: str, now: float) -> None:
         """Asks when this node last renewed its Lease. The inbox gets a `LeaseRead`, whatever the answer is."""
@@ -191,6 +197,11 @@ class ApiWorker:
         except Exception as error:  # noqa: BLE001  the pod waits for an answer, whatever it is
             log.debug("the claims of pod %s cannot be read: %s", pod.metadata.name, error)
         self.inbox.put(ClaimsRead(pod.metadata.uid, claims))
+
+    async def _read_group(self, ref: GroupRef, after: float) -> None:
+        await asyncio.sleep(after)
+        async with self._dry_runs.of(ref.namespace):
+            self.inbox.put(await group_read(self._client, ref))
 
     async def _read_lease(self, node: str, now: float) -> None:
         renewed = ""

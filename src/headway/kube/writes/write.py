@@ -9,7 +9,17 @@ from typing import Any
 
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import Pod
-from headway.kube.gangs.model import Bind, Create, Delete, PodAction, Publish, Release, RequestCheckpoint, ResizePod
+from headway.kube.gangs.model import (
+    Bind,
+    Create,
+    Delete,
+    PodAction,
+    Publish,
+    Release,
+    RequestCheckpoint,
+    ResizePod,
+    Ungate,
+)
 
 
 class Rank(enum.IntEnum):
@@ -47,8 +57,8 @@ class Removal:
 
 What = PodAction | StatusPatch | Notice | Removal
 _RANKS: Mapping[type, Rank] = {
-    Bind: Rank.BIND, ResizePod: Rank.BIND, Release: Rank.BIND, Delete: Rank.DELETE, Removal: Rank.STATUS,
-    Create: Rank.CREATE, Publish: Rank.CREATE, StatusPatch: Rank.STATUS, Notice: Rank.EVENT,
+    Bind: Rank.BIND, Ungate: Rank.BIND, ResizePod: Rank.BIND, Release: Rank.BIND, Delete: Rank.DELETE,
+    Removal: Rank.STATUS, Create: Rank.CREATE, Publish: Rank.CREATE, StatusPatch: Rank.STATUS, Notice: Rank.EVENT,
 }  # fmt: skip
 
 
