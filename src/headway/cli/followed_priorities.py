@@ -99,3 +99,9 @@ def followed(name: str, settings: Sequence[str]) -> FollowedPolicy | None:
     """The policy, where the priorities of users are in a file."""
     files = [item.partition("=")[2] for item in settings if item.startswith(WORD)]
     return FollowedPolicy(name, settings) if any(Path(one).suffix in (".yaml", ".yml") for one in files) else None
+
+
+def tell_changes(policy: Policy, tell: Callable[[list[str]], None]) -> None:
+    """Calls `tell` with the settings in full where a policy follows a file, each time before they decide."""
+    if isinstance(policy, FollowedPolicy):
+        policy.changed = tell

@@ -18,7 +18,7 @@ import typer
 
 from headway.cli import restart_options as restarts
 from headway.cli.earlier_log import earlier
-from headway.cli.followed_priorities import FollowedPolicy, followed, written_out
+from headway.cli.followed_priorities import FollowedPolicy, followed, tell_changes, written_out
 from headway.cli.options import (
     AgentEnv,
     BeliefsFile,
@@ -33,6 +33,7 @@ from headway.cli.options import (
     access_for,
     need_extra,
 )
+from headway.cli.set_up import set_up
 from headway.cli.template_file import pod_defaults
 from headway.cli.wiring import (
     beliefs_for,
@@ -124,6 +125,18 @@ def schedule(
     show_demand: Annotated[
         int, typer.Option(min=0, help="Make pending pods of so many gangs that lack nodes, for autoscalers to see.")
     ] = 0,
+    beside: Annotated[
+        bool, typer.Option("--beside", help="Also give turns to gated pods, which the native scheduler binds.")
+    ] = False,
+    gate_namespaces: Annotated[
+        str, typer.Option(help="With --install --beside: gate new pods of namespaces with these labels.")
+    ] = "headway.dev/beside=true",
+    gate_pods: Annotated[
+        str, typer.Option(help="With --install --beside: of these, only pods with these labels. Default: all.")
+    ] = "",
+    release: Annotated[
+        bool, typer.Option("--release", help="With --beside: remove the gate's policy, lift all gates, then end.")
+    ] = False,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all jobs are over.")] = False,
     install: Annotated[
         bool, typer.Option("--install", help="Apply the CRD and roles to the cluster, then end.")
@@ -139,8 +152,10 @@ def schedule(
     """
     need_extra()
     inside = "" if namespace == "all" else namespace
-    if print_manifests or install:
-        _install(kubeconfig, context, inside, only_print=print_manifests, kubelets=measure is Measure.KUBELET)
+    if print_manifests or install or release:
+        what = "print" if print_manifests else "release" if release else "install"
+        gate = (gate_namespaces, gate_pods, system_namespace or SYSTEM_NAMESPACE) if beside else None
+        set_up(partial(access_for, kubeconfig, context), inside, gate, what, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
     from headway.kube.writes.worker import ApiWorker
@@ -150,8 +165,8 @@ def schedule(
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
-    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}")
-    pods, facts = replace(pods, master_port=master_port), _look(access, inside)
+    pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", master_port=master_port)
+    facts = _look(access, inside)
     limits = restarts.restart_limits(losses, loss_window, refusals, max_restarts, min_loss_window)
     claims = ClaimSettings(queues=queue_rules(settings), users_since=facts.users_since, limits=limits)
     timeouts = KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds)
@@ -161,19 +176,17 @@ def schedule(
         undo.callback(worker.close)
         (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
         how = KubeSettings(
-            began=began, namespace=inside, serials=serials, progress_seconds=progress_seconds, until_idle=until_idle,
-            pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts, claims=claims,
-            quotas=quotas_of(chosen), explain=partial(explanation, chosen),
+            began=began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
+            until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
+            claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
         cluster = _open(access, worker, progress_listen, system, how)
         undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, began), Tally()
     writer = LogWriter(log, head(written_out(settings)), *([tally] if until_idle and log is None else []), durable=True)
-    if log_megabytes and not until_idle:  # what is shown at the end is of the whole run
-        writer.rotation = Rotation(log_megabytes * MIB)
-    if isinstance(chosen, FollowedPolicy):
-        chosen.changed = lambda found: writer.restate(head(found))
+    writer.rotation = _rotation(log_megabytes, until_idle=until_idle)
+    tell_changes(chosen, lambda found: writer.restate(head(found)))
     _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard)
     if until_idle:
         _show(tally, log, as_json=json)
@@ -181,6 +194,11 @@ def schedule(
 
 def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, settings: list[str]) -> Head:
     return Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, "")
+
+
+def _rotation(megabytes: int, *, until_idle: bool) -> Rotation | None:
+    """What is shown at the end is of the whole run."""
+    return Rotation(megabytes * MIB) if megabytes and not until_idle else None
 
 
 def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
@@ -261,16 +279,6 @@ def _serve(
     if cluster.settings.until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
-
-
-def _install(kubeconfig: Path | None, context: str, namespace: str, *, only_print: bool, kubelets: bool) -> None:
-    from headway.kube.api.install import install, manifests
-
-    if only_print:
-        print(manifests(namespace, kubelets=kubelets))
-        return
-    for sentence in asyncio.run(install(access_for(kubeconfig, context), namespace, kubelets=kubelets)):
-        print(sentence)
 
 
 def _port(listen: str) -> str:

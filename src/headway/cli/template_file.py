@@ -9,6 +9,7 @@ import yaml
 
 from headway.cli.wiring import warn
 from headway.core.errors import UserError
+from headway.rendezvous import MASTER_PORT
 
 if TYPE_CHECKING:
     from headway.kube.settings import PodDefaults
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 LISTS = ("fixed", "allowed")
 
 
-def pod_defaults(path: Path | None, *, checkpoints: str, progress: str) -> PodDefaults:
+def pod_defaults(path: Path | None, *, checkpoints: str, progress: str, master_port: int = MASTER_PORT) -> PodDefaults:
     """What all pods have in common, by the file and the options. Raises UserError."""
     from headway.kube.intake.template_rules import TemplateRules
     from headway.kube.pods.body import TemplateError, check_template
@@ -45,7 +46,14 @@ def pod_defaults(path: Path | None, *, checkpoints: str, progress: str) -> PodDe
     if volume is not None:
         fixed = [*fixed, f"spec.volumes.{volume.name}"]
     rules = TemplateRules(fixed=tuple(fixed), allowed=tuple(given["allowed"]) if "allowed" in given else None)
-    return PodDefaults(template=template, progress=progress, checkpoints=checkpoints, volume=volume, rules=rules)
+    return PodDefaults(
+        template=template,
+        progress=progress,
+        checkpoints=checkpoints,
+        volume=volume,
+        rules=rules,
+        master_port=master_port,
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -36,25 +37,31 @@ def manifests(namespace: str = "", checked: str = "v1", recorded: str = "v1", *,
     With `kubelets` it may also ask kubelets what pods use.
     `checked` and `recorded` are the versions of the two policies on users; empty: the cluster does not have them.
     """
-    parts = [_text("crd.yaml"), _text("rbac.yaml"), _text("rbac-users.yaml")]
+    parts = [manifest_text("crd.yaml"), manifest_text("rbac.yaml"), manifest_text("rbac-users.yaml")]
     if namespace:
         if not _NAMESPACE.fullmatch(namespace):
             raise KubeError(f"--namespace {namespace}: is not the name of a namespace")
-        parts[1] = _text("rbac-namespaced.yaml").replace("NAMESPACE", namespace)
+        parts[1] = manifest_text("rbac-namespaced.yaml").replace("NAMESPACE", namespace)
     if kubelets:
-        parts.append(_text("rbac-kubelet.yaml").replace("NAMESPACE", namespace or "headway-system"))
+        parts.append(manifest_text("rbac-kubelet.yaml").replace("NAMESPACE", namespace or "headway-system"))
     for version, file in ((checked, "user-checked.yaml"), (recorded, "user-recorded.yaml")):
         if version:
-            parts.append(_text(file).replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n"))
+            parts.append(manifest_text(file).replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n"))
     return "---\n".join(parts)
 
 
-async def install(access: Access, namespace: str = "", *, kubelets: bool = False) -> list[str]:
-    """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was done, in sentences."""
+async def install(
+    access: Access, namespace: str = "", *, kubelets: bool = False, more: Callable[[str], str] = lambda _version: ""
+) -> list[str]:
+    """Applies all manifests and waits until the cluster accepts TrainingJobs; returns what was done, in sentences.
+
+    `more`: further manifests, by the served version of mutating policies.
+    """
     done = []
     async with Client(access) as client:
         checked, recorded = await version_served(client, CHECKED[0]), await version_served(client, RECORDED)
-        for manifest in yaml.safe_load_all(manifests(namespace, checked, recorded, kubelets=kubelets)):
+        all_of_them = f"{manifests(namespace, checked, recorded, kubelets=kubelets)}---\n{more(recorded)}"
+        for manifest in filter(None, yaml.safe_load_all(all_of_them)):
             path, what = _path(manifest), f"{manifest['kind']} {manifest['metadata']['name']}"
             try:
                 await client.patch(f"{path}?fieldManager=headway&force=true", manifest, APPLY_PATCH)
@@ -96,7 +103,7 @@ async def _accepts(client: Client, namespace: str, *, writes: bool) -> bool:
     return False
 
 
-def _text(name: str) -> str:
+def manifest_text(name: str) -> str:
     return (resources.files("headway.kube") / "manifests" / name).read_text()
 
 

@@ -1,0 +1,104 @@
+"""Beside the native scheduler: the manifests of its gate, and how all gates are lifted at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from headway.kube.api.access import Access
+from headway.kube.api.client import Client
+from headway.kube.api.discovery import GROUP
+from headway.kube.api.errors import ApiError, Conflict, KubeError, NotFound
+from headway.kube.api.install import manifest_text
+from headway.kube.api.objects import Pod
+from headway.kube.pods.gate import GATE
+
+NAME = "headway-turn"
+POLICIES = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies", "validatingadmissionpolicybindings",
+            "validatingadmissionpolicies")  # fmt: skip
+AT_ONCE = 16
+TRIES = 5
+_LABEL = re.compile(r"([A-Za-z0-9./_-]+)=([A-Za-z0-9._-]*)")
+_pods = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """Whose new pods get the gate, by labels: `team=ml,tier=train`."""
+
+    namespaces: str = "headway.dev/beside=true"
+    pods: str = ""
+    """Of these namespaces; empty: all."""
+
+    def manifests(self, system: str, version: str) -> str:
+        """Raises KubeError for labels that are none, and where the API server has no such policies."""
+        if not version:
+            raise KubeError(
+                "--beside: this cluster has no MutatingAdmissionPolicy, which Kubernetes 1.36 and newer have; there, "
+                f"name the gate {GATE} in your pod templates yourself"
+            )
+        text = manifest_text("beside.yaml").replace("SYSTEM", system)
+        text = text.replace("NAMESPACES", json.dumps(_labels("--gate-namespaces", self.namespaces)))
+        text = text.replace("{matchLabels: PODS}", json.dumps({"matchLabels": _labels("--gate-pods", self.pods)}))
+        mutating, dash, rest = text.partition("---\n# Nobody takes")
+        return mutating.replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n") + dash + rest
+
+
+def _labels(option: str, text: str) -> Mapping[str, str]:
+    found = {}
+    for word in text.split(",") if text else ():
+        match = _LABEL.fullmatch(word.strip())
+        if match is None:
+            raise KubeError(f"{option} {text}: write labels as name=value, several with commas between them")
+        found[match[1]] = match[2]
+    if option == "--gate-namespaces" and not found:
+        raise KubeError(f"{option}: name a label of the namespaces whose pods wait for their turn")
+    return found
+
+
+async def release(access: Access) -> list[str]:
+    """Takes the policies away and lifts the gate of every pod: the native scheduler goes on as without Headway."""
+    async with Client(access) as client:
+        for plural in POLICIES:
+            with suppress(NotFound):
+                await client.delete(f"/apis/{GROUP}/v1/{plural}/{NAME}")
+        lifted = 0
+        for _ in range(TRIES):
+            waiting = await _gated(client)
+            if not waiting:
+                break
+            slots = asyncio.Semaphore(AT_ONCE)
+            lifted += sum(await asyncio.gather(*(_lift(client, pod, slots) for pod in waiting)))
+        left = len(await _gated(client))
+    said = [f"removed the policies {NAME}: new pods get no gate", f"lifted the gate of {lifted} pods"]
+    return [*said, *([f"{left} pods still have it: run the command again"] if left else [])]
+
+
+async def _gated(client: Client) -> list[Pod]:
+    found = []
+    async for page in client.list_pages("/api/v1/pods", "&fieldSelector=spec.nodeName="):
+        for raw in page.items or []:
+            with suppress(msgspec.DecodeError):
+                pod = _pods.decode(raw)
+                found += [pod] if any(gate.name == GATE for gate in pod.spec.schedulingGates) else []
+    return found
+
+
+async def _lift(client: Client, pod: Pod, slots: asyncio.Semaphore) -> int:
+    others = [{"name": gate.name} for gate in pod.spec.schedulingGates if gate.name != GATE]
+    body = {"metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion},
+            "spec": {"schedulingGates": others}}  # fmt: skip
+    async with slots:
+        try:
+            await client.patch(f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}", body)
+        except (Conflict, NotFound):
+            return 0
+        except ApiError as error:
+            raise KubeError(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {error}") from error
+    return 1
