@@ -36,6 +36,8 @@ def set_up(access: Callable[[], Access], namespace: str, gate: Gate | None, what
         done = install(access(), namespace, kubelets=kubelets, more=more)
     for sentence in asyncio.run(done):
         print(sentence)
+    if what == "install" and gate is not None:
+        print(asyncio.run(Gated(*gate[:2]).obeyed(access())))
 
 
 def _nothing(_version: str) -> str:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import msgspec
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
-from headway.kube.api.discovery import GROUP
+from headway.kube.api.discovery import GROUP, OBEYED_SECONDS
 from headway.kube.api.errors import ApiError, Conflict, KubeError, NotFound
 from headway.kube.api.install import manifest_text
 from headway.kube.api.objects import Pod
@@ -24,6 +25,7 @@ POLICIES = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies", "val
             "validatingadmissionpolicies")  # fmt: skip
 AT_ONCE = 16
 TRIES = 5
+LOOK_SECONDS = 0.2
 _LABEL = re.compile(r"([A-Za-z0-9./_-]+)=([A-Za-z0-9._-]*)")
 _pods = msgspec.json.Decoder(Pod)
 
@@ -48,6 +50,29 @@ class Gated:
         text = text.replace("{matchLabels: PODS}", json.dumps({"matchLabels": _labels("--gate-pods", self.pods)}))
         mutating, dash, rest = text.partition("---\n# Nobody takes")
         return mutating.replace(f"{GROUP}/v1\n", f"{GROUP}/{version}\n") + dash + rest
+
+    async def obeyed(self, access: Access) -> str:
+        """Waits until new pods get the gate, which takes the API server some seconds. Returns where, in a sentence."""
+        selector = quote(self.namespaces, safe="")
+        async with Client(access) as client:
+            found = json.loads(await client.get(f"/api/v1/namespaces?labelSelector={selector}"))["items"]
+            names = [one["metadata"]["name"] for one in found]
+            for _ in range(int(2 * OBEYED_SECONDS / LOOK_SECONDS) if names else 0):
+                if await self._is_gated(client, names[0]):
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+        if not names:
+            return f"no namespace has the label {self.namespaces} yet: kubectl label namespace NAME {self.namespaces}"
+        return f"new pods of {', '.join(names[:5])}{' and others' * (len(names) > 5)} wait for their turn"
+
+    async def _is_gated(self, client: Client, namespace: str) -> bool:
+        meta = {"generateName": "check-", "labels": _labels("--gate-pods", self.pods)}
+        pod = {"metadata": meta, "spec": {"containers": [{"name": "check", "image": "check"}]}}
+        try:
+            answer = _pods.decode(await client.post(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod))
+        except ApiError:  # a rule of the namespace refuses such a pod: nobody knows
+            return True
+        return any(gate.name == GATE for gate in answer.spec.schedulingGates)
 
 
 def _labels(option: str, text: str) -> Mapping[str, str]:
