@@ -22,9 +22,8 @@ def beside(schedule):
     lab, namespace = schedule.lab, schedule.namespace
     label = f"beside={namespace}"
     lab.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"beside": namespace}}})
-    done = run_headway(
-        "schedule", "--install", "--beside", "--gate-namespaces", label, "--kubeconfig", str(lab.kubeconfig)
-    )
+    admin = ["--kubeconfig", str(lab.kubeconfig)]
+    done = run_headway("schedule", "--install", "--beside", "--gate-namespaces", label, *admin)
     assert (done.returncode, f"new pods of {namespace} wait for their turn" in done.stdout) == (0, True), done
     yield schedule
     run_headway("schedule", "--beside", "--release", *admin)
