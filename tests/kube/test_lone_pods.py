@@ -10,7 +10,7 @@ from headway.core.job import Can
 from headway.core.plan import Because, Plan, Start, Stop
 from headway.core.queue_rules import QueueRule
 from headway.core.states import State
-from headway.kube.api.objects import Pod
+from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Deleted
 from headway.kube.intake.foreign import foreign_gang
 from headway.kube.pods.constraints import BoundClaim
@@ -236,3 +236,15 @@ def test_only_starts_are_carried_out():
     a_lone(small.api, "pod")
     plan = small.turn(1)
     assert [type(decision) for decision in plan.decisions] == [Start]
+
+
+def test_gpus_of_pods_of_others_count_once():
+    api = MemoryApi(nodes=0)
+    status = {"allocatable": {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "4"},
+              "conditions": [{"type": "Ready", "status": "True"}]}  # fmt: skip
+    api.nodes = [msgspec.convert({"metadata": {"name": "n0"}, "status": status}, NodeObject)]
+    small = SmallCluster(api)
+    asks = {"requests": {"cpu": "1", "nvidia.com/gpu": "2"}}
+    pods = [a_lone(api, f"p{number}", containers=[{"name": "c", "resources": asks}]) for number in range(3)]
+    small.turn(5)
+    assert [node_of(pod) for pod in pods] == ["n0", "n0", ""]

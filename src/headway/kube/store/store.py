@@ -21,7 +21,7 @@ from headway.kube.intake.groups import role_of_pod
 from headway.kube.pods.marks import GangMark, PodMarks, claims, owner_uid
 from headway.kube.pods.placement_rules import Neighbours, facts_of
 from headway.kube.pods.replica import Replica, replica_of
-from headway.kube.pods.resources import OVER_PHASES, held_by
+from headway.kube.pods.resources import OVER_PHASES, held_by, with_gpu
 from headway.kube.store.health import NodeHealth
 from headway.kube.store.held import ForeignPods, Orphans, OwnPod, OwnPods
 from headway.kube.store.nodes import NodeTable, is_ready
@@ -187,7 +187,8 @@ class Store:
         replica, node = joined(gang, pod, role_of_pod(pod)), pod.spec.nodeName
         role = next(role for role in gang.job.roles if role.name == replica.role)
         booked = dict(role.request) | dict(role.overhead)
-        more = {kind: amount - booked.get(kind, 0) for kind, amount in held_by(pod).items()}
+        held = with_gpu(held_by(pod), self.table.gpus.get(node, ""))
+        more = {kind: amount - booked.get(kind, 0) for kind, amount in held.items()}
         excess = {kind: amount for kind, amount in more.items() if amount > 0 and node and not replica.over}
         self.foreign.put_amounts(pod.metadata.uid, node, excess)
         self._index(gang.uid, replica)
