@@ -245,6 +245,8 @@ def test_gpus_of_pods_of_others_count_once():
     api.nodes = [msgspec.convert({"metadata": {"name": "n0"}, "status": status}, NodeObject)]
     small = SmallCluster(api)
     asks = {"requests": {"cpu": "1", "nvidia.com/gpu": "2"}}
-    pods = [a_lone(api, f"p{number}", containers=[{"name": "c", "resources": asks}]) for number in range(3)]
-    small.turn(5)
+    pods = []
+    for number in range(3):
+        pods.append(a_lone(api, f"p{number}", containers=[{"name": "c", "resources": asks}]))
+        small.turn(4)
     assert [node_of(pod) for pod in pods] == ["n0", "n0", ""]
