@@ -15,7 +15,17 @@ from typing import Any
 from client import NAMESPACE, PODS, TELL_SECONDS, Client, say
 
 from headway.lab import Lab
-from workload import Gang, batch_job, for_headway, in_kueue, in_pod_group, made_by_headway, plain, training_job
+from workload import (
+    Gang,
+    batch_job,
+    for_headway,
+    in_group,
+    in_kueue,
+    in_pod_group,
+    made_by_headway,
+    plain,
+    training_job,
+)
 
 HEADWAY = [sys.executable, "-c", "from headway.cli import main; main()"]
 BATCH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
@@ -42,6 +52,8 @@ class Contender:
     headway: bool = False
     jobs: bool = False
     """TrainingJobs, whose pods Headway makes itself; else bare pods that name it as their scheduler."""
+    beside: bool = False
+    """Gated pods that the native scheduler binds when Headway lets them."""
     batch: bool = False
     """Jobs of Kubernetes itself, whose pods the controller manager makes."""
     running: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
@@ -50,7 +62,7 @@ class Contender:
     @property
     def gangs(self) -> bool:
         """Whether it knows of gangs, and starts them whole or not at all."""
-        return self.pod_groups or self.kueue or self.jobs
+        return self.pod_groups or self.kueue or self.jobs or self.beside
 
     @property
     def made(self) -> Callable[[Gang], list[dict[str, Any]]] | None:
@@ -95,10 +107,14 @@ class Contender:
         if self.kueue:
             _stop_policy(lab, "Hold")
             return
-        for part in self.parts:
-            lab.kill(part)
+        if not self.beside:
+            for part in self.parts:
+                lab.kill(part)
         if self.headway:
-            subprocess.run([*HEADWAY, "schedule", "--install", "--kubeconfig", str(lab.kubeconfig)], check=True)
+            lab.api.patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": {"headway.dev/beside": "true"}}})
+            more = ["--beside"] if self.beside else []
+            install = [*HEADWAY, "schedule", "--install", "--kubeconfig", str(lab.kubeconfig), *more]
+            subprocess.run(install, check=True)
 
     async def prepared(self, client: Client, gangs: int) -> None:
         """Until it knows all gangs: Kueue writes an object for each, which is not counted against it."""
@@ -117,7 +133,7 @@ class Contender:
         if self.kueue:
             _stop_policy(lab, "None")
         elif self.headway:
-            self.running.append(_headway(lab))
+            self.running.append(_headway(lab, beside=self.beside))
         else:
             for part in self.parts:
                 lab.restart(part)
@@ -128,16 +144,18 @@ class Contender:
             process, _ = self.running.pop()
             process.terminate()
             process.wait(30)
-            lab.restart("kube-scheduler")
+            if not self.beside:
+                lab.restart("kube-scheduler")
 
     def has_listed(self) -> bool:
         return bool(self.running) and LISTED in self.running[-1][1].read_text(errors="replace")
 
     def pids(self, lab: Lab) -> list[int]:
         """Of the scheduler, and of who makes the pods."""
-        if self.headway:
-            return [process.pid for process, _ in self.running]
-        return [part.pid for part in lab.status().parts if part.name in self.parts and part.pid is not None]
+        own = [process.pid for process, _ in self.running]
+        if self.headway and not self.beside:
+            return own
+        return [*own, *(part.pid for part in lab.status().parts if part.name in self.parts and part.pid is not None)]
 
     async def all_run(self, client: Client, gangs: list[Gang]) -> bool:
         """Whether the status of every job says that it runs."""
@@ -154,17 +172,18 @@ CONTENDERS = {
     "podgroup": Contender("native, PodGroup", in_pod_group, 150, pod_groups=True),
     "kueue": Contender("kueue + native", in_kueue, 90, kueue=True),
     "headway": Contender("headway, TrainingJobs", plain, 60, headway=True, jobs=True),
+    "beside": Contender("headway beside native", in_group, 60, headway=True, beside=True),
     "headway-pods": Contender("headway, bare pods", for_headway, 60, headway=True),
 }
 
 
-def _headway(lab: Lab) -> tuple[subprocess.Popen[bytes], Path]:
+def _headway(lab: Lab, *, beside: bool) -> tuple[subprocess.Popen[bytes], Path]:
     folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
     (folder / "template.yaml").write_text("spec: {containers: [{name: main, image: any}]}\n")
     command = [
         *HEADWAY, "schedule", "--kubeconfig", str(lab.kubeconfig), "--namespace", "all", "--measure", "off",
         "--template", str(folder / "template.yaml"), "--progress-listen", "127.0.0.1:0", "--progress-address",
-        "127.0.0.1:1",
+        "127.0.0.1:1", *(["--beside"] if beside else []),
     ]  # fmt: skip
     with (folder / "said").open("wb") as out:
         return subprocess.Popen(command, stdout=out, stderr=out), folder / "said"

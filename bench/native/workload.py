@@ -107,6 +107,14 @@ def in_pod_group(gang: Gang) -> list[dict[str, Any]]:
     return made
 
 
+def in_group(gang: Gang) -> list[dict[str, Any]]:
+    """Members of a group by label, for Headway beside the native scheduler."""
+    made = plain(gang)
+    for one in made if gang.size > 1 else ():
+        one["metadata"]["labels"] = {"headway.dev/group": gang.name, "headway.dev/group-size": str(gang.size)}
+    return made
+
+
 def in_kueue(gang: Gang) -> list[dict[str, Any]]:
     """Members of a plain pod group in Kueue's queue."""
     made = plain(gang)
