@@ -30,7 +30,7 @@ MOST_ALLOCATED = {
         }
     ]
 }
-NATIVE, GROUPS, HEADWAY = "native", "groups", "headway"
+NATIVE, GROUPS, KUEUE, HEADWAY = "native", "groups", "kueue", "headway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,8 @@ class Contender:
     """Begins with what the jobs of the slice for calibration have taught."""
     scheduler: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the native scheduler's configuration."""
+    one_slice: bool = False
+    """It is slow, and runs on the first slice of Pollux only."""
     rendezvous: float = math.inf
     """Seconds after which the replicas of a half gang give up and are made anew."""
 
@@ -70,6 +72,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "native": Contender("native", NATIVE, "kube-default"),
     "packed": Contender("native, MostAllocated", NATIVE, "", scheduler=MOST_ALLOCATED),
     "timeout": Contender("native, rendezvous 15 min", NATIVE, "", rendezvous=900.0),
+    "kueue": Contender("kueue + native", KUEUE, "", one_slice=True),
     "fixed": Contender("headway, fixed sizes, no stops", HEADWAY, "headway", stops=False),
     "headway": Contender("headway", HEADWAY, "headway", fixed=False),
     "learned": Contender("learned, with beliefs", HEADWAY, "learned", fixed=False, believes=True),

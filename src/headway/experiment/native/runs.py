@@ -19,8 +19,9 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.quantity import CPU, GPU, MEMORY
 from headway.experiment.native.clocks import FastClock, SteppedClock
 from headway.experiment.native.conductor import Conductor, Course, NoScripts, Scheduler, Scripts
-from headway.experiment.native.contenders import BACK_OFF, GROUPS, HEADWAY, Contender
+from headway.experiment.native.contenders import BACK_OFF, GROUPS, HEADWAY, KUEUE, Contender
 from headway.experiment.native.headway_live import HeadwayScheduler
+from headway.experiment.native.kueue import KueueScheduler
 from headway.experiment.native.native_queue import NativeScheduler
 from headway.experiment.native.slices import Slice, renamed, work_of
 from headway.experiment.native.stage import NAMESPACE, Stage
@@ -128,8 +129,9 @@ def perform_live(
     capacity = dict(case.nodes[0].capacity)
     nodes = NodeGroup(len(case.nodes), capacity[GPU], "", capacity[CPU] // 1000, f"{capacity[MEMORY]}Mi")
     lab = Lab.up(
-        LAB, simulated=[nodes], bench=True, gangs=True, owned=True,
-        kubernetes=run.release, scheduler={**({} if run.times else BACK_OFF), **contender.scheduler},
+        f"{LAB}-{os.getpid()}", simulated=[nodes], bench=True, gangs=True, owned=True, kubernetes=run.release,
+        operators=["kueue"] if contender.kind == KUEUE else [],
+        scheduler={**({} if run.times else BACK_OFF), **contender.scheduler},
     )  # fmt: skip
     try:
         lab.create_namespace(NAMESPACE)
@@ -153,6 +155,10 @@ async def _perform(
             headway = HeadwayScheduler(lab, clock, contender.policy(), contender.beliefs(run.slice.source), log)
             scheduler: Scheduler = await open_.enter_async_context(headway)
             scripts = headway
+        elif contender.kind == KUEUE:
+            kueue = KueueScheduler(lab, sum(dict(node.capacity)[GPU] for node in case.nodes))
+            await asyncio.to_thread(kueue.make_queue)
+            scheduler = await open_.enter_async_context(kueue)
         else:
             scheduler = await open_.enter_async_context(NativeScheduler(lab, groups=contender.kind == GROUPS))
         stage = await open_.enter_async_context(Stage(load_access(lab.kubeconfig), BEGAN))
