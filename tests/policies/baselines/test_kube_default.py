@@ -50,15 +50,16 @@ def test_scores(why: str, free: list[tuple[int, int]], node: int) -> None:
 
 
 def test_back_off_lets_a_newcomer_pass() -> None:
-    """`old` failed on arrival at 0 and at 100; another job ends at 100.5: it may try again at 102, `new` at once."""
+    """`old` failed on arrival at 0 and at 100; a job ends at 100.5: it backs off until 102, and `new` comes first."""
 
     def at(now: float, *more: Job) -> Plan:
         ends = [ended("first", 100.0), ended("second", 100.5)]
         return KubeDefault()(a_snapshot(a_job("old", 2), *ends, *more, nodes=some_nodes(1, gpus=2), now=now))
 
-    assert at(100.5) == Plan((), until=102.0)
-    assert started(at(100.5, a_job("new", 1, submit=100.5))) == ["new"]
-    assert started(at(102.0)) == ["old"]
+    assert started(at(100.5)) == ["old"], "there is nothing else to try"
+    first = at(100.5, a_job("new", 1, submit=100.5)).decisions[0]
+    assert first.job == "new"
+    assert at(105.0, a_job("new", 1, submit=105.0)).decisions[0].job == "old", "it has waited for longer"
 
 
 def ended(name: str, when: float) -> Put:

@@ -5,10 +5,12 @@ LeastAllocated plus BalancedAllocation, the lowest node number on a tie (the nat
 finds a node is bound at once, whether the rest of its gang does or not. So half gangs hold their nodes and train
 nothing, and two of them can wait for each other for ever.
 
-A pod that found no node is tried again when something was freed, but not before its back-off is over: 1 second after
-the first failure, doubling to 10. The native queue also tries all unschedulable pods again every five minutes. Here
-room appears only when something is freed, so that would change nothing and is left out. How often a pod was tried is
-computed from the snapshot: on arrival and at every end of another job since.
+A pod that found no node is tried again when something was freed. If that is before its back-off is over (1 second after
+the first failure, doubling to 10), it comes after all that do not back off, by the whole second in which its back-off
+ends: the native queue takes such pods as soon as it has no others. How often a pod was tried is computed from the
+snapshot: on arrival and at every end of another job since.
+
+A pod that finds no node may take that of pods of lower priority: `kube_preemption`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from headway.core.placement import Placement, RoleShape
 from headway.core.plan import Plan
 from headway.core.quantity import CPU, MEMORY
 from headway.core.snapshot import Snapshot
+from headway.policies.baselines.kube_preemption import Preemption
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.room import Rooms, fits_on
 from headway.policies.ranges import Seconds
@@ -43,34 +46,40 @@ class KubeDefault:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        freed: FloatArray | None = None
         full: set[tuple[object, ...]] = set()
-        for row in some_pod_fits(draft, pending(snapshot)).tolist():
-            if not _any_fits(draft, row, full):
-                continue
-            freed = _freed(snapshot) if freed is None else freed
-            at = self.next_attempt(snapshot, row, freed)
-            if at <= snapshot.now + _ROUNDING:
+        for row in some_pod_fits(draft, self.in_turn(snapshot, pending(snapshot))).tolist():
+            if _any_fits(draft, row, full):
                 _bind(draft, row, full)
-            else:
-                draft.wake(at)
+        _preempt(draft, snapshot)
         return draft.plan()
 
-    def next_attempt(self, snapshot: Snapshot, row: int, freed: FloatArray) -> float:
-        """When the pods of this job are tried next, given the moments at which something was freed."""
-        arrived, now = float(snapshot.jobs.submit[row]), snapshot.now
-        last, attempts = arrived, 1
-        if arrived >= now - _ROUNDING:
-            return now
-        while True:
-            event = int(np.searchsorted(freed, last, side="right"))
-            if event == len(freed):
-                return now  # nothing was freed since: trying again does no harm
-            backoff = min(self.longest_backoff, self.first_backoff * 2.0 ** min(attempts - 1, 10))
-            attempt = max(float(freed[event]), last + backoff)
-            if attempt >= now - _ROUNDING:
-                return attempt
-            last, attempts = attempt, attempts + 1
+    def in_turn(self, snapshot: Snapshot, rows: Rows) -> Rows:
+        """The rows, by priority and arrival, with those last that still back off."""
+        if len(rows) < 2:
+            return rows
+        now, arrived = snapshot.now, snapshot.jobs.submit[rows]
+        freed = _freed(snapshot)
+        before = freed[freed < now - _ROUNDING]
+        tried = len(before) - np.searchsorted(before, arrived, side="right")
+        last = np.maximum(arrived, before[-1]) if len(before) else arrived
+        ends = last + np.minimum(self.longest_backoff, self.first_backoff * 2.0 ** np.minimum(tried, 10))
+        backs_off = (arrived < now - _ROUNDING) & (ends > now)
+        ordered: Rows = rows[np.argsort(np.where(backs_off, np.floor(ends), -np.inf), kind="stable")]
+        return ordered
+
+
+def _preempt(draft: Draft, snapshot: Snapshot) -> None:
+    """Room for pods that found none, where some that run are less important. They are bound when the room is there."""
+    rows = [row for row in pending(snapshot).tolist() if draft.decided(row) is None]
+    if not rows or snapshot.jobs.priority[rows].max() <= snapshot.jobs.priority.min():
+        return
+    preemption = Preemption(draft)
+    for row in rows:
+        for _, role, count in _missing(snapshot, row):
+            for _ in range(count):
+                if not preemption.make_room(row, role):
+                    break
+    preemption.apply()
 
 
 def pending(snapshot: Snapshot) -> Rows:
