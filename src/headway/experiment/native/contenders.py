@@ -14,7 +14,7 @@ from headway.core.job import Can
 from headway.core.policy import Policy
 from headway.estimates.history.history import History
 from headway.experiment.learning.window_run import learning_run
-from headway.experiment.native.slices import CALIBRATION, fixed
+from headway.experiment.native.slices import CALIBRATION, REPORTED, fixed
 from headway.policies.headway import Headway
 from headway.trained.file import policy_named
 
@@ -46,8 +46,8 @@ class Contender:
     """Begins with what the jobs of the slice for calibration have taught."""
     scheduler: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the native scheduler's configuration."""
-    one_slice: bool = False
-    """It is slow, and runs on the first slice of Pollux only."""
+    slices: int = len(REPORTED)
+    """It runs on the first so many: a variant, or one that is slow."""
     rendezvous: float = math.inf
     """Seconds after which the replicas of a half gang give up and are made anew."""
 
@@ -70,12 +70,12 @@ class Contender:
 CONTENDERS: Mapping[str, Contender] = {
     "podgroup": Contender("native, PodGroup", GROUPS, "kube-podgroup"),
     "native": Contender("native", NATIVE, "kube-default"),
-    "packed": Contender("native, MostAllocated", NATIVE, "", scheduler=MOST_ALLOCATED),
-    "timeout": Contender("native, rendezvous 15 min", NATIVE, "", rendezvous=900.0),
-    "kueue": Contender("kueue + native", KUEUE, "", one_slice=True),
+    "packed": Contender("native, MostAllocated", NATIVE, "", scheduler=MOST_ALLOCATED, slices=6),
+    "timeout": Contender("native, rendezvous 15 min", NATIVE, "", rendezvous=900.0, slices=6),
+    "kueue": Contender("kueue + native", KUEUE, "", slices=1),
     "fixed": Contender("headway, fixed sizes, no stops", HEADWAY, "headway", stops=False),
     "headway": Contender("headway", HEADWAY, "headway", fixed=False),
-    "learned": Contender("learned, with beliefs", HEADWAY, "learned", fixed=False, believes=True),
+    "learned": Contender("learned, with beliefs", HEADWAY, "learned", fixed=False, believes=True, slices=6),
 }
 """By the name of a run. The first is the primary baseline."""
 BASELINE = "podgroup"

@@ -23,7 +23,6 @@ from headway.record.results import Outcome
 FAR, LONG_SECONDS = 3.0, 600.0
 """A job was done much later than with PodGroups: beyond so many times as long, and by so much."""
 TOLD_JOBS = 40
-ONE_SLICE = Slice("pollux", "half", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def prove(
     wanted = [
         LiveRun(one, name, plan.jobs, repeat)
         for repeat, one, name in itertools.product(range(1, plan.repeats + 1), plan.slices, plan.contenders)
-        if one == ONE_SLICE or not CONTENDERS[name].one_slice
+        if one in plan.slices[: CONTENDERS[name].slices]
     ]
     twins = []
     for number, run in enumerate(wanted):

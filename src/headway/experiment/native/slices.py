@@ -36,11 +36,11 @@ class SliceSource:
 
 
 SOURCES = {
-    "philly": SliceSource("philly/philly_jobs.csv.gz"),
-    "itp": SliceSource("elasticflow/itp_jobs_deadline.csv.gz"),
     "pollux": SliceSource("pollux/workloads/workload-{}.csv", 4),
+    "itp": SliceSource("elasticflow/itp_jobs_deadline.csv.gz"),
+    "philly": SliceSource("philly/philly_jobs.csv.gz"),
 }
-PLACES = {"philly": (1, 4, 7), "itp": (1, 4, 7), "pollux": (1, 2, 3)}
+PLACES = {"pollux": (1, 2, 3), "itp": (1, 4, 7), "philly": (1, 4, 7)}
 """Reported of each source, at each share."""
 
 
