@@ -16,7 +16,8 @@ from headway.compare.perform import Task, perform
 from headway.core.node import FloatArray
 from headway.core.quantity import GPU
 from headway.experiment.native.contenders import BASELINE, CONTENDERS, HEADWAY
-from headway.experiment.native.runs import LiveResult, LiveRun, LiveRuns, horizon_of, perform_live, twin_of
+from headway.experiment.native.live import LiveResult, horizon_of, perform_live
+from headway.experiment.native.runs import LiveRun, LiveRuns, case_of, how_of
 from headway.experiment.native.slices import JOBS, REPORTED, Slice
 from headway.record.results import Outcome
 
@@ -60,8 +61,10 @@ def prove(
     for number, (run, twin) in enumerate(zip(wanted, twins, strict=True)):
         result = live.get(run)
         if result is None and not only_kept:
+            contender = CONTENDERS[run.name]
             result = perform_live(
-                run, CONTENDERS[run.name], live.log(run), lambda share, at=number: tell(1, (at + share) / len(wanted))  # type: ignore[misc]
+                case_of(run, contender), contender, how_of(run, live),
+                lambda share, at=number: tell(1, (at + share) / len(wanted)),  # type: ignore[misc]
             )  # fmt: skip
             live.put(run, result)
         found.append(SliceFigures(run, result, twin))
@@ -73,7 +76,7 @@ def _twin(run: LiveRun, kept: KeptRuns | None) -> FloatArray | None:
     contender = CONTENDERS[run.name]
     if not contender.twin:
         return None
-    case = twin_of(run, contender)
+    case = case_of(run, contender)
     key = sha256(repr(("native", run.name, contender.twin, content(case))).encode()).hexdigest()[:32]
     found: Outcome | None = kept.get(key) if kept is not None else None
     if found is None:

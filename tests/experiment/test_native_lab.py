@@ -1,0 +1,58 @@
+"""The same jobs under the real native scheduler, under its gangs and under the live Headway, as in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headway.compare.perform import Task, perform
+from headway.compare.scenario import Scenario
+from headway.core.quantity import CPU, GPU, MEMORY
+from headway.experiment.everything_cells import world
+from headway.experiment.native.contenders import CONTENDERS
+from headway.experiment.native.live import How, horizon_of, perform_live
+from headway.experiment.native.proof import sign_flip
+from headway.experiment.native.slices import nodes_of
+from headway.record.log import read
+from headway.workload.trace import Trace
+from make import a_job
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+SIZES = [(0, 3, 400), (5, 3, 300), (10, 2, 900), (15, 4, 200), (400, 1, 50), (700, 2, 60), (701, 1, 500), (900, 4, 40)]
+"""Of each job: when it comes, its replicas and its seconds. Two nodes of two GPUs: gangs of three and two half fit."""
+
+
+def a_case() -> Scenario:
+    jobs = []
+    for number, (at, size, seconds) in enumerate(SIZES):
+        job = a_job(f"j{number:05}", size, submit=float(at), steps=1000, save_every=0.0)
+        (role,) = job.roles
+        amounts = ((CPU, 4000), (GPU, 1), (MEMORY, 16384))
+        jobs.append((replace(job, roles=(replace(role, request=amounts),)), float(seconds)))
+    trace = Trace(name="made", jobs=tuple(job for job, _ in jobs), truth={job.id: took for job, took in jobs})
+    return Scenario(trace, nodes_of(2, 2), world, "progress", "made")
+
+
+@pytest.mark.parametrize("name", ["native", "podgroup", "headway"])
+def test_completion_times_are_those_of_virtual_time(name, tmp_path):
+    contender = CONTENDERS[name]
+    case = contender.case(a_case())
+    log = tmp_path / "run.log"
+    live = perform_live(case, contender, How(log=log))
+    twin = perform(case, Task(policy=contender.twin, make=contender.policy))
+    assert live.finished.all(), "nothing is stuck"
+    assert horizon_of(case) > live.completion.max()
+    if name == "podgroup":  # of two groups that wait, the one that is being tried just then takes the room
+        assert live.mean == pytest.approx(twin.completion.mean(), rel=0.05)
+    else:
+        np.testing.assert_allclose(live.completion, twin.completion, atol=1.0)
+    assert (live.half > 0).any() == (name == "native"), "half gangs are the native scheduler's alone"
+    if name == "headway":
+        assert sum(1 for _ in read(log)) > len(SIZES), "its log is a run's"
+
+
+def test_better_in_every_slice_is_no_chance():
+    assert sign_flip(np.log([0.5, 0.6, 0.7, 0.9])) == 1 / 16
+    assert sign_flip(np.log([0.5, 2.0])) == 0.75
