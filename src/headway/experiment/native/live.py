@@ -20,8 +20,7 @@ from headway.experiment.native.clocks import FastClock, SteppedClock
 from headway.experiment.native.conductor import Conductor, Course, NoScripts, Scheduler, Scripts
 from headway.experiment.native.contenders import BACK_OFF, GROUPS, HEADWAY, KUEUE, Contender
 from headway.experiment.native.headway_live import HeadwayScheduler
-from headway.experiment.native.kueue import KueueScheduler
-from headway.experiment.native.native_queue import NativeScheduler
+from headway.experiment.native.native_queue import KueueScheduler, NativeScheduler
 from headway.experiment.native.slices import work_of
 from headway.experiment.native.stage import NAMESPACE, Stage
 from headway.experiment.native.trainers import Trainers
