@@ -26,6 +26,7 @@ from headway.experiment.native.trainers import (
     GivesUp,
     HangsUp,
     Leaves,
+    PodSeen,
     Reports,
     Saved,
     Trainers,
@@ -46,6 +47,9 @@ class Scheduler(Protocol):
     """Whether it knows pods and no jobs: then each end of a pod is one more chance for the pods that wait."""
 
     async def submit(self, stage: Stage, job: Job) -> None: ...
+
+    async def remake(self, stage: Stage, job: Job, pod: PodSeen) -> None:
+        """Somebody has deleted a pod of a job that is not done: its owner makes another."""
 
     def disturb(self) -> None:
         """Something has happened: it is not at rest before it has looked at that."""
@@ -216,6 +220,10 @@ class Conductor:
             if isinstance(news, Deleted):
                 self._unbound.discard(pod.metadata.name)
                 effects += self.trainers.gone(pod_seen(pod).job, pod.metadata.uid, now)
+                mine = self.trainers.jobs[pod_seen(pod).job]
+                if mine.ended is None and pod.status.phase != "Failed":
+                    await self.scheduler.remake(self.stage, mine.job, pod_seen(pod))
+                    acted = True
             else:
                 acted |= self._note(pod)
                 effects += self.trainers.see(pod_seen(pod), now)

@@ -20,7 +20,7 @@ from headway.cycle.loop import Decided, run
 from headway.experiment.native.clocks import FastClock, SteppedClock
 from headway.experiment.native.scripts import ScriptLines
 from headway.experiment.native.stage import NAMESPACE, SECONDS, Stage
-from headway.experiment.native.trainers import Effect
+from headway.experiment.native.trainers import Effect, PodSeen
 from headway.kube.api.access import load_access
 from headway.kube.api.install import install
 from headway.kube.api.objects import Pod, TrainingJob, timestamp
@@ -152,6 +152,9 @@ class HeadwayScheduler:
         body["metadata"] |= {"creationTimestamp": f"{timestamp(moment)[:19]}Z", "generation": 1}
         body = json.loads(json.dumps(body))
         self._stored = await asyncio.to_thread(self._lab.store, FOLDER, [body])
+
+    async def remake(self, _stage: Stage, _job: Job, _pod: PodSeen) -> None:
+        """It makes its pods itself."""
 
     def disturb(self) -> None:
         """Nothing to do: it is asked itself."""

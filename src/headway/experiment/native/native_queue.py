@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 import time
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,6 +15,7 @@ import aiohttp
 from headway.core.job import Job
 from headway.core.quantity import CPU, GPU, MEMORY
 from headway.experiment.native.stage import NAMESPACE, Stage
+from headway.experiment.native.trainers import PodSeen
 from headway.kube.api.objects import LABEL_ATTEMPT, LABEL_INDEX, LABEL_JOB, LABEL_ROLE
 from headway.lab import Lab
 from headway.lab.simulated_nodes import GPU as GPU_RESOURCE
@@ -39,7 +41,9 @@ def pods_of(job: Job, attempt: int) -> list[dict[str, Any]]:
             labels = {LABEL_JOB: job.id, LABEL_ROLE: role.name, LABEL_INDEX: str(index), LABEL_ATTEMPT: str(attempt)}
             meta = {"name": f"{job.id}-{attempt}-{role.name}-{index}", "labels": labels, "annotations": {HANDS_OFF: ""}}
             spec = {"containers": [main], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-                    "priority": None, "enableServiceLinks": False}  # fmt: skip
+                    "enableServiceLinks": False}  # fmt: skip
+            if job.priority:
+                spec["priorityClassName"] = class_of(job.priority)
             bodies.append({"metadata": meta, "spec": spec})
     return bodies
 
@@ -50,6 +54,10 @@ GROUP_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 NAME = "proof"
 QUIET_SECONDS = 1.5
 """It tells nobody that it has nothing to do. When nothing has changed for this long, it has not."""
+
+
+def class_of(priority: int) -> str:
+    return f"level-{priority}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,8 @@ class NativeScheduler:
         part = next(part for part in lab.status().parts if part.name == "kube-scheduler")
         self._url = f"https://127.0.0.1:{part.port}/metrics"
         self._attempts: dict[str, int] = {}
+        self._classes: set[str] = set()
+        self._remade = 0
         self._mark: Look | None = None
         """What its metrics said after something had last happened."""
 
@@ -94,11 +104,31 @@ class NativeScheduler:
         """Again, too, after its pods have failed."""
         attempt = self._attempts[job.id] = self._attempts.get(job.id, -1) + 1
         bodies = pods_of(job, attempt)
+        if job.priority:
+            await self._make_class(stage, job.priority)
         if self._groups:
             await self._make_group(stage, job, attempt, len(bodies))
-            for body in bodies:
-                body["spec"]["schedulingGroup"] = {"podGroupName": f"{job.id}-{attempt}"}
+        await self._create(stage, job, attempt, bodies)
+
+    async def remake(self, stage: Stage, job: Job, pod: PodSeen) -> None:
+        """In the place of one that was preempted; it is of the same group."""
+        attempt = self._attempts[job.id]
+        labels = {LABEL_ROLE: pod.role, LABEL_INDEX: str(pod.index)}
+        (body,) = [one for one in pods_of(job, pod.attempt) if labels.items() <= one["metadata"]["labels"].items()]
+        self._remade += 1
+        body["metadata"]["name"] += f"-{self._remade}"
+        await self._create(stage, job, attempt, [body])
+
+    async def _create(self, stage: Stage, job: Job, attempt: int, bodies: Sequence[dict[str, Any]]) -> None:
+        for body in bodies if self._groups else ():
+            body["spec"]["schedulingGroup"] = {"podGroupName": f"{job.id}-{attempt}"}
         await stage.each(stage.create(body) for body in bodies)
+
+    async def _make_class(self, stage: Stage, priority: int) -> None:
+        path, name = "/apis/scheduling.k8s.io/v1/priorityclasses", class_of(priority)
+        if name not in self._classes:
+            self._classes.add(name)
+            await stage.client.post(path, {"metadata": {"name": name}, "value": priority})
 
     def disturb(self) -> None:
         self._mark = None

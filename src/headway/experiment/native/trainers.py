@@ -152,7 +152,9 @@ class Trainers:
         if mine.ended is not None and old is None and not pod.leaving:
             return
         mine.pods[pod.uid] = pod
-        if pod.leaving:
+        if pod.leaving:  # its script saves on SIGTERM, and that takes no time
+            self._book(mine, now)
+            mine.saved = mine.left
             yield Leaves(pod)
             return
         if pod.node and (old is None or not old.node):

@@ -83,12 +83,15 @@ def _preempt(draft: Draft, snapshot: Snapshot) -> None:
 
 
 def pending(snapshot: Snapshot) -> Rows:
-    """Jobs with pods that have no node: waiting ones, and half gangs; by priority, then arrival."""
+    """Jobs with pods that have no node: waiting ones, and half gangs; by priority, then by when they were queued. Pods
+    of a job that was preempted are new ones.
+    """
     jobs = snapshot.jobs
-    running = jobs.running()
+    waits, running = jobs.waiting(), jobs.running()
     half = running[jobs.size[running] < jobs.width[running]]
-    rows = np.sort(np.concatenate([jobs.waiting(), half]))
-    ordered: Rows = rows[np.argsort(-jobs.priority[rows], kind="stable")]
+    rows = np.concatenate([waits, half])
+    queued = np.concatenate([jobs.since[waits], jobs.submit[half]])
+    ordered: Rows = rows[np.lexsort((rows, queued, -jobs.priority[rows]))]
     return ordered
 
 
