@@ -23,7 +23,7 @@ from headway.kube.api.watch import Changed, Listed
 from headway.kube.clock import WallClock
 from headway.kube.cluster import KubeCluster
 from headway.kube.gangs.gang import Gang
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition, Ungate
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition, Touch, Ungate
 from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead
 from headway.kube.intake.dry_runs import DryRunDone
 from headway.kube.intake.groups import GroupRead, GroupRef
@@ -219,6 +219,10 @@ class MemoryApi:
                 body = merged(pod, write.body)
                 pod["spec"], pod["metadata"] = body["spec"], body["metadata"]
                 self.tell(pod)
+            case Touch():
+                pod = self.pods[key]
+                self.tell(pod)
+                return WriteDone(write, msgspec.convert(pod, Pod))
             case SetCondition():
                 pod = self.pods[key]
                 pod["status"] = {**pod["status"], **write.body["status"]}

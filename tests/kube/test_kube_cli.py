@@ -179,7 +179,6 @@ def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, m
         raise UserError("it is no log")
 
     monkeypatch.setattr(schedule, "_look", lambda *_: ClusterFacts())
-    monkeypatch.setattr(schedule, "_lease", lambda *_: None)
     monkeypatch.setattr(schedule, "earlier", read)
     monkeypatch.setattr(worker, "ApiWorker", Lists)
     result = headway("schedule", "--kubeconfig", files / "kubeconfig", "--log", files / "run.log")

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from headway.kube.api.discovery import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
-    from headway.kube.writes.lease import SchedulerLease
     from headway.kube.writes.worker import ApiWorker
     from headway.trained.guard import TrainedGuard
 
@@ -137,6 +136,9 @@ def schedule(
     release: Annotated[
         bool, typer.Option("--release", help="With --beside: remove the gate's policy, lift all gates, then end.")
     ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait while another scheduler leads, and take over when it ends.")
+    ] = False,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all jobs are over.")] = False,
     install: Annotated[
         bool, typer.Option("--install", help="Apply the CRD and roles to the cluster, then end.")
@@ -158,7 +160,6 @@ def schedule(
         set_up(partial(access_for, kubeconfig, context), inside, gate, what, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
-    from headway.kube.writes.worker import ApiWorker
 
     settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
     chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
@@ -172,7 +173,7 @@ def schedule(
     timeouts = KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds)
     system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
     with ExitStack() as undo:
-        worker = ApiWorker(access, inside, all_pods=facts.sees_all_pods, lease=_lease(access, system, inside))
+        worker = _worker(access, inside, system, all_pods=facts.sees_all_pods, standby=standby)
         undo.callback(worker.close)
         (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
         how = KubeSettings(
@@ -222,14 +223,14 @@ def _look(access: Access, namespace: str) -> ClusterFacts:
     return facts
 
 
-def _lease(access: Access, system: str, namespace: str) -> SchedulerLease:
-    """What keeps a second scheduler of the same jobs away."""
+def _worker(access: Access, namespace: str, system: str, *, all_pods: bool, standby: bool) -> ApiWorker:
+    """The thread that talks to the API server. It lists at once, and writes nothing before it leads."""
     from headway.kube.writes.fence import Fence
     from headway.kube.writes.lease import NAME, SchedulerLease
+    from headway.kube.writes.worker import ApiWorker
 
-    lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME)
-    asyncio.run(lease.acquire(access))
-    return lease
+    lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME, waits=standby)
+    return ApiWorker(access, namespace, all_pods=all_pods, lease=lease)
 
 
 def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings) -> KubeCluster:
@@ -238,9 +239,11 @@ def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: Kube
     from headway.kube.identity.secrets import POD_KEY
     from headway.kube.identity.tokens import PodIdentity, PodRoster
     from headway.kube.pods.marks import PodMarks
+    from headway.kube.standby import stand_by
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
+    stand_by(access, worker, how.namespace)
     authority = asyncio.run(PROGRESS_AUTHORITY.find(access, system))
     how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
     roster = PodRoster()

@@ -17,7 +17,7 @@ from typing import Any
 from headway.core.gang import StepsSeen, ask_again_at
 from headway.core.plan import Action, Plan, Reserve, Scale, Start
 from headway.core.snapshot import Snapshot
-from headway.core.states import State
+from headway.core.states import IN_FLIGHT, State
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.usage import Measured
@@ -46,7 +46,7 @@ from headway.kube.inbox import ClaimsRead, LeaseRead, UsersRecorded, Wake, Worke
 from headway.kube.intake.dry_runs import DryRunDone
 from headway.kube.intake.groups import GroupRead
 from headway.kube.intake.table import Intake
-from headway.kube.pods.conditions import NEIGHBOURS_REFUSE
+from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, touched
 from headway.kube.pods.placing import NoNodeLeft, PlanRoom
 from headway.kube.settings import KubeSettings
 from headway.kube.start import collector_rests, first_gangs, read_initial_state
@@ -185,9 +185,17 @@ class KubeCluster:
         self._set_nodes([name for one in found for name in one.gang.wanted.nodes()])
         for one in found:
             self.following.enrol(one)
+            self._touch(one.gang)
         self.store.see_pods(look.pods)
         self._worker.inbox.put_back(look.later)
         self.outbox.flush()
+
+    def _touch(self, gang: Gang) -> None:
+        """What an earlier scheduler sent about pods of a change under way may still arrive: it is to come too late."""
+        epoch = self._worker.fence.epoch
+        for pod in gang.pods.values():
+            if epoch and not pod.over and (not pod.bound or gang.state in IN_FLIGHT) and not gang.is_foreign:
+                self.outbox.touch(gang.meta.namespace, pod.name, touched(pod.uid, epoch))
 
     def _read_messages(self) -> None:
         self.intake.new_turn()

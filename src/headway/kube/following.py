@@ -63,7 +63,7 @@ from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.explain import PolicySays
 from headway.kube.views.status import Shown, event_of, status_for
-from headway.kube.writes.outbox import Outbox, with_epoch
+from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
 from headway.kube.writes.write import What
 from headway.progress_server import ProgressServer
@@ -92,7 +92,7 @@ class Following:
         self.waiting: set[str] = set()
         self.reported: set[str] = set()
         """Gangs with a report that is in no snapshot yet."""
-        self.outbox = Outbox(worker.put)
+        self.outbox = Outbox(worker.put, lambda: worker.fence.epoch)
         self.store = Store(settings.began, settings.marks, self.gangs, self.tell)
         self.around = Around(
             timeouts=settings.timeouts, limits=settings.claims.limits, progress_seconds=settings.progress_seconds
@@ -307,7 +307,7 @@ class Following:
             self.outbox.tell(gang.meta, {"reason": FAULT, "message": self.gangs[gang.uid].frozen.why})
             return
         token = (intent, gang.reports.progress, gang.usage)
-        self.outbox.status(gang.meta, with_epoch(body, self._worker.fence.epoch), token, urgent=urgent)
+        self.outbox.status(gang.meta, body, token, urgent=urgent)
 
     def post(self, gang: Gang, event: PostEvent) -> None:
         body = event_of(gang.meta, event.old, event.new, self.settings.began)

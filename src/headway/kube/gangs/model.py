@@ -161,6 +161,14 @@ class SetCondition:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Changes nothing of a pod but its version: what an earlier scheduler sent about it and comes late is refused."""
+
+    name: str
+    uid: str
+
+
 PodAction = Publish | Create | Release | Bind | Ungate | Delete | ResizePod | RequestCheckpoint | SetCondition
 
 

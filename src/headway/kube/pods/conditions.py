@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from headway.core.reason import Code
-from headway.kube.api.objects import SCHEDULER, Meta, Pod, timestamp
+from headway.kube.api.objects import GROUP, SCHEDULER, Meta, Pod, timestamp
 
 UNSCHEDULABLE, WAITING, HELD_BACK = "Unschedulable", "Waiting", "SchedulingGated"
 _BY_THE_SERVER = "Scheduling is blocked due to"
@@ -44,6 +44,13 @@ def unscheduled(uid: str, reason: str, why: str) -> dict[str, Any]:
     """A patch of a pod's status."""
     now = timestamp(time.time())[:19] + "Z"
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why, "lastTransitionTime": now}
+    return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+
+
+def touched(uid: str, epoch: int) -> dict[str, Any]:
+    """A patch of a pod's status by which the scheduler of this epoch makes another version of the pod."""
+    now = timestamp(time.time())[:19] + "Z"
+    condition = {"type": f"{GROUP}/epoch", "status": "True", "reason": f"Epoch{epoch}", "lastTransitionTime": now}
     return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
 
 

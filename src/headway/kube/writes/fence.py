@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-REQUEST_SECONDS = 8.0
+REQUEST_SECONDS = 4.0
 """What is sent may arrive this much later."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.kube.api.objects import Meta
-from headway.kube.gangs.model import Bind, Create, SetCondition, Ungate
+from headway.kube.gangs.model import Bind, Create, SetCondition, Touch, Ungate
 from headway.kube.writes.write import Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
 
 Put = Callable[[Sequence[Write], Sequence[Write]], None]
@@ -25,6 +25,8 @@ PASSING = frozenset({"progress", "history", "deadline", "explained"})
 @dataclass(slots=True)
 class Outbox:
     put: Put
+    epoch: Callable[[], int] = lambda: 0
+    """That of the scheduler; each status carries it. 0: it has no Lease."""
     unbound: int = 0
     """Pods that are being made or bound."""
     _open: dict[str, dict[tuple[object, ...], Write]] = field(default_factory=dict)
@@ -68,12 +70,12 @@ class Outbox:
 
     def status(self, meta: Meta, body: Mapping[str, Any], token: Any, *, urgent: bool = False) -> None:
         """The newest status of a gang: an older one that is not under way need not be sent."""
-        old = self._open.get(meta.uid, {}).get(STATUS)
+        body, old = self._with_epoch(body), self._open.get(meta.uid, {}).get(STATUS)
         rank = Rank.DELETE if urgent else Rank.STATUS
         if old is not None and old.token == token and old.rank <= rank and _says_the_same(old.body, body):
             return
         self._send(STATUS, Write(
-            meta.uid, meta.namespace, meta.name, StatusPatch(), dict(body), uid=meta.uid, rank=rank, token=token,
+            meta.uid, meta.namespace, meta.name, StatusPatch(), body, uid=meta.uid, rank=rank, token=token,
             replaces=old,
         ))  # fmt: skip
 
@@ -97,16 +99,25 @@ class Outbox:
 
     def tell(self, meta: Meta, body: dict[str, Any]) -> None:
         """The status of an object that is no gang."""
-        self._new.append(Write("", meta.namespace, meta.name, StatusPatch(), body, uid=meta.uid, rank=Rank.EVENT))
+        told = self._with_epoch(body)
+        self._new.append(Write("", meta.namespace, meta.name, StatusPatch(), told, uid=meta.uid, rank=Rank.EVENT))
 
     def condition(self, meta: Meta, body: dict[str, Any]) -> None:
         what = SetCondition(meta.name, meta.uid)
         self._new.append(Write("", meta.namespace, meta.name, what, body, uid=meta.uid, rank=Rank.EVENT))
 
+    def touch(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+        what = Touch(name, body["metadata"]["uid"])
+        self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=Rank.BIND))
+
     def remove(self, meta: Meta) -> None:
         self._new.append(Write("", meta.namespace, meta.name, Removal(), uid=meta.uid, rank=Rank.EVENT))
 
     # ── inside ──
+
+    def _with_epoch(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        epoch = self.epoch()
+        return {**body, "epoch": epoch} if epoch else dict(body)
 
     def _send(self, one: tuple[object, ...], write: Write) -> None:
         self._open.setdefault(write.key, {})[one] = write
@@ -125,7 +136,3 @@ class Outbox:
 def _says_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """But for numbers that change with time alone."""
     return all(old.get(name) == new.get(name) for name in old.keys() | new.keys() if name not in PASSING)
-
-
-def with_epoch(body: Mapping[str, Any], epoch: int) -> dict[str, Any]:
-    return {**body, "epoch": epoch} if epoch else dict(body)

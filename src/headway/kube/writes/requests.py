@@ -11,7 +11,7 @@ import msgspec
 from headway.kube.api.client import STRATEGIC_PATCH, Client
 from headway.kube.api.errors import ApiError, Conflict, Faulty, NotFound, Unreachable
 from headway.kube.api.objects import API_VERSION, Bare, Pod
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition, Ungate
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition, Touch, Ungate
 from headway.kube.pods.marks import same_mark
 from headway.kube.pods.replica import MAIN
 from headway.kube.writes.write import Notice, Removal, StatusPatch, Write, WriteDone
@@ -35,7 +35,7 @@ class Requests:
         except Exception as error:  # noqa: BLE001
             return WriteDone(write, error=fault(error))
 
-    async def _sent(self, write: Write) -> WriteDone:  # noqa: C901  one line a request
+    async def _sent(self, write: Write) -> WriteDone:  # noqa: C901, PLR0911  one line a request
         inside, what = f"/api/v1/namespaces/{write.namespace}", write.what
         job, pods = f"/apis/{API_VERSION}/namespaces/{write.namespace}/trainingjobs/{write.name}", f"{inside}/pods"
         match what:
@@ -55,6 +55,9 @@ class Requests:
                 await self._make(f"{inside}/configmaps", write.body)
             case SetCondition():
                 await self.client.patch(f"{pods}/{what.name}/status", write.body, STRATEGIC_PATCH)
+            case Touch():
+                answer = await self.client.patch(f"{pods}/{what.name}/status", write.body, STRATEGIC_PATCH)
+                return WriteDone(write, _pods.decode(answer))
             case Bind():
                 return WriteDone(write, await self._bind(pods, what))
             case Ungate():

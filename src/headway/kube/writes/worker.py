@@ -28,7 +28,6 @@ from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import Measure
 from headway.kube.writes.door import Door
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
-from headway.kube.writes.lease import REQUEST_SECONDS as LEASE_SECONDS
 from headway.kube.writes.lease import SchedulerLease
 from headway.kube.writes.requests import Requests, fault
 from headway.kube.writes.turns import Turns
@@ -46,8 +45,8 @@ class ApiWorker:
         inbox: Inbox[Message] | None = None,
     ) -> None:  # fmt: skip
         """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`."""
-        self._lease = lease or SchedulerLease("", Fence())
-        self.fence = self._lease.fence
+        self.lease = lease or SchedulerLease("", Fence())
+        self.fence = self.lease.fence
         self.inbox: Inbox[Message] = Inbox() if inbox is None else inbox
         self._access = access
         self._namespace = namespace
@@ -96,6 +95,10 @@ class ApiWorker:
         else:
             done(Unreachable(0, "headway ends"))
 
+    def lead(self) -> None:
+        """The Lease is ours: it is renewed from now on. If another takes it, the inbox gets a `WorkerEnded`."""
+        self.lease.keep(self._access, lambda why: self.inbox.put(WorkerEnded(why)))
+
     def wake(self) -> None:
         """Wakes the reader of the inbox. Several calls before it reads are one message."""
         if not self._woken:
@@ -107,11 +110,12 @@ class ApiWorker:
         self._woken = False
 
     def close(self) -> None:
-        """Waits until the requests under way have ended, at most 10 seconds, and ends the thread."""
+        """Waits until the requests under way have ended, at most 10 seconds; ends the thread, hands the Lease back."""
         if self._loop is not None and self._closing is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(timeout=10)
+        self.lease.hand_back()
 
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,11 +134,7 @@ class ApiWorker:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         self._questions, self._dry_runs = asyncio.Semaphore(QUESTIONS), Turns(DRY_RUNS)
         patience = Patience(request=REQUEST_SECONDS)
-        async with (
-            Client(self._access) as self._client,
-            Client(self._access, patience) as writing,
-            Client(self._access, Patience(request=LEASE_SECONDS)) as leasing,
-        ):
+        async with Client(self._access) as self._client, Client(self._access, patience) as writing:
             self._door = Door(Requests(writing), self.fence, self.inbox.put)
             inside = f"namespaces/{self._namespace}/" if self._namespace else ""
             jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
@@ -146,8 +146,6 @@ class ApiWorker:
             ]
             followers += [asyncio.create_task(follow) for follow in following_rules(self._client, inside, tell)]
             followers.append(asyncio.create_task(follow_users(self._client, lambda since: tell(UsersRecorded(since)))))
-            if self._lease.held:
-                followers.append(asyncio.create_task(self._lease.keep(leasing)))
             self._ready.set()
             closing = asyncio.create_task(self._closing.wait())
             done, _ = await asyncio.wait([closing, *followers], return_when=asyncio.FIRST_COMPLETED)
@@ -161,7 +159,6 @@ class ApiWorker:
             for task in followers:
                 task.cancel()
             await asyncio.gather(*followers, return_exceptions=True)
-            await self._lease.hand_back(leasing)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
         def begin() -> None:

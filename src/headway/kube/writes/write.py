@@ -18,6 +18,7 @@ from headway.kube.gangs.model import (
     Release,
     RequestCheckpoint,
     ResizePod,
+    Touch,
     Ungate,
 )
 
@@ -55,10 +56,11 @@ class Removal:
     """A TrainingJob that is past its time is deleted, with all that it owns."""
 
 
-What = PodAction | StatusPatch | Notice | Removal
+What = PodAction | StatusPatch | Notice | Removal | Touch
 _RANKS: Mapping[type, Rank] = {
     Bind: Rank.BIND, Ungate: Rank.BIND, ResizePod: Rank.BIND, Release: Rank.BIND, Delete: Rank.DELETE,
-    Removal: Rank.STATUS, Create: Rank.CREATE, Publish: Rank.CREATE, StatusPatch: Rank.STATUS, Notice: Rank.EVENT,
+    Touch: Rank.BIND, Removal: Rank.STATUS, Create: Rank.CREATE, Publish: Rank.CREATE, StatusPatch: Rank.STATUS,
+    Notice: Rank.EVENT,
 }  # fmt: skip
 
 

@@ -1,0 +1,83 @@
+"""Before it leads a scheduler keeps all lists as they are now, and a late word of the last leader changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from small_cluster import HEALTHY, SmallCluster, a_node
+
+from headway.kube.api.errors import KubeError
+from headway.kube.api.objects import NodeObject, Pod, TrainingJob
+from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.gangs.model import Touch
+from headway.kube.inbox import UsersRecorded, WorkerEnded
+from headway.kube.standby import WarmLists
+from headway.kube.writes.write import StatusPatch
+
+
+def a_job(name: str, version: int, status: dict | None = None) -> TrainingJob:
+    meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return msgspec.json.decode(json.dumps({"metadata": meta, "spec": {}, "status": status or {}}), type=TrainingJob)
+
+
+def test_lists_are_kept_as_they_are_now():
+    lists = WarmLists()
+    lists.take(Listed(NodeObject, (a_node("n0"), a_node("n1")), 5))
+    assert not lists.is_warm
+    lists.take(Listed(TrainingJob, (a_job("a", 1, {"epoch": 3}), a_job("b", 2)), 6))
+    lists.take(Listed(Pod, (), 7))
+    assert lists.is_warm
+    for version in range(8, 1000):
+        lists.take(Changed(TrainingJob, a_job("a", version, {"epoch": 7})))
+    lists.take(Deleted(NodeObject, a_node("n1")))
+    lists.take(UsersRecorded(12.0))
+    nodes, jobs, pods, users = lists.messages()
+    assert ([one.metadata.name for one in nodes.objects], pods.objects) == (["n0"], ())
+    assert [(one.metadata.name, one.metadata.resourceVersion) for one in jobs.objects] == [("a", "999"), ("b", "2")]
+    assert (jobs.version, users, lists.highest_epoch()) == (999, UsersRecorded(12.0), 7)
+    lists.take(Listed(TrainingJob, (), 1001, went_back=True))
+    assert lists.messages()[1].objects == ()
+
+
+def test_without_its_thread_it_ends():
+    with pytest.raises(KubeError, match="the thread that talks to the API server has ended: no"):
+        WarmLists().take(WorkerEnded("no"))
+
+
+def test_the_new_leader_touches_the_pods_of_what_was_under_way_and_its_statuses_have_its_epoch():
+    small = SmallCluster()
+    small.api.fence.epoch = 4
+    running = small.api.submit("runs", HEALTHY)
+    small.turn(6)
+    assert small.api.status(running)["epoch"] == 4
+    half = small.api.submit("half", HEALTHY)
+    take = small.api.take
+
+    def made_only(write):
+        if type(write.what).__name__ == "Bind":
+            raise AssertionError("it is dead")
+        return take(write)
+
+    small.api.take = made_only
+    with pytest.raises(AssertionError):
+        small.turn(6)
+    small.api.take = take
+    small.api.sent.clear()
+    small.api.fence.epoch = 5
+    small.start()
+    small.turn(6)
+    touched = [write.name for write in small.api.sent if isinstance(write.what, Touch)]
+    assert touched == ["half-0-worker-0", "half-0-worker-1"], "those of the gang that runs are left alone"
+    assert small.phase(half) == "Running"
+    epochs = {write.body["epoch"] for write in small.api.sent if isinstance(write.what, StatusPatch)}
+    assert epochs == {5}
+
+
+def test_what_is_no_gang_has_the_epoch_too():
+    small = SmallCluster()
+    small.api.fence.epoch = 9
+    wrong = small.api.submit("wrong", {"roles": {"w": {"cpu": "lots"}}})
+    small.turn(3)
+    assert (small.phase(wrong), small.api.status(wrong)["epoch"]) == ("Failed", 9)
