@@ -152,7 +152,7 @@ class KubeCluster:
     def close(self) -> None:
         """Waits for writes that are under way. Pods go on."""
         give_up = time.monotonic() + 10
-        while not self.outbox.is_idle and time.monotonic() < give_up:
+        while not self.outbox.is_idle and time.monotonic() < give_up and self._worker.fence.is_open():
             self.outbox.flush()
             self._worker.inbox.wait(0.1)
             self._read_messages()

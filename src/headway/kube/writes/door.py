@@ -1,6 +1,6 @@
 """Sends writes: so many at once, by rank, each until it is answered. Retries and back-off are here and nowhere else.
 
-A server that is away gets one request at a time until it answers. Past the fence's deadline binds and deletes wait.
+A server that is away gets one request at a time until it answers. Past the fence's deadline nothing leaves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ AT_ONCE = 32
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
 MOST_EVENTS = 1000
 """Events of one namespace that wait. More are not recorded."""
-FENCED = frozenset({Rank.BIND, Rank.DELETE})
 FENCE_SECONDS = 0.5
 """While the fence is closed, it is looked at again after this."""
 
@@ -67,18 +66,18 @@ class Door:
     async def close(self, seconds: float) -> None:
         """Waits for what is queued and under way. What is unsent then, the next process does."""
         give_up = time.monotonic() + seconds
-        while (self._under_way or self.queue.count) and time.monotonic() < give_up:  # noqa: ASYNC110  two things end it
+        while (self._under_way or (self.queue.count and self._fence.is_open())) and time.monotonic() < give_up:  # noqa: ASYNC110  two things end it
             await asyncio.sleep(0.02)
         for handle in self._sleeping:
             handle.cancel()
 
     def _pump(self) -> None:
         while self.queue.count and len(self._under_way) < self._limit():
-            ranks = frozenset(Rank) if self._fence.is_open() else frozenset(Rank) - FENCED
-            write = self.queue.next(only=ranks)
+            if not self._fence.is_open():
+                self._look_again(FENCE_SECONDS)
+                return
+            write = self.queue.next()
             if write is None:
-                if self.queue.count and len(ranks) < len(Rank):
-                    self._look_again(FENCE_SECONDS)
                 return
             write.stage = Stage.SENT
             task = asyncio.ensure_future(self._send(write))

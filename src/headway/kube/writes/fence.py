@@ -1,4 +1,4 @@
-"""Who may write: the holder of one Lease, until a local deadline. Past it, nothing that deletes or binds leaves.
+"""Who may write: the holder of one Lease, until a local deadline. Past it, nothing leaves.
 
 Example: this process was frozen for a minute, and another one has taken the Lease meanwhile. When it thaws, the
 deadline is over: what it had decided stays inside, and the first answer to a renewal tells it to end.
@@ -25,7 +25,7 @@ class Fence:
     clock: Callable[[], float] = time.monotonic
 
     def is_open(self) -> bool:
-        """Whether a bind or a delete may leave now."""
+        """Whether a write may leave now."""
         return self.clock() < self.deadline - REQUEST_SECONDS
 
     def renew(self, seconds: float) -> None:

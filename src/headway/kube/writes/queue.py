@@ -26,10 +26,10 @@ class WriteQueue:
         self._ranks[write.rank].setdefault(write.namespace, deque()).append(write)
         self.count += 1
 
-    def next(self, *, only: frozenset[Rank] = frozenset(Rank)) -> Write | None:
-        """The write whose turn it is, of these ranks. The first of a namespace is the first to go."""
+    def next(self) -> Write | None:
+        """The write whose turn it is. The first of a namespace is the first to go."""
         self._turn += 1
-        order = [rank for rank in Rank if rank in only and self._ranks[rank]]
+        order = [rank for rank in Rank if self._ranks[rank]]
         for rank in reversed(order) if self._turn % LOWEST_EVERY == 0 else order:
             while self._ranks[rank]:
                 write = self._pop(self._ranks[rank])
