@@ -55,7 +55,7 @@ def test_the_list_has_every_collection_and_fits(capsys, monkeypatch):
 def test_a_folder_is_made_of_clones_and_what_is_not_there_is_told(small, capsys):
     code, said, _ = call(capsys, "traces", "convert", small / "clones", small / "out")
     assert code == 1
-    assert "1 files made, 0 were there, 1 of 9" in said
+    assert "1 of 9 files, 1 of them made now" in said
     assert "  git clone --depth 1 https://github.com/siasosp23/artifacts\n" in said
     assert (small / "out" / WHOLE).read_bytes() == CONTENT
     told = json.loads(call(capsys, "traces", "convert", small / "clones", small / "out", "--json")[1])

@@ -244,7 +244,7 @@ def _listed(files: Sequence[str]) -> str:
 
 def _tell_convert(clones: Path, place: Path, found: Converted) -> None:
     total = sum(map(len, (found.made, found.kept, found.other)))
-    say(f"{place}: {len(found.made)} files made, {len(found.kept)} were there, {total} of {len(origins())}")
+    say(f"{place}: {total} of {len(origins())} files, {total - len(found.kept)} of them made now")
     for one in found.other:
         say(f"{one.file}: made, but {one.repository.name} has other content than Headway's figures are from")
     if found.absent:
