@@ -96,5 +96,8 @@ def test_published_workloads_are_read_and_without_them_one_sentence_is_told(tmp_
     assert [job.id for job in window.jobs[:2]] == ["10", "11"]
     assert window.jobs[0].submit == 0.0
     monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="HEADWAY_TRACES: name a folder of published traces that has pollux/ in it"):
+    with pytest.raises(
+        UserError,
+        match=r"HEADWAY_TRACES: name a folder of published traces that has pollux/workloads/workload-1\.csv in it",
+    ):
         measure(ELASTIC_PUBLISHED, ELASTIC_PUBLISHED.cells[0], 1, ELASTIC_PUBLISHED.full)

@@ -11,33 +11,18 @@ import pytest
 
 from headway.workload.cluster import open_cluster
 from headway.workload.open import open_workload
+from headway.workload.origins.table import origins
 
 TRACES = Path(os.environ.get("HEADWAY_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the published traces are not on this machine")
 
-COUNTS = {
-    "philly/philly_jobs.csv.gz": 81_102,
-    "elasticflow/itp_jobs_deadline.csv.gz": 63_684,
-    "elasticflow/philly_103959.csv": 876,
-    "elasticflow/elasticVpollux_e.csv": 195,
+COUNTS = {one.file: one.jobs for one in origins() if one.jobs} | {
     "chronus/trace_job_Philly_SLO.csv.gz": 30_940 - 205,
     "chronus/trace_job_Philly_MIX1.csv.gz": 30_940 - 184,
-    "chronus/trace_job_Philly_MIX2.csv.gz": 30_940 - 194,
     "common/chronus_mix2_300.csv": 300,
-    "common/philly_ee9e8c_480.csv": 480,
-    "common/philly_all_5000.csv": 5_000,
-    "tiresias/60_job.csv": 60,
-    "pollux/workloads/workload-1.csv": 160,
-    "pollux/workloads-0.5/workload-6.csv": 80,
-    "sia/workloads/philly/workload-1.csv": 160,
     "sia/workloads/scale/scale_32x/workload-1.csv.gz": 5_120,
-    "gavel/traces/physical_cluster/max_min_fairness.trace": 96,
-    "gavel/traces/physical_cluster/minimize_makespan.trace": 100,
     "gavel/traces/msr/seed0/ee9e8c.trace.gz": 2_000,
     "shockwave/120_0.2_5_100_40_25_0_0.5_0.5_0.6_0.3_0.09_0.01_multigpu_dynamic.trace": 120,
-    "alibaba/openb_pod_list_default.csv.gz": 8_152,
-    "hydra/20_ddl.csv.gz": 5_000,
-    "acme/kalos_converted_sample.csv": 319,
 }
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "simulate": "simulate",
     "compare": "compare",
     "experiment": "experiment",
+    "traces": "traces",
     "generate": "generate",
     "replay": "replay",
     "why": "why",
@@ -55,6 +56,7 @@ SENTENCES = {
     "experiment": (
         "Reproduce a published claim: the whole grid with intervals, bounds, targets, and which jobs got worse."
     ),
+    "traces": "Tell where published traces come from, make the folder that experiments read, and check it.",
     "generate": (
         "Write a synthetic workload. The same options give the same bytes. Simulate it with `headway simulate FILE`."
     ),

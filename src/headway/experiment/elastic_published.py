@@ -1,6 +1,6 @@
 """Elastic on published workloads: Pollux's own, and windows of Microsoft's Philly log.
 
-The traces are not part of Headway. HEADWAY_TRACES names the folder that has `pollux/` and `philly/` as published.
+The traces are not part of Headway. HEADWAY_TRACES names the folder that has them; `headway traces` says which.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.bound import elastic_floor
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.elastic import COSTS, STOCK, best_other, elastic_figures, entries, less
-from headway.experiment.published import folder_of
+from headway.experiment.trace_folder import trace_path
 from headway.record.results import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World
@@ -25,7 +25,9 @@ from headway.workload.models import assign_models
 from headway.workload.trace import Trace, elastic, head, rebase
 
 POLLUX, REALISTIC, PHILLY = "pollux, tuned requests", "pollux, untuned requests", "philly"
-FOLDERS = {POLLUX: "workloads", REALISTIC: "workloads-realistic"}
+LOG = "philly/philly_jobs.csv.gz"
+WORKLOADS = {POLLUX: "pollux/workloads/workload-{}.csv", REALISTIC: "pollux/workloads-realistic/workload-{}.csv"}
+"""{} is the seed."""
 CLUSTERS = {POLLUX: "16x4", REALISTIC: "16x4", PHILLY: "32x4"}
 WINDOW, FIRST, APART = 400, 30_000, 8_000
 """Jobs in one window of Philly's log, the first row of the first window, and rows from one window to the next."""
@@ -39,9 +41,9 @@ def _log(path: Path) -> Trace:
 
 
 def _trace(mix: str, seed: int) -> Trace:
-    if mix in FOLDERS:
-        return pollux.read(folder_of("pollux") / FOLDERS[mix] / f"workload-{seed}.csv")
-    log, begin = _log(folder_of("philly") / "philly_jobs.csv.gz"), FIRST + APART * (seed - 1)
+    if mix in WORKLOADS:
+        return pollux.read(trace_path(WORKLOADS[mix].format(seed)))
+    log, begin = _log(trace_path(LOG)), FIRST + APART * (seed - 1)
     window = rebase(replace(log, jobs=log.jobs[begin : begin + WINDOW]))
     return elastic(replace(window, jobs=assign_models(window.jobs, seed)), MOST_GPUS)
 

@@ -15,14 +15,11 @@ Models and steps that a trace has are known from the start, as users know them.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 
 from headway.compare.scenario import Scenario
-from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Node, Nodes
 from headway.core.placement import shape_of
@@ -30,6 +27,7 @@ from headway.core.quantity import GPU
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.case import Cell, RunSize
 from headway.experiment.elastic import COSTS
+from headway.experiment.trace_folder import trace_path
 from headway.sim.speed import Speed
 from headway.sim.world import Reports, World
 from headway.workload.cluster import open_cluster
@@ -43,6 +41,8 @@ PLACES = 10
 """Windows of one trace."""
 BETWEEN = (0.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)
 """Where each further ten of them are, as shares of the way to the next."""
+APART = 3
+"""Of several workloads, that for tuning is so many further on."""
 PARTS = 1_000_000
 """Steps of a job whose trace has none."""
 REPORTS = Reports(seconds=60.0, growth=0.1)
@@ -89,7 +89,7 @@ def make(cell: Cell, seed: int, size: RunSize) -> Scenario:
 def case_of(name: str, seed: int, jobs: int, *, tuning: bool = False) -> Scenario:
     """`tuning`: the first third of a large trace, or a workload that is not reported, instead."""
     source = SOURCES[name]
-    whole = read_trace(source.file.format(seed + 3 if tuning else seed))
+    whole = read_trace(source.file.format(seed + APART if tuning else seed))
     trace = window(whole, seed, jobs // 2 if whole.jobs[0].elastic else jobs, tuning=tuning)
     nodes = nodes_for(trace, source)
     table = Nodes.of(nodes)
@@ -125,11 +125,7 @@ def blind(trace: Trace, *, deadlines: bool = True) -> Trace:
 
 @cache
 def read_trace(file: str) -> Trace:
-    root = os.environ.get("HEADWAY_TRACES", "")
-    path = Path(root) / file
-    if not root or not path.is_file():
-        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {file} in it")
-    return open_workload(path)
+    return open_workload(trace_path(file))
 
 
 def nodes_for(trace: Trace, source: Source) -> tuple[Node, ...]:

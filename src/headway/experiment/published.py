@@ -1,13 +1,11 @@
 """ElasticFlow's two traces with its measured throughputs, next to what its own simulator meets on them.
 
-The traces are not part of Headway. HEADWAY_TRACES names the folder that has `elasticflow/` with the csv files and the
-tables `throughputs_T4` and `throughputs_A100`, as published.
+The traces are not part of Headway. HEADWAY_TRACES names the folder that has them; `headway traces` says which.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +18,7 @@ from headway.estimates.models.profiles import Layout, Profile
 from headway.experiment.bound import most_met
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
 from headway.experiment.deadline import FIGURES, FIXED, deadline_figures
+from headway.experiment.trace_folder import trace_path
 from headway.record.results import Outcome
 from headway.sim.speed import Speed
 from headway.sim.world import World
@@ -57,14 +56,6 @@ class MeasuredSpeeds:
         return self.points.get(measured, 0.0)
 
 
-def folder_of(name: str) -> Path:
-    """A folder of published traces."""
-    root = os.environ.get("HEADWAY_TRACES", "")
-    if not root or not (Path(root) / name).is_dir():
-        raise UserError(f"HEADWAY_TRACES: name a folder of published traces that has {name}/ in it")
-    return Path(root) / name
-
-
 @cache
 def _profiles(table: Path) -> dict[str, Profile]:
     """By model and batch, as the jobs' models are named here."""
@@ -80,8 +71,7 @@ def _profiles(table: Path) -> dict[str, Profile]:
 
 def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:  # noqa: ARG001  a trace has no seed
     one = TRACES[cell.mix]
-    folder = folder_of("elasticflow")
-    path, profiles = folder / one.file, _profiles(folder / one.table)
+    path, profiles = trace_path(f"elasticflow/{one.file}"), _profiles(trace_path(f"elasticflow/{one.table}"))
     with path.open(newline="") as file:
         batches = {row["job_id"]: float(row["batch_size"]) for row in csv.DictReader(file)}
     trace = read(path)
