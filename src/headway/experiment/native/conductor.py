@@ -38,6 +38,8 @@ QUIET_SECONDS = 0.05
 """Between two looks at a scheduler that must both find nothing to do."""
 SETTLE_SECONDS = 15.0
 """A scheduler that does not come to rest within this time ends the run."""
+LONGEST_SECONDS = 1200.0
+"""A run that takes longer, really, is cut."""
 MAX_IDLE_STEPS = 2000
 """Steps in a row in which nothing but the scheduler's own clock went on."""
 
@@ -81,6 +83,8 @@ class Course:
     """Of each step in which a pod was bound: real seconds until the last of them was."""
     stuck: bool = False
     """It ended with jobs that would never be done."""
+    cut: bool = False
+    """It took too long, really: it ended before its horizon."""
 
 
 class NoScripts:
@@ -131,12 +135,15 @@ class Conductor:
     # ── time that stands until it is set ──
 
     async def _steps(self, clock: SteppedClock, arrivals: deque[Job]) -> None:
-        idle = 0
+        idle, began = 0, time.monotonic()
         await self._settle(0.0)
         while not self._over:
             arrival, own = arrivals[0].submit if arrivals else math.inf, self.scheduler.until()
             now = min(arrival, self.trainers.next(), own)
             if now > self.horizon or math.isinf(now):
+                return
+            if time.monotonic() - began > LONGEST_SECONDS:
+                self.course.cut = True
                 return
             idle = idle + 1 if own < min(arrival, self.trainers.next()) else 0
             if idle > MAX_IDLE_STEPS:

@@ -71,11 +71,11 @@ CONTENDERS: Mapping[str, Contender] = {
     "podgroup": Contender("native, PodGroup", GROUPS, "kube-podgroup"),
     "native": Contender("native", NATIVE, "kube-default"),
     "packed": Contender("native, MostAllocated", NATIVE, "", scheduler=MOST_ALLOCATED, slices=6),
-    "timeout": Contender("native, rendezvous 15 min", NATIVE, "", rendezvous=900.0, slices=6),
     "kueue": Contender("kueue + native", KUEUE, "", slices=1),
     "fixed": Contender("headway, fixed sizes, no stops", HEADWAY, "headway", stops=False),
     "headway": Contender("headway", HEADWAY, "headway", fixed=False),
     "learned": Contender("learned, with beliefs", HEADWAY, "learned", fixed=False, believes=True, slices=6),
+    "timeout": Contender("native, rendezvous 15 min", NATIVE, "", rendezvous=900.0, slices=2),
 }
 """By the name of a run. The first is the primary baseline."""
 BASELINE = "podgroup"

@@ -54,6 +54,8 @@ class LiveResult:
     """How long each held nodes as half a gang."""
     horizon: float
     stuck: bool
+    cut: bool
+    """It took too long, and was ended before its horizon."""
     steps: int
     real_seconds: float
     decided: tuple[float, float]
@@ -131,5 +133,5 @@ def _result(case: Scenario, trainers: Trainers, course: Course, horizon: float) 
     times = np.array(course.decided or [0.0])
     return LiveResult(
         np.array(completion), np.isfinite(ends).astype(np.float64), np.array(half), horizon, course.stuck,
-        course.steps, course.real_seconds, (float(times.mean()), float(np.percentile(times, 99))), source(),
+        course.cut, course.steps, course.real_seconds, (float(times.mean()), float(np.percentile(times, 99))), source(),
     )  # fmt: skip

@@ -129,7 +129,7 @@ def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) 
         "repeats": [one.mean for one in results],
         "unfinished": float(np.mean([(1 - one.finished).mean() for one in results])),
         "half gangs": float(np.mean([(one.half > 0).sum() for one in results])),
-        "deadlocked": float(np.mean([one.stuck for one in results])),
+        "deadlocked": float(np.mean([one.stuck for one in results])), "cut": any(one.cut for one in results),
         "decision": [float(np.mean([one.decided[n] for one in results])) for n in (0, 1)],
         "real": float(np.mean([one.real_seconds for one in results])),
     }  # fmt: skip

@@ -48,7 +48,7 @@ class LiveRuns:
         try:
             said = json.loads(self._file(run).read_bytes())
             arrays = {name: np.array(said[name], np.float64) for name in ("completion", "finished", "half")}
-            return LiveResult(**{**said, **arrays, "decided": tuple(said["decided"])})
+            return LiveResult(**{"cut": False, **said, **arrays, "decided": tuple(said["decided"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
