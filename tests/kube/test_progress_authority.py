@@ -176,7 +176,7 @@ def test_a_missing_token_is_told_once_and_training_goes_on(server, pod, capsys):
 
 
 def test_heartbeats_are_answered_and_when_they_cease_the_script_connects_anew(pod, authority, monkeypatch):
-    monkeypatch.setattr(_link, "SILENT_HEADWAY_SECONDS", 1.0)
+    monkeypatch.setattr(_link, "MISSED_BEATS", 20)
     limits = ServerLimits(beat_seconds=0.05)
     server = ProgressServer("tcp:127.0.0.1:0", identify=by_token, tls=server_context(authority), limits=limits)
     monkeypatch.setenv("HEADWAY_PROGRESS", server.address)

@@ -197,7 +197,7 @@ def test_a_replica_that_answers_heartbeats_and_falls_silent_is_gone(tmp_path):
             gone = [event.job for event in server.poll() if isinstance(event, Disconnected)]
             time.sleep(0.02)
         assert gone == ["silent"]
-        assert json.loads(old.recv(1000).splitlines()[0]) == {"beat": 1}
+        assert json.loads(old.recv(1000).splitlines()[0]) == {"beat": 1, "every": 0.1}
         assert server.connected("old"), "one that knows no heartbeat is not judged by it"
         assert server.connected("alive")
 

@@ -28,7 +28,8 @@ REFUSALS_TOLD = 4  # in a row; a Headway that has just started does not know all
 STEADY_SECONDS = 1.0  # after a connection of at least this length the next pause is short again
 CONNECT_SECONDS = 10.0
 SILENT_PEER_SECONDS = 20  # data without confirmation for this long means that the connection is lost
-SILENT_HEADWAY_SECONDS = 50.0  # so do heartbeats that cease for this long
+SILENT_HEADWAY_SECONDS = 50.0  # so do heartbeats that cease for this long, where they do not say how often they come
+MISSED_BEATS = 2.5
 _BEAT = b'{"beat":1}\n'
 
 
@@ -53,6 +54,7 @@ class Link:
         self._proof = proof
         self._beats = b""
         self._last_beat_at: float | None = None
+        self._silent_seconds = SILENT_HEADWAY_SECONDS
         self._refused = False
         self._refusals = 0
         self._told: set[str] = set()
@@ -187,7 +189,7 @@ class Link:
         """Until a report may be sent, closing gives up or heartbeats are missed; None (for ever) if nothing is due."""
         now, moments = time.monotonic(), []
         if self._last_beat_at is not None:
-            moments.append(self._last_beat_at + SILENT_HEADWAY_SECONDS)
+            moments.append(self._last_beat_at + self._silent_seconds)
         if self._give_up_at is not None:
             moments.append(self._give_up_at)
         elif not out and self._mailbox.has_report():
@@ -196,7 +198,7 @@ class Link:
 
     def _headway_is_silent(self) -> bool:
         """Only of a Headway that has sent heartbeats: an older one does not."""
-        return self._last_beat_at is not None and time.monotonic() - self._last_beat_at >= SILENT_HEADWAY_SECONDS
+        return self._last_beat_at is not None and time.monotonic() - self._last_beat_at >= self._silent_seconds
 
     def _read(self, connection: "socket.socket | SecureSocket", lines: Lines) -> None:
         try:
@@ -210,6 +212,9 @@ class Link:
         for message in lines.feed(data):
             if "beat" in message:
                 self._last_beat_at, self._beats = time.monotonic(), _BEAT
+                every = message.get("every")
+                told = every if isinstance(every, int | float) and every > 0 else None
+                self._silent_seconds = SILENT_HEADWAY_SECONDS if told is None else MISSED_BEATS * told
             elif "refused" in message:
                 self._refused, self._refusals = True, self._refusals + 1
                 if self._refusals >= REFUSALS_TOLD:

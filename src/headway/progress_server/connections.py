@@ -36,7 +36,7 @@ class ServerLimits:
     replica_per_second: float = 4.0
     messages_per_second: int = 100
     """Of one replica, over all its connections."""
-    beat_seconds: float = 15.0
+    beat_seconds: float = 4.0
     """How often a replica is sent a heartbeat."""
     silent_seconds: float = 50.0
     """A replica that answers heartbeats and sends nothing for this long is gone."""

@@ -34,7 +34,6 @@ READS_PER_TURN = 4
 KNOWN_PER_TURN = 64
 STRANGERS_PER_TURN = 16
 LONGEST_PAUSE_SECONDS = 5.0
-BEAT = b'{"beat":1}\n'
 Ready = list[tuple[Connection, int]]
 """Connections, and for which events they are ready."""
 
@@ -249,8 +248,12 @@ class LineServer:
         if silent or not connection.holds:
             self.drop(connection)
             return
+        self.beat(connection)
+
+    def beat(self, connection: Connection) -> None:
+        """A heartbeat says how often it comes: whoever misses some connects anew."""
         with self.lock:
-            self.send([(connection, BEAT)])
+            self.send([(connection, b'{"beat":1,"every":%g}\n' % self._limits.beat_seconds)])
 
     # ── bytes ───────────────────────────────────────────────────────────────────────────────────────────
 

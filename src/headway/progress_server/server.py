@@ -188,6 +188,8 @@ class ProgressServer:
         with self._lock:
             self._connections.knows(connection)
         self._put(hello)
+        if connection.beats:
+            self._lines.beat(connection)
         self._lines.go_on(connection)
 
     def _current(self, hello: Connected) -> list[Connection]:
