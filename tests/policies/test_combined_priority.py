@@ -67,17 +67,15 @@ def test_a_wide_job_comes_before_a_narrow_one():
 
 
 def test_a_pair_of_gangs_that_deadlocks_pod_by_pod_does_not_here():
-    """While a third job holds a GPU, two gangs of four on five GPUs: pod by pod one takes three, the other two."""
+    """While another job holds a GPU, one gang gets one node of the two that it needs, the other gang what is left."""
     jobs = [
-        a_job("first", 2, seconds=5.0),
-        a_job("a", 4, seconds=10.0, submit=1.0),
-        a_job("last", 1, seconds=5.0, submit=2.0, priority=1),
-        a_job("b", 4, seconds=10.0, submit=3.0, priority=1),
+        a_job("first", 1, seconds=5.0),
+        a_job("a", roles=[a_role(replicas=2, gpu=2)], seconds=10.0, submit=1.0),
+        a_job("b", 3, seconds=10.0, submit=2.0),
     ]
-    nodes = some_nodes(5, gpus=1)
-    deadlocked = ends_of(simulate(jobs, nodes, KubeDefault()))
-    assert set(deadlocked) == {"first", "last"}
-    assert set(ends_of(simulate(jobs, nodes, CombinedPriority()))) == {"first", "a", "last", "b"}
+    nodes = some_nodes(2, gpus=2)
+    assert set(ends_of(simulate(jobs, nodes, KubeDefault()))) == {"first"}
+    assert set(ends_of(simulate(jobs, nodes, CombinedPriority()))) == {"first", "a", "b"}
 
 
 def test_a_job_that_has_waited_the_longest_reserves_and_others_pass_only_around_it():
