@@ -27,7 +27,7 @@ from headway.core.states import State
 from headway.policies.placing.affinity import place_any_by_role, place_any_in_buckets
 from headway.policies.ranges import Count, Factor, Highest, Priority, Seconds
 from headway.policies.steps.order import by_key, rows_to_stop
-from headway.policies.steps.reserve import DESPERATE, Pressing, start_guarded
+from headway.policies.steps.reserve import DESPERATE, Guard, Pressing, start_guarded
 from headway.policies.value.times import Rows, unsaved, waited
 
 
@@ -85,7 +85,8 @@ class CombinedPriority:
         if len(rows):
             ordered = by_key(rows, (2.0 - self.parts(snapshot, rows).sum(axis=0)).clip(min=0.0) * 1e6)
             placer = place_any_in_buckets if self.affinity else place_any_by_role
-            start_guarded(draft, ordered, self.longest_wait, placer, self._pressing(snapshot, ordered))
+            guard = Guard(self.longest_wait, pressing=self._pressing(snapshot, ordered))
+            start_guarded(draft, ordered, guard, placer)
         return draft.plan()
 
     def standing(self, snapshot: Snapshot, rows: Rows) -> FloatArray:

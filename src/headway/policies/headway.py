@@ -39,7 +39,7 @@ from headway.policies.steps.in_time import Outlook, ServeInTime
 from headway.policies.steps.order import by_key, priority_class, rows_to_stop
 from headway.policies.steps.preempt import run_best
 from headway.policies.steps.relocate import Relocation, relocate, verdict
-from headway.policies.steps.reserve import start_guarded
+from headway.policies.steps.reserve import Guard, start_guarded
 from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.steps.start import fits_empty, left_waiting
@@ -125,7 +125,8 @@ class Headway:
             if sizing:
                 use_sizes(draft, rank, self.terms, self.patience)
             elif self._guards(snapshot, waiting):
-                start_guarded(draft, by_key(waiting, rank[waiting]), self.patience, place_asked)
+                guard = Guard(self.patience, keep_factor=1.0)
+                start_guarded(draft, by_key(waiting, rank[waiting]), guard, place_asked)
             else:
                 run_best(draft, lambda rows: rank[rows])
         elif sizing:

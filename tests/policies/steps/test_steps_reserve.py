@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from headway.core.draft import Draft
 from headway.core.plan import Reserve, Start, Stop
 from headway.policies.placing.pack import place_asked
-from headway.policies.steps.reserve import DESPERATE, Pressing, reservation, start_guarded
+from headway.policies.steps.reserve import DESPERATE, Guard, Pressing, reservation, start_guarded
 from make import a_job, a_snapshot, decided, running, some_nodes
 
 NOW, LIMIT = 1000.0, 500.0
 
 
-def plan(*waiting, left, urgent=(), below=()):
+def plan(*waiting, left, urgent=(), below=(), keep_factor=math.inf):
     """One node of four GPUs, of which a running job with 100 seconds left holds three."""
     snapshot = a_snapshot(running(a_job("up", 3), [0, 0, 0]), *waiting, nodes=some_nodes(1, gpus=4), now=NOW,
                           left={"up": 100.0} | left)  # fmt: skip
     draft, rows = Draft(snapshot), snapshot.jobs.waiting()
     pressing = Pressing(np.array(urgent), lambda _: list(below)) if urgent else None
-    start_guarded(draft, rows, LIMIT, place_asked, pressing)
+    start_guarded(draft, rows, Guard(LIMIT, keep_factor, pressing), place_asked)
     return draft.plan()
 
 
@@ -39,6 +41,14 @@ def test_a_job_that_waited_too_long_reserves(why, submit, seconds, expected):
     for decision in found.decisions:
         if isinstance(decision, Reserve):
             assert decision.until == NOW + 100.0, "when the running job ends"
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(600.0, {"wide": "reserve"}), (550.0, {"narrow": "start"})])
+def test_no_place_is_kept_for_longer_than_its_job_has_waited(waited, expected):
+    """The running job has 100 seconds left, and the factor is a sixth."""
+    wide, narrow = a_job("wide", 4, submit=NOW - waited), a_job("narrow", submit=NOW)
+    found = plan(wide, narrow, left={"wide": 900.0, "narrow": 500.0}, keep_factor=1 / 6)
+    assert decided(found) == expected
 
 
 URGENT = [

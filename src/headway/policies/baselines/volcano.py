@@ -16,7 +16,7 @@ from headway.core.plan import Plan
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.affinity import place_any_by_role
 from headway.policies.ranges import Seconds
-from headway.policies.steps.reserve import start_guarded
+from headway.policies.steps.reserve import Guard, start_guarded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,5 +29,5 @@ class Volcano:
         rows = snapshot.jobs.waiting()
         if len(rows):
             ordered = rows[np.argsort(-snapshot.jobs.priority[rows], kind="stable")]
-            start_guarded(draft, ordered, self.sla_waiting_time, place_any_by_role)
+            start_guarded(draft, ordered, Guard(self.sla_waiting_time), place_any_by_role)
         return draft.plan()

@@ -53,14 +53,24 @@ class Pressing:
     """By waiting row: running jobs that may be stopped for it, the cheapest first."""
 
 
-def start_guarded(
-    draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None = None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Against starvation: who comes before the order."""
+
+    longest_wait: float
+    """Seconds. Jobs that have waited longer come first, and one of them reserves."""
+    keep_factor: float = math.inf
+    """A place is kept only if it comes free within this factor of the time that its job has waited: it is idle
+    until then."""
+    pressing: Pressing | None = None
+
+
+def start_guarded(draft: Draft, ordered: Rows, guard: Guard, placer: Placer) -> None:
     """Starts waiting jobs in the given order. Jobs that waited too long, and urgent ones, come before it."""
     snapshot = draft.snapshot
     hole: Hole | None = None
-    if snapshot.estimates.known or pressing is not None:
-        hole = _serve_first(draft, ordered, longest_wait, placer, pressing)
+    if snapshot.estimates.known or guard.pressing is not None:
+        hole = _serve_first(draft, ordered, guard, placer)
     remaining = left_waiting(draft, may_fit(draft, ordered))
     ends_before: BoolArray = np.zeros(len(remaining), np.bool_)
     if hole is not None and snapshot.estimates.known:
@@ -81,20 +91,18 @@ def start_guarded(
         remaining, ends_before, shape, can = remaining[keep], ends_before[keep], shape[keep], can[keep]
 
 
-def _serve_first(
-    draft: Draft, ordered: Rows, longest_wait: float, placer: Placer, pressing: Pressing | None
-) -> Hole | None:
+def _serve_first(draft: Draft, ordered: Rows, guard: Guard, placer: Placer) -> Hole | None:
     """Starts jobs over the limit, the longest-waiting first; the first that does not fit reserves. Urgent jobs come
     before them, except for those that have waited far beyond the limit.
     """
-    snapshot = draft.snapshot
+    snapshot, pressing = draft.snapshot, guard.pressing
     seconds = waited(snapshot, ordered)
-    late = seconds >= longest_wait if snapshot.estimates.known else np.zeros(len(ordered), np.bool_)
+    late = seconds >= guard.longest_wait if snapshot.estimates.known else np.zeros(len(ordered), np.bool_)
     over = np.flatnonzero(late)
     first = over[np.argsort(-seconds[over], kind="stable")].tolist()
     if pressing is not None:
         urgent = np.flatnonzero(pressing.urgent).tolist()
-        desperate = sum(seconds[number] >= DESPERATE * longest_wait for number in first)
+        desperate = sum(seconds[number] >= DESPERATE * guard.longest_wait for number in first)
         first = list(dict.fromkeys([*first[:desperate], *urgent, *first[desperate:]]))
     for number in first:
         row = int(ordered[number])
@@ -105,7 +113,8 @@ def _serve_first(
             made = None
             if pressing is not None and pressing.urgent[number]:
                 made = _make_room(draft, row, placer, pressing.below(row))
-            return made or (_reserve(draft, row) if snapshot.estimates.known else None)
+            kept_for = guard.keep_factor * float(seconds[number])
+            return made or (_reserve(draft, row, kept_for) if snapshot.estimates.known else None)
     return None
 
 
@@ -126,10 +135,10 @@ def _make_room(draft: Draft, row: int, placer: Placer, victims: list[int]) -> Ho
     return _hole(draft, row, placement, 0.0)
 
 
-def _reserve(draft: Draft, row: int) -> Hole | None:
+def _reserve(draft: Draft, row: int, longest: float) -> Hole | None:
     snapshot = draft.snapshot
     seconds, placement = reservation(draft, row, snapshot.estimates.left(snapshot.now))
-    if placement is None:
+    if placement is None or seconds > longest:
         return None
     draft.reserve(row, placement, snapshot.now + seconds)
     return _hole(draft, row, placement, seconds)
