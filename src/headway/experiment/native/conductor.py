@@ -36,8 +36,10 @@ from headway.kube.api.watch import Deleted
 
 QUIET_SECONDS = 0.05
 """Between two looks at a scheduler that must both find nothing to do."""
-SETTLE_SECONDS = 15.0
-"""A scheduler that does not come to rest within this time ends the run."""
+SETTLE_SECONDS = 60.0
+"""A scheduler that does not come to rest within this time ends the run: a busy machine takes seconds."""
+STILL_SECONDS = 15.0
+"""Where time flows: without a binding for so long, none will come."""
 LONGEST_SECONDS = 1200.0
 """A run that takes longer, really, is cut."""
 MAX_IDLE_STEPS = 2000
@@ -210,8 +212,7 @@ class Conductor:
             await self.stage.came(min(1.0, clock.real(moment - (clock.now() - self.clock.began))))
 
     def _nothing_moves(self) -> bool:
-        """No pod has been bound for so long that none will be."""
-        return time.monotonic() - self._bound_at > SETTLE_SECONDS
+        return time.monotonic() - self._bound_at > STILL_SECONDS
 
     # ── what happens ──
 
