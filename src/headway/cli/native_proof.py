@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,31 @@ def native(*, quick: bool, workers: Workers, as_json: bool, report: Path | None 
     """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down."""
     del workers
     need_extra()
-    from headway.experiment.native.proof import ProofPlan, prove, told
+    from headway.experiment.native.proof import ProofPlan, SliceFigures, prove, told
     from headway.experiment.native.runs import LiveRuns
     from headway.experiment.native.slices import QUICK
 
     plan = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60) if quick else ProofPlan()
     store = KeptRuns.of_user(fresh=fresh)
     live = LiveRuns(store.folder / "native", fresh=fresh)
+
+    def show(found: Sequence[SliceFigures]) -> None:
+        result = told(plan, found)
+        if report is not None:
+            report.write_text(json_.dumps(result, indent=1) + "\n", encoding="utf-8")
+        if as_json:
+            print(json_.dumps(result))
+        else:
+            _show(result)
+
     try:
         with Bars(["virtual time", "live"], quiet=as_json) as bars:
             found = prove(plan, live, store, bars.set, only_kept=False)
     except KeyboardInterrupt:
+        show(prove(plan, live, store, lambda *_: None, only_kept=True))
         say("finished runs are kept: the same command without --fresh continues from there", error=True)
         raise
-    result = told(plan, found)
-    if report is not None:
-        report.write_text(json_.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        print(json_.dumps(result))
-        return
-    _show(result)
+    show(found)
 
 
 def _show(found: Mapping[str, Any]) -> None:

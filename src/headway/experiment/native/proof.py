@@ -18,12 +18,13 @@ from headway.core.quantity import GPU
 from headway.experiment.native.contenders import BASELINE, CONTENDERS, HEADWAY
 from headway.experiment.native.live import LiveResult, horizon_of, perform_live
 from headway.experiment.native.runs import LiveRun, LiveRuns, case_of, how_of
-from headway.experiment.native.slices import JOBS, REPORTED, Slice
+from headway.experiment.native.slices import JOBS, REPORTED, SHARES, SOURCES, Slice
 from headway.record.results import Outcome
 
 FAR, LONG_SECONDS = 3.0, 600.0
 """A job was done much later than with PodGroups: beyond so many times as long, and by so much."""
 TOLD_JOBS = 40
+ROUND = len(SOURCES) * len(SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,7 @@ def prove(
     """All runs; those that are kept are not made again. With `only_kept` none is made in a lab. `tell` gets a bar and
     its share: virtual time, then the live runs.
     """
-    wanted = [
-        LiveRun(one, name, plan.jobs, repeat)
-        for repeat, one, name in itertools.product(range(1, plan.repeats + 1), plan.slices, plan.contenders)
-        if one in plan.slices[: CONTENDERS[name].slices]
-    ]
+    wanted = _wanted(plan)
     twins = []
     for number, run in enumerate(wanted):
         twins.append(_twin(run, kept))
@@ -70,6 +67,17 @@ def prove(
         found.append(SliceFigures(run, result, twin))
         tell(1, (number + 1) / len(wanted))
     return found
+
+
+def _wanted(plan: ProofPlan) -> list[LiveRun]:
+    """In order: each source at each share once, the variants on these, then the next."""
+    runs = [
+        LiveRun(one, name, plan.jobs, repeat)
+        for repeat, one, name in itertools.product(range(1, plan.repeats + 1), plan.slices, plan.contenders)
+        if one in plan.slices[: CONTENDERS[name].slices]
+    ]
+    variant = {name: CONTENDERS[name].slices < len(REPORTED) for name in plan.contenders}
+    return sorted(runs, key=lambda run: (run.repeat, plan.slices.index(run.slice) // ROUND, variant[run.name]))
 
 
 def _twin(run: LiveRun, kept: KeptRuns | None) -> FloatArray | None:
