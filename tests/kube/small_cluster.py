@@ -30,6 +30,7 @@ from headway.kube.intake.groups import GroupRead, GroupRef
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.pods.marks import PodMarks
 from headway.kube.settings import KubeSettings
+from headway.kube.telemetry.figures import NOBODY, Watcher
 from headway.kube.values import replace
 from headway.kube.writes.fence import Fence
 from headway.kube.writes.write import Notice, Removal, Stage, StatusPatch, Write, WriteDone
@@ -301,8 +302,10 @@ class AheadClock(WallClock):
 class SmallCluster:
     """A scheduler over a `MemoryApi`. Each start is a new process: only what the API server has is left."""
 
-    def __init__(self, api: MemoryApi | None = None, policy=first_fit, **settings: Any) -> None:
-        self.api = MemoryApi() if api is None else api
+    def __init__(
+        self, api: MemoryApi | None = None, policy=first_fit, watcher: Watcher = NOBODY, **settings: Any
+    ) -> None:
+        self.api, self.watcher = MemoryApi() if api is None else api, watcher
         self.policy, self.clock = policy, AheadClock()
         self._settings = {"marks": PodMarks(b"kept in a secret"), **settings}
         self.start()
@@ -312,7 +315,7 @@ class SmallCluster:
         self.api.begin()
         self.reports, self.book = Reports(), ProgressBook()
         self.cluster = KubeCluster(
-            self.api, self.reports, KubeSettings(began=BEGAN, clock=self.clock, **self._settings)
+            self.api, self.reports, KubeSettings(began=BEGAN, clock=self.clock, **self._settings), watcher=self.watcher
         )
 
     def turn(self, count: int = 1) -> Plan:

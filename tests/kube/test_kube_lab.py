@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
+from urllib.request import urlopen
 
 import pytest
 
@@ -199,11 +201,21 @@ def test_a_jobs_file_goes_through_submit_and_shows_in_jobs(schedule):
     file = schedule.folder / "jobs.yaml"
     file.write_text(json.dumps({"jobs": jobs}))
     here = ["--kubeconfig", str(schedule.lab.kubeconfig), "--namespace", schedule.namespace]
-    schedule.start()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        seen = f"127.0.0.1:{probe.getsockname()[1]}"
+    schedule.start("--metrics-listen", seen)
     submitted = run_headway("submit", str(file), "--wait", *here)
     assert submitted.returncode == 1, submitted.stderr
     assert "succeeded first" in submitted.stdout
     assert "exit code 3" in submitted.stdout
+    assert urlopen(f"http://{seen}/healthz").status == urlopen(f"http://{seen}/readyz").status == 200
+    figures = urlopen(f"http://{seen}/metrics").read().decode()
+    for sample in (
+        'jobs_ended_total{queue="",state="failed"} 1',
+        'api_requests_total{code="200",kind="bind"} 2',
+        "leads 1",
+    ):
+        assert f"headway_{sample}" in figures, figures
     listed = json.loads(run_headway("jobs", "--json", *here).stdout)["jobs"]
     assert [(row["name"], row["phase"], row["step"]) for row in listed] == [
         ("first", "Succeeded", 10), ("second", "Failed", 4),

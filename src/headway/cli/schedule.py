@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from headway.kube.api.discovery import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
+    from headway.kube.telemetry.serve import Telemetry
     from headway.kube.writes.worker import ApiWorker
     from headway.trained.guard import TrainedGuard
 
@@ -92,6 +93,9 @@ def schedule(
     ] = "0.0.0.0:7077",
     progress_address: Annotated[
         str, typer.Option(help="Tell pods to report to HOST:PORT. Default: this machine's address.")
+    ] = "",
+    metrics_listen: Annotated[
+        str, typer.Option(help="Serve /healthz, /readyz and /metrics on HOST:PORT. Default: nowhere.")
     ] = "",
     system_namespace: Annotated[
         str, typer.Option(help="Keep Headway's own Secrets in this namespace. Default: headway-system.")
@@ -173,7 +177,8 @@ def schedule(
     timeouts = KubeTimeouts(save=save_seconds, start=start_seconds, scale=start_seconds, lost_node=lost_node_seconds)
     system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
     with ExitStack() as undo:
-        worker = _worker(access, inside, system, all_pods=facts.sees_all_pods, standby=standby)
+        seen = _seen(metrics_listen, guard, undo)
+        worker = _worker(access, inside, system, seen, all_pods=facts.sees_all_pods, standby=standby)
         undo.callback(worker.close)
         (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
         how = KubeSettings(
@@ -181,7 +186,7 @@ def schedule(
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
             claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
-        cluster = _open(access, worker, progress_listen, system, how)
+        cluster = _open(access, worker, progress_listen, system, how, seen)
         undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, began), Tally()
@@ -223,23 +228,43 @@ def _look(access: Access, namespace: str) -> ClusterFacts:
     return facts
 
 
-def _worker(access: Access, namespace: str, system: str, *, all_pods: bool, standby: bool) -> ApiWorker:
+def _seen(listen: str, guard: TrainedGuard | None, undo: ExitStack) -> Telemetry | None:
+    """Probes and figures are served from the start: to list a large cluster takes minutes."""
+    from headway.kube.telemetry.serve import Telemetry
+
+    if not listen:
+        return None
+    seen = Telemetry(listen, lambda: "" if guard is None else guard.standing.mode)
+    undo.callback(seen.close)
+    return seen
+
+
+def _worker(
+    access: Access, namespace: str, system: str, seen: Telemetry | None, *, all_pods: bool, standby: bool
+) -> ApiWorker:
     """The thread that talks to the API server. It lists at once, and writes nothing before it leads."""
     from headway.kube.writes.fence import Fence
     from headway.kube.writes.lease import NAME, SchedulerLease
     from headway.kube.writes.worker import ApiWorker
 
     lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME, waits=standby)
-    return ApiWorker(access, namespace, all_pods=all_pods, lease=lease)
+    if seen is None:
+        return ApiWorker(access, namespace, all_pods=all_pods, lease=lease)
+    worker = ApiWorker(access, namespace, all_pods=all_pods, lease=lease, answered=seen.metrics.answered)
+    seen.follow(worker=worker)
+    return worker
 
 
-def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings) -> KubeCluster:
+def _open(
+    access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings, seen: Telemetry | None
+) -> KubeCluster:
     from headway.kube.cluster import KubeCluster
     from headway.kube.identity.certificates import PROGRESS_AUTHORITY, server_context
     from headway.kube.identity.secrets import POD_KEY
     from headway.kube.identity.tokens import PodIdentity, PodRoster
     from headway.kube.pods.marks import PodMarks
     from headway.kube.standby import stand_by
+    from headway.kube.telemetry.figures import NOBODY
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
@@ -249,7 +274,11 @@ def _open(access: Access, worker: ApiWorker, listen: str, system: str, how: Kube
     roster = PodRoster()
     identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
     server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
-    return KubeCluster(worker, server, replace(how, marks=marks), roster)
+    watcher = NOBODY if seen is None else seen.metrics
+    cluster = KubeCluster(worker, server, replace(how, marks=marks), roster, watcher)
+    if seen is not None:
+        seen.follow(cluster=cluster)
+    return cluster
 
 
 def _serve(

@@ -52,6 +52,7 @@ from headway.kube.settings import KubeSettings
 from headway.kube.start import collector_rests, first_gangs, read_initial_state
 from headway.kube.store.held import OwnPod
 from headway.kube.store.usage import Meter
+from headway.kube.telemetry.figures import NOBODY, Watcher, figures
 from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.demand import PREFIX, Demand
@@ -71,16 +72,22 @@ MAX_UNBOUND = 1024
 ROOM_SECONDS = 0.1
 """Where only pods of others changed, policies are asked at most this often."""
 FORGET_SECONDS = 5.0
+COUNT_SECONDS = 5.0
+"""Where somebody watches, gangs are counted this often."""
 
 
 class KubeCluster:
     def __init__(
-        self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings, roster: PodRoster | None = None
-    ) -> None:
-        """`roster` is kept up to date with the pods of all gangs."""
+        self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings, roster: PodRoster | None = None,
+        watcher: Watcher = NOBODY,
+    ) -> None:  # fmt: skip
+        """`roster` is kept up to date with the pods of all gangs. `watcher` hears what happens."""
         self.settings = settings
         self._worker, self._server = worker, server
-        self.following = Following(worker, server, settings, self.now, {} if roster is None else roster)
+        self.watcher = watcher
+        self.turned_at = time.monotonic()
+        """When it last took in what has happened, by the monotonic clock."""
+        self.following = Following(worker, server, settings, self.now, {} if roster is None else roster, watcher)
         self.gangs, self.outbox, self.store = self.following.gangs, self.following.outbox, self.following.store
         self.board = self.following.board
         self.intake = Intake(
@@ -95,10 +102,16 @@ class KubeCluster:
         self._plan_room = PlanRoom(self.board, self.store.neighbours)
         self._explaining, self.meter = Explaining(settings), Meter(settings.measure)
         self._wake, self._idle_since, self._sampled, self._cycled = math.inf, math.inf, -math.inf, -math.inf
-        self._forget_at, self._expire_at, self._save_at = -math.inf, -math.inf, -math.inf
+        self._forget_at, self._expire_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf, -math.inf
+        self._cycle_began = time.monotonic()
         self._room_changed = self._closing = False
         with collector_rests():
             self._load_initial_state()
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may write now. From any thread."""
+        return self._worker.fence.is_open()
 
     def now(self) -> float:
         """Seconds since `began`, by the clock of the settings."""
@@ -139,6 +152,7 @@ class KubeCluster:
                 self.following.tell(uid, message)
             self._demand.follow(self.following.shown, self.following.of, self.now())
         self.outbox.flush()
+        self.watcher.cycle(time.monotonic() - self._cycle_began)
 
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
@@ -173,6 +187,21 @@ class KubeCluster:
                 self.outbox.remove(meta)
             self._expire_at = self.intake.expiry.next()
         self.outbox.flush()
+        self.turned_at = time.monotonic()
+        if self.watcher is not NOBODY and self.now() >= self._count_at:
+            self._count()
+
+    def _count(self) -> None:
+        self._count_at = self.now() + COUNT_SECONDS
+        self.watcher.count(figures(self.gangs.values()))
+        if (shown := self.following.shown) is not None:
+            rows = shown.jobs.running()
+            left = shown.estimates.left_of(rows, shown.now)
+            for row, seconds in zip(rows.tolist(), left.tolist(), strict=True):
+                if math.isfinite(seconds):
+                    self.watcher.predicted(
+                        self.following.ids.get(shown.jobs.job(row).id, ""), shown.now, shown.now + seconds
+                    )
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────
 
@@ -384,6 +413,7 @@ class KubeCluster:
             self._wake = math.inf
         self.following.happened = self.following.heard = self._room_changed = False
         self._sampled = self._cycled = now
+        self._cycle_began = time.monotonic()
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
@@ -396,6 +426,7 @@ class KubeCluster:
         moments += [self._sampled + SAMPLE_SECONDS if self.following.heard else math.inf, self.store.health.next(now)]
         moments += [now if self.intake.waiting or self.following.due else math.inf]
         moments += [self._cycled + ROOM_SECONDS if self._room_changed and self.following.waiting else math.inf]
+        moments += [self._count_at if self.watcher is not NOBODY else math.inf]
         self.settings.clock.wait(self._worker.inbox, min(moments) + self.settings.began)
 
 

@@ -59,6 +59,7 @@ from headway.kube.pods.gate import lifted
 from headway.kube.pods.marks import GangMark
 from headway.kube.settings import KubeSettings
 from headway.kube.store.store import Store
+from headway.kube.telemetry.figures import NOBODY, Watcher
 from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.explain import PolicySays
@@ -78,7 +79,7 @@ LACKING_SECONDS = 5.0
 class Following:
     def __init__(
         self, worker: ApiWorker, server: ProgressServer, settings: KubeSettings, now: Callable[[], float],
-        roster: PodRoster,
+        roster: PodRoster, watcher: Watcher = NOBODY,
     ) -> None:  # fmt: skip
         """`now` is the cluster's clock. `roster` is kept up to date with the pods of all gangs."""
         self.board = Board(Nodes.of(()))
@@ -103,7 +104,7 @@ class Following:
         """Policies must see what became of a gang; there are reports to see."""
         self.seen_any = False
         self.forgotten: Callable[[JobId], None] = lambda _job: None
-        self.now, self.settings = now, settings
+        self.now, self.settings, self.watcher = now, settings, watcher
         self._worker, self._server, self._roster = worker, server, roster
         self._says = PolicySays(settings.explain)
         self._first_serial = max(settings.serials.values(), default=-1) + 1
@@ -138,6 +139,8 @@ class Following:
         if new.is_over and not old.is_over and new.wanted.suspended:
             new = take(new, LeftBoard(rows.history_of(self.board, old)))
         self.gangs[new.uid] = new
+        if new.state is not old.state:
+            self.watcher.changed(old, new, self.now())
         self.happened |= rows.show(self.board, old, new, self.now(), notes=notes)
         if old.wanted is not new.wanted or old.job is not new.job:
             self.store.own.unsettled.add(new.uid)
@@ -149,6 +152,7 @@ class Following:
         """Freezes the gang, and tells it by its status."""
         log.debug("gang %s: the trace of its fault", uid, exc_info=error)
         gang, why = self.gangs[uid], sentence(doing, error)
+        self.watcher.fault()
         if not gang.frozen.faults:
             log.error("job %s: %s", gang.job.id, why)
         new = self.set(gang, take(gang, Faulted(why, self.now())))

@@ -100,6 +100,10 @@ class Follower(Generic[T]):
     """Where the next watch begins; empty if a list comes first."""
     _highest: int = 0
     """Of all versions that were seen."""
+    lists: int = 0
+    """How often all were listed."""
+    heard_at: float = field(default_factory=time.monotonic)
+    """When the server last said anything, by the monotonic clock."""
     _listed_at: float = 0.0
     _pause: float = SHORTEST_PAUSE_SECONDS
     _failing: bool = False
@@ -161,6 +165,7 @@ class Follower(Generic[T]):
             log.warning("%s: the server's data are of an earlier time; all is compared with them", self.path)
         self.tell(Listed(self.kind, tuple(found), at, went_back, tuple(unread)))
         self._version, self._highest = version, at
+        self.lists += 1
         self._works()
 
     async def _watch(self) -> None:
@@ -197,7 +202,7 @@ class Follower(Generic[T]):
     def _works(self) -> None:
         if self._failing:
             log.info("watching %s works again", self.path)
-        self._failing = False
+        self._failing, self.heard_at = False, time.monotonic()
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:

@@ -26,12 +26,21 @@ MOST_EVENTS = 1000
 FENCE_SECONDS = 0.5
 """While the fence is closed, it is looked at again after this."""
 
+Answered = Callable[[Write, WriteDone, float], None]
+"""Hears of each answer, and how many seconds it took."""
+
+
+def unheard(_write: Write, _done: WriteDone, _seconds: float) -> None:
+    """Nobody is interested."""
+
 
 class Door:
     """Use in one event loop."""
 
-    def __init__(self, requests: Requests, fence: Fence, tell: Callable[[WriteDone], None]) -> None:
-        self._requests, self._fence, self._tell = requests, fence, tell
+    def __init__(
+        self, requests: Requests, fence: Fence, tell: Callable[[WriteDone], None], answered: Answered = unheard
+    ) -> None:
+        self._requests, self._fence, self._tell, self._answered = requests, fence, tell, answered
         self.queue = WriteQueue()
         self._under_way: set[asyncio.Task[None]] = set()
         self._sleeping: set[asyncio.TimerHandle] = set()
@@ -106,6 +115,7 @@ class Door:
     async def _send(self, write: Write) -> None:
         began = time.monotonic()
         done = await self._requests.send(write)
+        self._answered(write, done, time.monotonic() - began)
         error, then = done.error, write.then
         self._see_server(error, began)
         while then is not None and then.then is not None:

@@ -19,12 +19,16 @@ class WriteQueue:
         self._ranks: list[OrderedDict[str, deque[Write]]] = [OrderedDict() for _ in Rank]
         """By rank, by namespace. The namespace whose turn is next comes first."""
         self._turn = 0
-        self.count = 0
-        """With those that are no longer wanted."""
+        self.counts = [0] * len(Rank)
+        """By rank, with those that are no longer wanted."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
 
     def put(self, write: Write) -> None:
         self._ranks[write.rank].setdefault(write.namespace, deque()).append(write)
-        self.count += 1
+        self.counts[write.rank] += 1
 
     def next(self) -> Write | None:
         """The write whose turn it is. The first of a namespace is the first to go."""
@@ -43,7 +47,7 @@ class WriteQueue:
     def _pop(self, namespaces: OrderedDict[str, deque[Write]]) -> Write:
         namespace, writes = next(iter(namespaces.items()))
         write = writes.popleft()
-        self.count -= 1
+        self.counts[write.rank] -= 1
         if writes:
             namespaces.move_to_end(namespace)
         else:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -26,12 +27,12 @@ from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead, Message, UsersRecor
 from headway.kube.intake.groups import GroupRef
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import Measure
-from headway.kube.writes.door import Door
+from headway.kube.writes.door import Answered, Door, unheard
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
 from headway.kube.writes.lease import SchedulerLease
 from headway.kube.writes.requests import Requests, fault
 from headway.kube.writes.turns import Turns
-from headway.kube.writes.write import Write
+from headway.kube.writes.write import Rank, Write
 
 log = logging.getLogger("headway.kube")
 QUESTIONS = 4
@@ -42,9 +43,15 @@ DRY_RUNS = 8
 class ApiWorker:
     def __init__(
         self, access: Access, namespace: str = "", *, all_pods: bool = True, lease: SchedulerLease | None = None,
-        inbox: Inbox[Message] | None = None,
+        inbox: Inbox[Message] | None = None, answered: Answered = unheard,
     ) -> None:  # fmt: skip
-        """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`."""
+        """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`.
+
+        `answered` hears of each write's answer, in this worker's thread.
+        """
+        self._hears, self._followers = answered, list[Follower[Any]]()
+        self.beat_at = time.monotonic()
+        """When its thread last went on, by the monotonic clock."""
         self.lease = lease or SchedulerLease("", Fence())
         self.fence = self.lease.fence
         self.inbox: Inbox[Message] = Inbox() if inbox is None else inbox
@@ -54,6 +61,7 @@ class ApiWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._closing: asyncio.Event | None = None
+        self._door: Door | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = False
         self._thread = threading.Thread(target=self._run, name="headway-kube", daemon=True)
@@ -64,9 +72,9 @@ class ApiWorker:
         """Sends these, and forgets those that are not under way yet. The inbox gets a `WriteDone` for each that was
         sent and may still matter.
         """
-        if self._loop is not None:
+        if self._loop is not None and (door := self._door) is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended; the inbox has the reason
-                self._loop.call_soon_threadsafe(self._door.put, writes, dropped)
+                self._loop.call_soon_threadsafe(door.put, writes, dropped)
 
     def dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float = 0.0) -> None:
         """Asks how this pod would be. The inbox gets a `DryRunDone`, whatever the answer is."""
@@ -98,6 +106,15 @@ class ApiWorker:
     def lead(self) -> None:
         """The Lease is ours: it is renewed from now on. If another takes it, the inbox gets a `WorkerEnded`."""
         self.lease.keep(self._access, lambda why: self.inbox.put(WorkerEnded(why)))
+
+    def queued(self, rank: Rank) -> int:
+        """Writes that wait, from any thread."""
+        return 0 if self._door is None else self._door.queue.counts[rank]
+
+    def watches(self) -> list[tuple[str, float, int]]:
+        """Of each kind: the seconds since its watch last said anything, and its lists so far. From any thread."""
+        now = time.monotonic()
+        return [(one.kind.__name__.removesuffix("Object"), now - one.heard_at, one.lists) for one in self._followers]
 
     def wake(self) -> None:
         """Wakes the reader of the inbox. Several calls before it reads are one message."""
@@ -135,15 +152,17 @@ class ApiWorker:
         self._questions, self._dry_runs = asyncio.Semaphore(QUESTIONS), Turns(DRY_RUNS)
         patience = Patience(request=REQUEST_SECONDS)
         async with Client(self._access) as self._client, Client(self._access, patience) as writing:
-            self._door = Door(Requests(writing), self.fence, self.inbox.put)
+            self._door = Door(Requests(writing), self.fence, self.inbox.put, self._hears)
             inside = f"namespaces/{self._namespace}/" if self._namespace else ""
             jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
             tell = self.inbox.put
-            followers = [
-                asyncio.create_task(Follower(self._client, "/api/v1/nodes", NodeObject, tell).follow()),
-                asyncio.create_task(Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell).follow()),
-                asyncio.create_task(Follower(self._client, f"{pods}pods", Pod, tell).follow()),
+            self._followers = [
+                Follower(self._client, "/api/v1/nodes", NodeObject, tell),
+                Follower(self._client, f"{jobs}trainingjobs", TrainingJob, tell),
+                Follower(self._client, f"{pods}pods", Pod, tell),
             ]
+            followers = [asyncio.create_task(one.follow()) for one in self._followers]
+            followers.append(asyncio.create_task(self._beat()))
             followers += [asyncio.create_task(follow) for follow in following_rules(self._client, inside, tell)]
             followers.append(asyncio.create_task(follow_users(self._client, lambda since: tell(UsersRecorded(since)))))
             self._ready.set()
@@ -159,6 +178,11 @@ class ApiWorker:
             for task in followers:
                 task.cancel()
             await asyncio.gather(*followers, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        while True:
+            self.beat_at = time.monotonic()
+            await asyncio.sleep(1.0)
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
         def begin() -> None:

@@ -1,0 +1,120 @@
+"""What probes and Prometheus are told."""
+
+from __future__ import annotations
+
+import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+from small_cluster import SmallCluster
+
+from headway.core.errors import UserError
+from headway.core.states import State
+from headway.kube.telemetry.figures import MAX_QUEUES, OTHERS, figures
+from headway.kube.telemetry.metrics import Metrics, Sources
+from headway.kube.telemetry.server import Health, TelemetryServer
+from headway.kube.values import replace
+
+FITS = {"roles": {"worker": {"replicas": 2, "cpu": "2"}}}
+TOO_LARGE = {"roles": {"worker": {"replicas": 9, "cpu": "2"}}}
+
+
+def read(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
+    """By name and the values of the labels."""
+    text = metrics.text().decode()
+    return {(one.name, tuple(one.labels.values())): one.value for family in families(text) for one in family.samples}
+
+
+@pytest.fixture
+def small():
+    return SmallCluster(watcher=Metrics())
+
+
+def later(small, seconds: float = 6.0) -> None:
+    small.clock.ahead += seconds
+    small.turn(3)
+
+
+def test_jobs_are_counted_by_queue_state_and_reason(small):
+    small.api.submit("runs", {**FITS, "queue": "team-a"})
+    small.api.submit("waits", {**TOO_LARGE, "queue": "team-b"})
+    small.turn(4)
+    later(small)
+    found = read(small.watcher)
+    assert found["headway_jobs", ("team-a", "running")] == 1
+    assert found["headway_jobs", ("team-b", "waiting")] == 1
+    assert sum(value for (name, labels), value in found.items() if name == "headway_pending_jobs") == 1
+    (reason,) = [labels[1] for name, labels in found if name == "headway_pending_jobs"]
+    assert reason in ("LargerThanCluster", "NotEnoughFree"), reason
+    assert found["headway_held", ("team-a", "cpu")] == 4.0
+    assert found["headway_cycle_seconds_count", ()] > 0
+    assert found["headway_bind_seconds_count", ()] == 1
+    assert found["headway_gang_wait_seconds_count", ("team-a",)] == 1
+
+
+def test_a_fault_is_counted_and_its_job_is_frozen(small, monkeypatch):
+    uid = small.api.submit("runs", FITS)
+    small.turn(4)
+    monkeypatch.setattr("headway.kube.following.step", lambda *_: 1 / 0)
+    small.cluster.following.due[uid] = None
+    later(small)
+    found = read(small.watcher)
+    assert found["headway_faults_total", ()] >= 1
+    assert found["headway_frozen_jobs", ()] == 1
+
+
+def test_the_first_prediction_is_judged_when_the_job_has_ended(small):
+    uid = small.api.submit("runs", FITS)
+    small.turn(4)
+    gang, metrics = small.cluster.gangs[uid], small.watcher
+    metrics.predicted(uid, 100.0, 300.0)
+    metrics.predicted(uid, 250.0, 260.0)  # a later one does not count
+    metrics.changed(gang, replace(gang, wanted=replace(gang.wanted, state=State.FINISHED)), 350.0)
+    found = read(metrics)
+    assert found["headway_prediction_error_ratio_sum", ()] == pytest.approx(50.0 / 250.0)
+    assert found["headway_jobs_ended_total", ("", "finished")] == 1
+
+
+def test_many_queues_are_told_as_one(small):
+    uid = small.api.submit("runs", FITS)
+    small.turn(3)
+    gang = small.cluster.gangs[uid]
+    gangs = [replace(gang, job=replace(gang.job, queue=f"q{number}")) for number in range(MAX_QUEUES + 50)]
+    found = figures(gangs)
+    assert len({queue for queue, _ in found.jobs}) == MAX_QUEUES + 1
+    assert sum(count for (queue, _), count in found.jobs.items() if queue == OTHERS) == 50
+
+
+@pytest.fixture
+def served():
+    ages, listed = {"decider": 1.0}, [False]
+    metrics = Metrics(Sources(ages=lambda: ages, epoch=lambda: 7))
+    server = TelemetryServer("127.0.0.1:0", metrics, Health(lambda: ages, lambda: listed[0]))
+    yield f"http://127.0.0.1:{server.port}", ages, listed
+    server.close()
+
+
+def test_a_hanging_thread_fails_the_probe_and_long_lists_do_not(served):
+    address, ages, listed = served
+    assert urlopen(f"{address}/healthz").read() == b"ok\n"
+    with pytest.raises(HTTPError, match="503"):
+        urlopen(f"{address}/readyz")
+    listed[0] = True
+    assert urlopen(f"{address}/readyz").status == 200
+    ages["decider"] = 61.0
+    with pytest.raises(HTTPError) as found:
+        urlopen(f"{address}/healthz")
+    assert (found.value.code, found.value.read()) == (503, b"the decider has not gone on for 61 s\n")
+    with pytest.raises(HTTPError, match="404"):
+        urlopen(f"{address}/secrets")
+    began = time.monotonic()
+    assert b"headway_epoch 7.0" in urlopen(f"{address}/metrics").read()
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize("listen", ["nowhere", "127.0.0.1:x", "127.0.0.1:99999"])
+def test_an_address_that_cannot_be_had_is_said_in_one_sentence(listen):
+    with pytest.raises(UserError, match=f"--metrics-listen {listen}: cannot listen there"):
+        TelemetryServer(listen, Metrics(), Health(dict, lambda: True))
