@@ -6,6 +6,7 @@ import pytest
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, SourceFields, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
+from headway.beliefs.kept_book import go_on_learning
 from headway.cli.wiring import MOST_LOG_BYTES, beliefs_for, keep_beliefs, keeping
 from headway.core.job import Target
 from headway.cycle.loop import run
@@ -164,3 +165,62 @@ def test_books_without_a_history_keep_nothing(tmp_path):
     assert isinstance(keep_beliefs("declared", NO_BELIEFS, tmp_path / "run.log"), DeclaredBook)
     assert isinstance(keep_beliefs("progress", NO_BELIEFS, None), ProgressBook)
     assert beliefs_for("declared", None) is NO_BELIEFS
+
+
+def _halfway(folder):
+    """Two jobs on one place; the first is preempted by the second, which is shorter. A restart while both are open."""
+    first = a_job("first", seconds=4000.0, steps=4000, model="bert")
+    second = a_job("second", submit=600.0, seconds=1000.0, steps=1000, model="bert")
+    world = World(speed=Speed(profiles=BUILT_IN), reports=Reports(seconds=10.0), costs=Costs(start=5.0))
+    cluster = SimCluster(some_nodes(1, gpus=1), [first, second], world)
+    live, seen = keep_beliefs("progress", NO_BELIEFS, folder / "run.log"), []
+
+    def policy(snapshot):
+        plan = POLICIES["srtf"]()(snapshot)
+        return type(plan)(plan.decisions, snapshot.now + 10.0)
+
+    class Book:
+        def fold(self, snapshot):
+            nonlocal live
+            live = live.fold(snapshot)
+            return self
+
+        def annotate(self, snapshot):
+            return live.annotate(snapshot)
+
+    class Enough(Exception):  # noqa: N818  it ends a run
+        pass
+
+    def observe(decided):
+        seen.append(decided.snapshot)
+        if decided.snapshot.now > 900.0:
+            raise Enough
+
+    with pytest.raises(Enough), keeping(live):
+        run(cluster, policy, Book(), observe)
+    live.keeper.write()
+    return live, seen[-1]
+
+
+def test_a_restart_believes_of_each_unfinished_job_what_was_believed_before(tmp_path):
+    live, snapshot = _halfway(tmp_path)
+    before = live.book.annotate(snapshot).estimates
+    again = go_on_learning(tmp_path / "run.log.beliefs", NO_BELIEFS, ())
+    assert not again.book.tracks, "nothing counts before the jobs are seen"
+    fresh = a_snapshot(*(snapshot.jobs.job(row) for row in range(snapshot.jobs.count)), nodes=snapshot.nodes)
+    assert set(again.shown) == set(live.book.tracks) != set()
+    after = again.fold(fresh)
+    assert set(after.book.tracks) == set(live.book.tracks)
+    rows = snapshot.jobs.waiting()
+    assert len(rows), "the first was preempted"
+    left = after.annotate(snapshot).estimates.left(snapshot.now)
+    assert left[rows] == pytest.approx(before.left(snapshot.now)[rows], rel=0.02), "of a job that waits"
+    other = a_snapshot(a_job("first", submit=5000.0, model="bert"), now=6000.0, nodes=snapshot.nodes)
+    assert not again.fold(other).book.tracks, "a job that was submitted anew is another one"
+    new_clock = go_on_learning(tmp_path / "run.log.beliefs", NO_BELIEFS, (), new_clock=True)
+    assert not new_clock.shown, "its times say nothing"
+
+
+def test_a_file_of_speeds_that_is_not_ours_is_passed_over(tmp_path):
+    (tmp_path / "run.log.speeds").write_bytes(b"\xff\x00 not ours")
+    assert keep_beliefs("progress", NO_BELIEFS, tmp_path / "run.log").shown == {}

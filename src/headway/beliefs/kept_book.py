@@ -1,18 +1,23 @@
-"""A book whose learning survives a restart: what finished jobs have taught is kept in a file beside the log."""
+"""A book whose learning survives a restart: what jobs have taught is kept in two files beside the log. One has what
+finished jobs taught all others, the other what each unfinished one has shown of itself.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs, read_beliefs, write_beliefs
 from headway.beliefs.folding import Folding
+from headway.beliefs.speeds import TrackFields, of_these_jobs, read_speeds, write_speeds
 from headway.core.errors import UserError
+from headway.core.job import JobId
 from headway.core.snapshot import Snapshot
+from headway.estimates.job.track import Track
 from headway.estimates.progress import ProgressBook
 
 Tell = Callable[[str], None]
@@ -32,29 +37,36 @@ class BeliefsKeeper:
     """
 
     path: Path
+    speeds: Path
     began_with: LearnedBeliefs = NO_BELIEFS
     clock: Callable[[], float] = time.monotonic
     _newest: LearnedBeliefs | None = None
     """What is not written yet."""
     _seen: object = None
+    _tracks: tuple[Mapping[JobId, Track], Snapshot] | None = None
+    """What unfinished jobs have shown, and is not written yet."""
     _next: float = 0.0
 
-    def keep(self, book: ProgressBook, now: float) -> None:
-        if book.history is not self._seen:
-            self._seen, self._newest = book.history, replace(self.began_with, history=book.history, until=now)
+    def keep(self, before: ProgressBook, book: ProgressBook, snapshot: Snapshot) -> None:
+        if book.history is not self._seen and book.history is not self.began_with.history:
+            self._seen, self._newest = book.history, replace(self.began_with, history=book.history, until=snapshot.now)
+        if book.tracks is not before.tracks:
+            self._tracks = book.tracks, snapshot
         if self.clock() >= self._next:
             self.write()
 
     def write(self) -> None:
         """Now: when the run ends, nothing that it learned may wait for the next write."""
-        if self._newest is None:
+        if self._newest is None and self._tracks is None:
             return
         self._next = self.clock() + EVERY
-        try:
-            write_beliefs(self.path, self._newest, private=True)
-        except UserError:
-            return
-        self._newest = None
+        with suppress(UserError):
+            if self._newest is not None:
+                write_beliefs(self.path, self._newest, private=True)
+                self._newest = None
+            if self._tracks is not None:
+                write_speeds(self.speeds, *self._tracks)
+                self._tracks = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +75,15 @@ class KeptBook:
 
     book: ProgressBook
     keeper: BeliefsKeeper
+    shown: Mapping[str, TrackFields] = field(default_factory=dict)
+    """What jobs had shown in the run before. It counts for those that are in the first snapshot."""
 
     def fold(self, snapshot: Snapshot) -> KeptBook:
-        book = self.book.fold(snapshot)
-        if book.history is not self.keeper.began_with.history:
-            self.keeper.keep(book, snapshot.now)
+        before = self.book
+        if self.shown:
+            before = replace(before, tracks={**of_these_jobs(self.shown, snapshot), **before.tracks})
+        book = before.fold(snapshot)
+        self.keeper.keep(before, book, snapshot)
         return KeptBook(book, self.keeper)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
@@ -86,7 +102,8 @@ def go_on_learning(
     since = -math.inf if found is None else 0.0 if new_clock else found.until
     folding = Folding((found or given).history)
     folding.run(past, since)
-    return KeptBook(ProgressBook(history=folding.history, since=folding.until), BeliefsKeeper(kept, given))
+    book, speeds = ProgressBook(history=folding.history, since=folding.until), kept.with_suffix(".speeds")
+    return KeptBook(book, BeliefsKeeper(kept, speeds, given), {} if new_clock else read_speeds(speeds))
 
 
 def _found(kept: Path, given: LearnedBeliefs, tell: Tell) -> LearnedBeliefs | None:
