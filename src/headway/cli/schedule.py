@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -49,6 +50,7 @@ from headway.cli.wiring import (
     safe_policy_for,
 )
 from headway.core.errors import UserError
+from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.restarts import RestartLimits
 from headway.cycle.explained import explanation
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from headway.kube.api.discovery import ClusterFacts
     from headway.kube.cluster import KubeCluster
     from headway.kube.settings import KubeSettings
+    from headway.kube.state import ClusterState
     from headway.kube.telemetry.serve import Telemetry
     from headway.kube.writes.worker import ApiWorker
     from headway.trained.guard import TrainedGuard
@@ -164,6 +167,7 @@ def schedule(
         set_up(partial(access_for, kubeconfig, context), inside, gate, what, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
+    from headway.kube.state import ClusterState
 
     settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
     chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
@@ -180,20 +184,22 @@ def schedule(
         seen = _seen(metrics_listen, guard, undo)
         worker = _worker(access, inside, system, seen, all_pods=facts.sees_all_pods, standby=standby)
         undo.callback(worker.close)
-        (began, serials), book = earlier(log), keep_beliefs(estimates, known, log)
+        state, serials = _take_over(access, worker, ClusterState(system, log or _nowhere(undo), inside), log)
+        began, book = state.began, _book(estimates, known, state, guard)
         how = KubeSettings(
             began=began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
             claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
         cluster = _open(access, worker, progress_listen, system, how, seen)
-        undo.pop_all()
+        later = undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, began), Tally()
     writer = LogWriter(log, head(written_out(settings)), *([tally] if until_idle and log is None else []), durable=True)
     writer.rotation = _rotation(log_megabytes, until_idle=until_idle)
     tell_changes(chosen, lambda found: writer.restate(head(found)))
-    _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard)
+    with later:
+        _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
 
@@ -255,6 +261,32 @@ def _worker(
     return worker
 
 
+def _take_over(
+    access: Access, worker: ApiWorker, state: ClusterState, log: Path | None
+) -> tuple[ClusterState, dict[JobId, int]]:
+    """Waits until this scheduler leads, and goes on with what the last leader knew. The numbers that jobs have in the
+    log stay theirs.
+    """
+    from headway.kube.standby import stand_by
+
+    began, serials = earlier(log)  # meanwhile the lists are read
+    stand_by(access, worker, state.instance)
+    asyncio.run(state.read(access))
+    state.began = state.began or began
+    return state, serials
+
+
+def _book(estimates: str, known: LearnedBeliefs, state: ClusterState, guard: TrainedGuard | None) -> Book:
+    if guard is not None:
+        guard.go_on()
+    return keep_beliefs(estimates, known, state.log, same_clock=state.taken_over)
+
+
+def _nowhere(undo: ExitStack) -> Path:
+    """Files of a run without a log, until the process ends."""
+    return Path(undo.enter_context(TemporaryDirectory(prefix="headway-"))) / "run.log"
+
+
 def _open(
     access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings, seen: Telemetry | None
 ) -> KubeCluster:
@@ -263,12 +295,10 @@ def _open(
     from headway.kube.identity.secrets import POD_KEY
     from headway.kube.identity.tokens import PodIdentity, PodRoster
     from headway.kube.pods.marks import PodMarks
-    from headway.kube.standby import stand_by
     from headway.kube.telemetry.figures import NOBODY
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
-    stand_by(access, worker, how.namespace)
     authority = asyncio.run(PROGRESS_AUTHORITY.find(access, system))
     how = replace(how, pods=replace(how.pods, authority=authority.trusted.decode()))
     roster = PodRoster()
@@ -282,13 +312,15 @@ def _open(
 
 
 def _serve(
-    cluster: KubeCluster, policy: Policy, safe: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None
-) -> None:
+    cluster: KubeCluster, policy: Policy, safe: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None,
+    state: ClusterState,
+) -> None:  # fmt: skip
     """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
 
     def observe(decided: Decided) -> None:
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         cluster.show(decided.snapshot)
+        cluster.keep(state)
         if guard is not None:
             guard.observe(decided)
         if isinstance(policy, FollowedPolicy):
@@ -305,6 +337,7 @@ def _serve(
         with keeping(book):
             run(gate if guard is None else guard.watched(gate), policy, book, observe, safe)
     finally:
+        cluster.keep(state, now=True)
         cluster.close()
         if guard is not None:
             guard.close()

@@ -187,10 +187,11 @@ def head_settings(beliefs: LearnedBeliefs, policy: str, settings: Sequence[str])
     return {"set": list(settings), **{what: name for what, name in names.items() if name}}
 
 
-def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> Book:
+def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None, *, same_clock: bool = False) -> Book:
     """The book of a live run. It goes on where an earlier run with the same log was, and keeps what it learns.
 
-    A log that would take long to read is not read: what was kept beside it counts.
+    A log that would take long to read is not read: what was kept beside it counts. `same_clock`: the clock goes on even
+    where there is no log.
     """
     if estimates != "progress" or log is None:
         return make_book(estimates, beliefs=beliefs)
@@ -198,7 +199,9 @@ def keep_beliefs(estimates: str, beliefs: LearnedBeliefs, log: Path | None) -> B
     goes_on = any(file.is_file() and file.stat().st_size for file in (log, before(log)))
     past = snapshots(log) if is_quick else ()
     kept = kept_beliefs(log)
-    return go_on_learning(kept, beliefs, past, new_clock=not goes_on, tell=lambda sentence: warn([sentence]))
+    return go_on_learning(
+        kept, beliefs, past, new_clock=not (goes_on or same_clock), tell=lambda sentence: warn([sentence])
+    )
 
 
 @contextmanager

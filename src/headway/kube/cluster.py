@@ -50,6 +50,8 @@ from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, touched
 from headway.kube.pods.placing import NoNodeLeft, PlanRoom
 from headway.kube.settings import KubeSettings
 from headway.kube.start import collector_rests, first_gangs, read_initial_state
+from headway.kube.state import NAME as STATE
+from headway.kube.state import ClusterState
 from headway.kube.store.held import OwnPod
 from headway.kube.store.usage import Meter
 from headway.kube.telemetry.figures import NOBODY, Watcher, figures
@@ -157,6 +159,11 @@ class KubeCluster:
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
         self.following.shown = snapshot
+
+    def keep(self, state: ClusterState, *, now: bool = False) -> None:
+        """Writes what the next leader goes on with, where it has changed."""
+        if (body := state.changed(now=now)) is not None:
+            self.outbox.keep(state.system, STATE, body)
 
     def stop(self) -> None:
         """Ends the loop; may be called from a signal handler. Pods go on, and the next start takes over."""

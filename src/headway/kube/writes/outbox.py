@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.kube.api.objects import Meta
 from headway.kube.gangs.model import Bind, Create, SetCondition, Touch, Ungate
-from headway.kube.writes.write import Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
+from headway.kube.writes.write import KeepState, Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
 
 Put = Callable[[Sequence[Write], Sequence[Write]], None]
 STATUS = identity(StatusPatch())
@@ -109,6 +109,12 @@ class Outbox:
     def touch(self, namespace: str, name: str, body: dict[str, Any]) -> None:
         what = Touch(name, body["metadata"]["uid"])
         self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=Rank.BIND))
+
+    def keep(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+        """What the next leader goes on with. An older one need not be sent."""
+        what, key = KeepState(), f"state of {namespace}"
+        old = self._open.get(key, {}).get(identity(what))
+        self._send(identity(what), Write(key, namespace, name, what, body, replaces=old))
 
     def remove(self, meta: Meta) -> None:
         self._new.append(Write("", meta.namespace, meta.name, Removal(), uid=meta.uid, rank=Rank.EVENT))

@@ -14,7 +14,7 @@ from headway.kube.api.objects import API_VERSION, Bare, Pod
 from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition, Touch, Ungate
 from headway.kube.pods.marks import same_mark
 from headway.kube.pods.replica import MAIN
-from headway.kube.writes.write import Notice, Removal, StatusPatch, Write, WriteDone
+from headway.kube.writes.write import KeepState, Notice, Removal, StatusPatch, Write, WriteDone
 
 _pods = msgspec.json.Decoder(Pod)
 _bare = msgspec.json.Decoder(Bare)
@@ -35,7 +35,7 @@ class Requests:
         except Exception as error:  # noqa: BLE001
             return WriteDone(write, error=fault(error))
 
-    async def _sent(self, write: Write) -> WriteDone:  # noqa: C901, PLR0911  one line a request
+    async def _sent(self, write: Write) -> WriteDone:  # noqa: C901, PLR0911, PLR0912  one line a request
         inside, what = f"/api/v1/namespaces/{write.namespace}", write.what
         job, pods = f"/apis/{API_VERSION}/namespaces/{write.namespace}/trainingjobs/{write.name}", f"{inside}/pods"
         match what:
@@ -47,6 +47,8 @@ class Requests:
                 with contextlib.suppress(NotFound, Conflict):
                     body = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
                     await self.client.delete(job, body)
+            case KeepState():
+                await self._keep(f"{inside}/secrets", write)
             case Create():
                 return WriteDone(write, await self._create(pods, what, write.body))
             case Publish():
@@ -78,6 +80,12 @@ class Requests:
             if not same_mark(there, body):
                 raise
             return there  # we created it and the answer was lost
+
+    async def _keep(self, secrets: str, write: Write) -> None:
+        try:
+            await self.client.patch(f"{secrets}/{write.name}", write.body)
+        except NotFound:
+            await self.client.post(secrets, write.body)
 
     async def _make(self, path: str, body: dict[str, Any]) -> None:
         with contextlib.suppress(Conflict):  # it is there: its name has the uid of the job

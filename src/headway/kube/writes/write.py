@@ -56,7 +56,12 @@ class Removal:
     """A TrainingJob that is past its time is deleted, with all that it owns."""
 
 
-What = PodAction | StatusPatch | Notice | Removal | Touch
+@dataclass(frozen=True, slots=True)
+class KeepState:
+    """What the next leader goes on with, in a Secret."""
+
+
+What = PodAction | StatusPatch | Notice | Removal | Touch | KeepState
 _RANKS: Mapping[type, Rank] = {
     Bind: Rank.BIND, Ungate: Rank.BIND, ResizePod: Rank.BIND, Release: Rank.BIND, Delete: Rank.DELETE,
     Touch: Rank.BIND, Removal: Rank.STATUS, Create: Rank.CREATE, Publish: Rank.CREATE, StatusPatch: Rank.STATUS,
