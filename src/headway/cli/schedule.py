@@ -97,6 +97,10 @@ def schedule(
     progress_address: Annotated[
         str, typer.Option(help="Tell pods to report to HOST:PORT. Default: this machine's address.")
     ] = "",
+    progress_service: Annotated[
+        str,
+        typer.Option(help="Point this Service's EndpointSlice here while this scheduler leads. It has no selector."),
+    ] = "",
     metrics_listen: Annotated[
         str, typer.Option(help="Serve /healthz, /readyz and /metrics on HOST:PORT. Default: nowhere.")
     ] = "",
@@ -191,7 +195,7 @@ def schedule(
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
             claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
-        cluster = _open(access, worker, progress_listen, system, how, seen)
+        cluster = _open(access, worker, progress_listen, system, how, seen, progress_service)
         later = undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, began), Tally()
@@ -288,8 +292,15 @@ def _nowhere(undo: ExitStack) -> Path:
 
 
 def _open(
-    access: Access, worker: ApiWorker, listen: str, system: str, how: KubeSettings, seen: Telemetry | None
+    access: Access,
+    worker: ApiWorker,
+    listen: str,
+    system: str,
+    how: KubeSettings,
+    seen: Telemetry | None,
+    service: str,
 ) -> KubeCluster:
+    from headway.kube.api.endpoints import point
     from headway.kube.cluster import KubeCluster
     from headway.kube.identity.certificates import PROGRESS_AUTHORITY, server_context
     from headway.kube.identity.secrets import POD_KEY
@@ -304,6 +315,9 @@ def _open(
     roster = PodRoster()
     identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
     server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
+    if service:
+        address = _own_address(access.url)
+        asyncio.run(point(access, system, service, address, int(_port(server.address))))
     watcher = NOBODY if seen is None else seen.metrics
     cluster = KubeCluster(worker, server, replace(how, marks=marks), roster, watcher)
     if seen is not None:

@@ -1,0 +1,36 @@
+{{- define "headway.labels" -}}
+app.kubernetes.io/name: headway
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "headway.selector" -}}
+app.kubernetes.io/name: headway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "headway.account" -}}
+system:serviceaccount:{{ include "headway.system" . }}:headway
+{{- end }}
+
+{{/* Where Headway itself runs: with one namespace to watch, inside it. */}}
+{{- define "headway.system" -}}
+{{- .Release.Namespace -}}
+{{- end }}
+
+{{- define "headway.config" -}}
+{{- if .Values.queues }}
+queues.yaml: |
+  {{- toYaml .Values.queues | nindent 2 }}
+{{- end }}
+{{- if .Values.users }}
+users.yaml: |
+  {{- toYaml .Values.users | nindent 2 }}
+{{- end }}
+{{- if .Values.template }}
+template.yaml: |
+  {{- toYaml .Values.template | nindent 2 }}
+{{- end }}
+{{- end }}
