@@ -50,12 +50,10 @@ def in_namespace(text: str) -> str:
     """Helm leaves the namespace to the caller: whoever applies a plain file has none."""
     import yaml
 
-    wide = {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
-            "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema",
-            "PriorityLevelConfiguration"}  # fmt: skip
+    wide = ("CustomResourceDefinition", "Cluster", "Validating", "Mutating", "FlowSchema", "PriorityLevel")
     parts = []
     for one in filter(None, yaml.safe_load_all(text)):
-        if one["kind"] not in wide:
+        if not one["kind"].startswith(wide):
             one["metadata"].setdefault("namespace", NAMESPACE)
         parts.append("---\n" + yaml.safe_dump(one, sort_keys=False, width=200))
     return "".join(parts)
@@ -75,7 +73,7 @@ def release(out: Path) -> None:
     wheel = image.wheel_of(out)
     print(f"{wheel}: {tried(wheel)}")
     version = wheel.name.split("-")[1]
-    image.build(out / f"headway-{version}-image.tar", f"headway.dev/headway:{version}", latest=False)
+    image.build(out / f"headway-{version}-image.tar", f"headway.dev/headway:{version}")
     print(image.run(helm(), "package", str(CHART), "--destination", str(out)).strip())
     plain(out / f"headway-{version}.yaml")
     files = [file for file in sorted(out.iterdir()) if file.is_file() and file.name != "SHA256SUMS"]
@@ -91,8 +89,7 @@ def main() -> None:
     what.add_argument("--plain", type=Path, help="only write the plain file")
     chosen = parser.parse_args()
     try:
-        if chosen.chart_files:
-                elif chosen.plain:
+        if chosen.plain:
             plain(chosen.plain)
         else:
             release(chosen.out)

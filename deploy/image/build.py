@@ -35,6 +35,7 @@ NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/l
               "usr/lib/python3.11/lib2to3", "usr/lib/python3.11/pydoc_data")  # fmt: skip
 SITE = "opt/headway"
 USER = 65532
+KEPT, ANEW, FREE = "kept", "anew", "free"
 WHEELS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
@@ -60,11 +61,11 @@ def run(*command: str, **more: object) -> str:
 # ── what goes in ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def debian(folder: Path, *, latest: bool) -> list[DebianPackage]:
+def debian(folder: Path, locked: str) -> list[DebianPackage]:
     """Downloads the packages as if nothing were installed, and holds them to the lock."""
     (folder / "partial").mkdir(parents=True)
     (folder / "status").touch()
-    wanted = list(PACKAGES) if latest else [f"{name}={version}" for name, version, _ in _locked()]
+    wanted = [f"{name}={version}" for name, version, _ in _locked()] if locked == KEPT else list(PACKAGES)
     run(
         "apt-get", "-o", f"Dir::State::status={folder / 'status'}", "-o", f"Dir::Cache::archives={folder}", "-o",
         "Debug::NoLocking=1", "-o", "APT::Sandbox::User=", "install", "--download-only", "-y", "-qq",
@@ -77,9 +78,9 @@ def debian(folder: Path, *, latest: bool) -> list[DebianPackage]:
             continue
         found.append(DebianPackage(name, version, hashlib.sha256(file.read_bytes()).hexdigest(), file))
     told = [(one.name, one.version, one.sha256) for one in found]
-    if latest:
+    if locked == ANEW:
         DEBIAN_LOCK.write_text("".join(f"{name} {version} {digest}\n" for name, version, digest in told))
-    elif told != _locked():
+    elif locked == KEPT and told != _locked():
         raise ImageError(f"{DEBIAN_LOCK.name}: other packages than those that are locked; see --latest")
     return found
 
@@ -89,12 +90,12 @@ def _locked() -> list[tuple[str, str, str]]:
     return [(name, version, digest) for name, version, digest in lines]
 
 
-def python_packages(wheel: Path, site: Path, *, latest: bool) -> None:
+def python_packages(wheel: Path, site: Path, locked: str) -> None:
     """Headway and what its extra `kube` needs, for Debian's Python."""
     for_image = ["--target", str(site), "--only-binary=:all:", "--python-version", "3.11", "--implementation", "cp",
                  *(word for kind in WHEELS for word in ("--platform", kind))]  # fmt: skip
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-compile"]
-    if latest:
+    if locked == ANEW:
         report = wheel.with_name("report.json")
         run(*pip, *for_image, "--dry-run", "--report", str(report), f"{wheel}[kube]")
         found = [one for one in json.loads(report.read_text())["install"] if one["metadata"]["name"] != "headway"]
@@ -221,7 +222,9 @@ def describe(out: Path, packages: list[DebianPackage], site: Path, tree: Path) -
         lines.append(f"{one.name} {one.version}: /usr/share/licenses/{one.name}/copyright")
     for dist in sorted(distributions(path=[str(site)]), key=lambda dist: dist.metadata["Name"].lower()):
         name, about = dist.metadata["Name"], dist.metadata
-        licence = about.get("License-Expression") or _classified(about.get_all("Classifier") or []) or about.get("License")
+        licence = (
+            about.get("License-Expression") or _classified(about.get_all("Classifier") or []) or about.get("License")
+        )
         url = PackageURL("pypi", None, name.lower(), dist.version)
         bom.components.add(Component(name=name, version=dist.version, type=ComponentType.LIBRARY, purl=url))
         lines.append(f"{name} {dist.version}: {(licence or 'see its metadata').splitlines()[0]}")
@@ -235,25 +238,38 @@ def _classified(classifiers: list[str]) -> str:
     return ", ".join(one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License ::"))
 
 
-def build(out: Path, tag: str, *, latest: bool) -> None:
-    when = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or int(run("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+def build(out: Path, tag: str, locked: str = KEPT) -> None:
+    when = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or int(
+        run("git", "-C", str(ROOT), "log", "-1", "--format=%ct")
+    )
     os.environ["SOURCE_DATE_EPOCH"] = str(when)
     with tempfile.TemporaryDirectory() as at:
         folder, tree = Path(at), Path(at) / "tree"
         (folder / "wheel").mkdir()
-        packages = debian(folder / "debian", latest=latest)
+        packages = debian(folder / "debian", locked)
         wheel = wheel_of(folder / "wheel")
         filled(tree, packages)
         site = tree / SITE
-        python_packages(wheel, site, latest=latest)
+        python_packages(wheel, site, locked)
         for found in [*site.rglob("__pycache__"), site / "bin"]:
             shutil.rmtree(found, ignore_errors=True)
         for found in site.glob("*.dist-info/RECORD"):  # it names what is no longer there
             found.unlink()
         for found in site.glob("*.dist-info/direct_url.json"):
             found.unlink()
-        run(sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", "/",
-            str(site)) if sys.version_info[:2] == (3, 11) else None
+        run(
+            sys.executable,
+            "-m",
+            "compileall",
+            "-q",
+            "--invalidation-mode",
+            "unchecked-hash",
+            "-s",
+            str(tree),
+            "-p",
+            "/",
+            str(site),
+        ) if sys.version_info[:2] == (3, 11) else None
         describe(out, packages, site, tree)
         archive(out, layer(tree, when), tag, wheel.name.split("-")[1], when)
     print(f"{out}: {out.stat().st_size / 1e6:.0f} MB, sha256 {hashlib.sha256(out.read_bytes()).hexdigest()}")
@@ -263,10 +279,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the archive, such as headway-image.tar")
     parser.add_argument("--tag", default="headway.dev/headway:0.1.0", help="the name under which it is imported")
-    parser.add_argument("--latest", action="store_true", help="take the newest packages, and write the locks anew")
+    locks = parser.add_mutually_exclusive_group()
+    locks.add_argument("--latest", dest="locked", action="store_const", const=ANEW, default=KEPT,
+                       help="take the newest packages, and write the locks anew")  # fmt: skip
+    locks.add_argument("--unlocked", dest="locked", action="store_const", const=FREE,
+                       help="take Debian's newest packages, and leave the locks alone: for a trial")  # fmt: skip
     chosen = parser.parse_args()
     try:
-        build(chosen.out, chosen.tag, latest=chosen.latest)
+        build(chosen.out, chosen.tag, chosen.locked)
     except ImageError as error:
         print(f"image: {error}", file=sys.stderr)
         raise SystemExit(2) from error

@@ -162,6 +162,13 @@ def _print_status(one: LabStatus) -> None:
     Console().print(table)
 
 
+@app.command()
+def load(archive: Annotated[Path, typer.Argument(help="An OCI layout in a tar file.")], name: Name = "default") -> None:
+    """Give all real nodes of the lab an image."""
+    with _one_sentence():
+        Lab.attach(name).load_image(archive)
+
+
 PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 

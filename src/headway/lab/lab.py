@@ -14,7 +14,18 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from headway.lab import build, credentials, lifecycle, machine, network, paths, pods, process, simulated_nodes
+from headway.lab import (
+    build,
+    credentials,
+    lifecycle,
+    machine,
+    network,
+    paths,
+    pods,
+    process,
+    real_nodes,
+    simulated_nodes,
+)
 from headway.lab.api import Api
 from headway.lab.control_plane import AUDIT_LOG, GANG_GROUP
 from headway.lab.errors import LabError, Unavailable
@@ -128,6 +139,15 @@ class Lab:
         """The path of a program in the lab's release, such as `kubectl` or `helm`; built when it is first asked for."""
         build.ensure([at_release(name, self._state.kubernetes)])
         return self._state.program(name)
+
+    def load_image(self, archive: Path) -> None:
+        """Gives every real node an image: an archive of an OCI layout, or of `docker save`."""
+        if not self._state.kubelets:
+            raise LabError("images are for real nodes: start a lab with kubelets")
+        if not archive.is_file():
+            raise LabError(f"{archive}: there is no such file")
+        for node in range(1, self._state.kubelets + 1):
+            real_nodes.load_image(self._state, node, archive)
 
     @property
     def node_names(self) -> list[str]:

@@ -91,6 +91,11 @@ def import_image(state: LabState, node: int) -> None:
         partial = archive.with_suffix(f".{os.getpid()}-{node}")
         write_archive(partial)
         partial.rename(archive)
+    load_image(state, node, archive)
+
+
+def load_image(state: LabState, node: int, archive: Path) -> None:
+    """Gives the node's containerd an image: an archive of an OCI layout, or of `docker save`."""
     command = [required_program("ctr"), "--address", str(socket_path(state, node)), "-n", "k8s.io"]
     command += ["images", "import", "--snapshotter", "native", str(archive)]
     deadline = time.monotonic() + 20
