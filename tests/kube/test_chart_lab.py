@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from headway.lab import Lab, LabError
+from headway.lab.api import LabApiError
 from headway.lab.programs import locate
 from headway.lab.testing import up_for_test
 from scheduling import HERE, SOURCE, TRAINING
@@ -127,7 +129,8 @@ def leader(lab) -> str:
 
 def test_from_install_to_uninstall_no_training_is_touched(lab, values):
     helm(lab, "uninstall", "headway", "--ignore-not-found", "--wait")  # where this is a second try
-    lab.api.delete(JOBS)
+    with suppress(LabApiError):  # the CRD is not there yet
+        lab.api.delete(JOBS)
     began = time.monotonic()
     said = helm(lab, "install", "headway", str(CHART), "--create-namespace", "-f", str(values), "--wait")
     assert "schedules TrainingJobs of all namespaces" in said
@@ -153,7 +156,9 @@ def test_from_install_to_uninstall_no_training_is_touched(lab, values):
     helm(lab, "uninstall", "headway", "--wait")
     assert pods(lab, "long") == before, "training goes on without Headway"
     assert lab.api.get(f"{JOBS}/long")["status"]["phase"] == "Running"
-    assert not [role for role in names(lab, "rbac.authorization.k8s.io/v1/clusterroles") if role.startswith("headway-sch")]
+    assert not [
+        role for role in names(lab, "rbac.authorization.k8s.io/v1/clusterroles") if role.startswith("headway-sch")
+    ]
     assert "trainingjobs.headway.dev" in names(lab, "apiextensions.k8s.io/v1/customresourcedefinitions")
     helm(lab, "install", "headway", str(CHART), "-f", str(values), "--wait")
     wait(lab, "long", "Succeeded", 180.0)
