@@ -1,9 +1,10 @@
-"""The chart's own Deployment on real kubelets, under its own role: installed, upgraded, rolled back, uninstalled."""
+"""The chart's own Deployment on real kubelets, under its own role, as docs/install.md says: command by command."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,7 +20,8 @@ from headway.lab.testing import up_for_test
 from scheduling import HERE, SOURCE, TRAINING
 
 ROOT = Path(__file__).parents[2]
-CHART, BUILD = ROOT / "charts/headway", ROOT / "deploy/image/build.py"
+PAGE, BUILD = ROOT / "docs/install.md", ROOT / "deploy/image/build.py"
+ACCOUNT = "system:serviceaccount:headway-system:headway"
 SYSTEM, TEAM = "headway-system", "team"
 pytestmark = [
     pytest.mark.lab, pytest.mark.timeout(600),
@@ -59,26 +61,40 @@ def lab(image):
 
 
 @pytest.fixture(scope="module")
-def values(lab, tmp_path_factory) -> Path:
+def folder(lab, tmp_path_factory) -> Path:
+    """Where the page's commands are run: with the chart, the values and the programs."""
     template = lab.pod_template(paths=[HERE, SOURCE])
     main = template["spec"]["containers"][0]
     main["env"] = [one for one in main["env"] if one["name"] != "PYTHONPATH"]
     main["env"].append({"name": "PYTHONPATH", "value": str(SOURCE)})
+    folder = tmp_path_factory.mktemp("install")
     small = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
-    file = tmp_path_factory.mktemp("values") / "values.yaml"
-    file.write_text(json.dumps({
+    values = {
         "template": template, "checkpoints": str(lab.shared / TEAM), "measure": "off", "resources": small,
         "image": {"pullPolicy": "Never"}, "extraArgs": ["--progress-seconds=1"],
-    }))  # fmt: skip
-    return file
+    }  # fmt: skip
+    (folder / "values.yaml").write_text(json.dumps(values))
+    (folder / "charts").symlink_to(ROOT / "charts")
+    (folder / "bin").mkdir()
+    for program in ("helm", "kubectl"):
+        (folder / "bin" / program).symlink_to(lab.program(program))
+    return folder
 
 
-def helm(lab, *words: str) -> str:
+def page(heading: str) -> list[str]:
+    """The commands under this heading."""
+    part = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+    (text,) = [one for one in part if one.startswith(f"{heading}\n")]
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line]
+
+
+def run(lab, folder: Path, line: str) -> str:
+    environment = {**os.environ, "KUBECONFIG": str(lab.kubeconfig), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [lab.program("helm"), *words, "--namespace", SYSTEM, "--kubeconfig", str(lab.kubeconfig)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{words}: {done.stderr}\n{story(lab)}"
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{line}: {done.stderr}\n{story(lab)}"
     return done.stdout
 
 
@@ -102,9 +118,9 @@ def submit(lab, name: str, steps: int) -> None:
     lab.api.post(JOBS, {**body, "spec": {"roles": roles}})
 
 
-def wait(lab, name: str, phase: str, seconds: float = 120.0) -> dict:
+def wait(lab, name: str, *phases: str, seconds: float = 120.0) -> dict:
     deadline = time.monotonic() + seconds
-    while (job := lab.api.get(f"{JOBS}/{name}")).get("status", {}).get("phase") != phase:
+    while (job := lab.api.get(f"{JOBS}/{name}")).get("status", {}).get("phase") not in phases:
         assert time.monotonic() < deadline, f"{job.get('status')}\n{story(lab)}"
         time.sleep(0.3)
     return job
@@ -127,38 +143,76 @@ def leader(lab) -> str:
     return lease["spec"]["holderIdentity"].partition("/")[0]
 
 
-def test_from_install_to_uninstall_no_training_is_touched(lab, values):
-    helm(lab, "uninstall", "headway", "--ignore-not-found", "--wait")  # where this is a second try
+def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
+    install, *looks, plain = page("Install")
+    upgrade, rollback = page("Upgrade")
+    (uninstall,) = page("Uninstall")
+    run(lab, folder, f"{uninstall} --ignore-not-found")  # where this is a second try
     with suppress(LabApiError):  # the CRD is not there yet
         lab.api.delete(JOBS)
     began = time.monotonic()
-    said = helm(lab, "install", "headway", str(CHART), "--create-namespace", "-f", str(values), "--wait")
-    assert "schedules TrainingJobs of all namespaces" in said
+    assert "schedules TrainingJobs of all namespaces" in run(lab, folder, install)
     submit(lab, "first", 10)
-    wait(lab, "first", "Running")
+    wait(lab, "first", "Running", "Succeeded")
     assert time.monotonic() - began < 120.0, "from helm install to the first running job"
     wait(lab, "first", "Succeeded")
+    assert sum(" Running " in run(lab, folder, line) for line in looks[:1]) == 1
+    assert "headway" in run(lab, folder, looks[1])
 
     submit(lab, "long", 2400)
     wait(lab, "long", "Running")
     before, old = pods(lab, "long"), leader(lab)
-    helm(lab, "upgrade", "headway", str(CHART), "-f", str(values), "--set", "settings={trial=60}", "--wait")
+    (folder / "values.yaml").write_text(
+        json.dumps(json.loads((folder / "values.yaml").read_text()) | {"settings": ["trial=60"]})
+    )
+    run(lab, folder, upgrade)
     assert (new := leader(lab)) != old
     step = wait(lab, "long", "Running")["status"]["progress"]["step"]
     deadline = time.monotonic() + 90.0
     while lab.api.get(f"{JOBS}/long")["status"]["progress"]["step"] <= step:
         assert time.monotonic() < deadline, f"progress goes on with the new leader\n{story(lab)}"
         time.sleep(0.5)
-    helm(lab, "rollback", "headway", "--wait")
+    run(lab, folder, rollback)
     assert leader(lab) != new
     assert pods(lab, "long") == before, "an upgrade and a rollback leave every pod untouched"
+    for line in (*page("Backup and restore"), *page("Rights")):
+        run(lab, folder, line)
+    assert "name: long" in (folder / "jobs.yaml").read_text()
 
-    helm(lab, "uninstall", "headway", "--wait")
+    run(lab, folder, uninstall)
     assert pods(lab, "long") == before, "training goes on without Headway"
     assert lab.api.get(f"{JOBS}/long")["status"]["phase"] == "Running"
-    assert not [
-        role for role in names(lab, "rbac.authorization.k8s.io/v1/clusterroles") if role.startswith("headway-sch")
-    ]
+    roles = names(lab, "rbac.authorization.k8s.io/v1/clusterroles")
+    assert not [role for role in roles if role.startswith("headway-sch")]
     assert "trainingjobs.headway.dev" in names(lab, "apiextensions.k8s.io/v1/customresourcedefinitions")
-    helm(lab, "install", "headway", str(CHART), "-f", str(values), "--wait")
-    wait(lab, "long", "Succeeded", 180.0)
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "deploy/release.py"), "--plain", str(folder / "headway.yaml")], check=False
+    )
+    assert made.returncode == 0
+    run(lab, folder, plain)
+    wait(lab, "long", "Succeeded", seconds=180.0)
+    assert pods(lab, "long") == before, "the next installation knows its pods again"
+
+
+def test_its_own_account_is_held_to_what_it_is_for(lab, folder):
+    """Whatever its roles allow: a bug or a stolen token cannot delete pods of others."""
+    strangers = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
+                 "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}}  # fmt: skip
+    for namespace in (TEAM, "kube-system"):
+        lab.api.post(f"/api/v1/namespaces/{namespace}/pods", strangers)
+    deletes = f"kubectl --as {ACCOUNT} -n {TEAM} delete pod stranger"
+    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, deletes)
+    there = f"kubectl --as {ACCOUNT} -n kube-system delete pod stranger"
+    assert "changes nothing in kube-system" in refused(lab, folder, there)
+    (folder / "pod.json").write_text(json.dumps(strangers | {"metadata": {"name": "another"}}))
+    makes = f"kubectl --as {ACCOUNT} -n {TEAM} create -f pod.json"
+    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, makes)
+
+
+def refused(lab, folder: Path, line: str) -> str:
+    environment = {**os.environ, "KUBECONFIG": str(lab.kubeconfig), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0, done.stdout
+    return done.stderr

@@ -171,7 +171,11 @@ def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(sch
 
     template = _claiming(schedule)
     schedule.fixed = ["spec.volumes.*.hostPath"]
-    schedule.start()
+    schedule.start("--progress-service", "headway-progress")
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    soon(lambda: [one for one in lab.api.get(slices)["items"] if one["metadata"]["name"] == "headway-progress"])
+    assert schedule.stop() == 0
+    schedule.start("--progress-service", "headway-progress")  # it is there already
     schedule.submit("claims", {"worker": {}}, [], template=template)
     refused = schedule.wait("claims", "Failed")["status"]
     assert (refused["reason"], "'later' waits for its first pod" in refused["message"]) == ("Unplaceable", True)
@@ -259,7 +263,7 @@ def requested_by(lab, user: str) -> tuple[set[Right], set[tuple[str, str, str, s
         if event["user"]["username"] != user or target is None:
             continue
         name = target["resource"] + (f"/{target['subresource']}" if "subresource" in target else "")
-        named = f" {target['name']}" if name in BY_NAME and event["verb"] == "get" else ""
+        named = f" {target['name']}" if name in BY_NAME and event["verb"] in ("get", "patch") else ""
         right = (target.get("apiGroup", ""), name + named, event["verb"])
         if event["responseStatus"]["code"] == 403:
             refused.add((*right, target.get("namespace", "")))
