@@ -66,9 +66,9 @@ clock:
 
 # Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
 # Where they cannot be had, those tests say why they are skipped (and fail where CI is set). What takes minutes more is
-# tested where it is built already: Kubernetes 1.37, the job operators, helm, metrics-server (`headway lab build`).
+# tested where it is built already: Kubernetes 1.37, the job operators, metrics-server (`headway lab build`).
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy filter-check \
-	coredns kwok
+	coredns kwok helm
 lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab deps
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)
