@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_cluster import MemoryApi, SmallCluster
 
-from headway.kube.api.errors import Unreachable
+from headway.kube.api.errors import Refused, Unreachable
 from headway.kube.api.objects import Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted
-from headway.kube.gangs.model import Bind, Create, Delete
+from headway.kube.gangs.model import Bind, Create, Delete, Touch
 from headway.kube.pods.marks import read_pod_name
-from headway.kube.writes.write import Notice, Removal, Stage, Write, WriteDone
+from headway.kube.writes.write import Notice, Removal, Stage, StatusPatch, Write, WriteDone
 
 LIVE = ("Pending", "Running")
 MEANT = ("Stopping", "Moving", "Scaling", "Waiting", "Succeeded", "Failed", "Cancelled", "Suspended")
@@ -33,6 +33,9 @@ class LateServer(MemoryApi):
         self.news: list[Any] = []
         self.told: list[Any] = []
         self.faults: list[str] = []
+        self.old: list[Write] = []
+        """What a leader that was replaced had sent: it arrives at any time, and nobody hears the answer."""
+        self.fence.epoch = 1
 
     def put(self, writes, dropped=()) -> None:
         for write in dropped:
@@ -63,15 +66,28 @@ class LateServer(MemoryApi):
         if not isinstance(write.what, Notice | Removal):
             self.inbox.put(done)
 
+    def replace_leader(self) -> None:
+        self.old += self.queued
+        self.queued, self.news, self.told = [], [], []
+        self.fence.epoch += 1
+
+    def send_old(self, which: int) -> None:
+        if self.old:
+            write = self.old.pop(which % len(self.old))
+            self._check(write)
+            self.write(write)
+
     def take(self, write: Write) -> WriteDone:
         """As a server: a request that was sent before is answered by what it did then."""
+        if isinstance(write.what, StatusPatch) and write.body["epoch"] < self.jobs[write.uid]["status"].get("epoch", 0):
+            raise Refused(422, "status.epoch: a scheduler that was replaced may not write any more")
         what, key = write.what, f"{write.namespace}/{getattr(write.what, 'name', '')}"
         there = self.pods.get(key)
         if isinstance(what, Create) and there is not None:
             same = there["metadata"]["annotations"].get("headway.dev/gang")
             if same == write.body["metadata"]["annotations"]["headway.dev/gang"]:
                 return WriteDone(write, msgspec.convert(there, Pod))
-        if isinstance(what, Bind | Delete) and (there is None or there["metadata"]["uid"] != what.uid):
+        if isinstance(what, Bind | Delete | Touch) and (there is None or there["metadata"]["uid"] != what.uid):
             return WriteDone(write, gone=True)
         if isinstance(what, Bind | Delete) and what.version and there["metadata"]["resourceVersion"] != what.version:
             return WriteDone(write, msgspec.convert(there, Pod))
@@ -118,6 +134,7 @@ ops = st.one_of(
     st.tuples(st.just("suspend"), st.booleans()),
     st.tuples(st.just("kill"), st.just(0)),
 )
+hand_overs = st.one_of(ops, st.tuples(st.just("replaced"), st.just(0)), st.tuples(st.just("late"), st.integers(0, 9)))
 
 
 class History:
@@ -127,7 +144,7 @@ class History:
         self.uids = [self.api.submit(name, {"roles": {"worker": dict(role)}}) for name in ("one", "two")]
         self.small = SmallCluster(self.api)
 
-    def do(self, op: str, value: int) -> None:
+    def do(self, op: str, value: int) -> None:  # noqa: C901  one case an event
         api, small = self.api, self.small
         match op:
             case "turn":
@@ -157,6 +174,11 @@ class History:
             case "kill":
                 api.queued, api.news, api.told = [], [], []
                 small.start()
+            case "replaced":
+                api.replace_leader()
+                small.start()
+            case "late":
+                api.send_old(value)
 
     def settle(self, rounds: int = 60, which: int = 0) -> None:
         """No faults: everything is sent and heard, by rank or, with -1, in the opposite order."""
@@ -171,10 +193,24 @@ class History:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 8]), st.lists(ops, min_size=5, max_size=60))
 def test_whatever_happens_no_attempt_trains_beside_another_and_no_gang_stays_half(replicas, rounds, history):
+    check(replicas, rounds, history)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 8]), st.lists(hand_overs, min_size=5, max_size=60))
+def test_what_a_replaced_leader_had_sent_does_no_harm_whenever_it_arrives(replicas, rounds, history):
+    check(replicas, rounds, [*history, ("replaced", 0)], late=True)
+
+
+def check(replicas: int, rounds: int, history: list[tuple[str, int]], *, late: bool = False) -> None:
     run = History(replicas)
     run.settle(rounds)
     for op, value in history:
         run.do(op, value)
+    run.settle(10 if late else 0)
+    while run.api.old:
+        run.do("late", 0)
+        run.settle(1)
     run.settle(which=-1)
     api = run.api
     for uid, name in zip(run.uids, ("one", "two"), strict=True):

@@ -153,7 +153,7 @@ def refusal(tenant: Tenant, name: str, **spec: object) -> str:
     return ""
 
 
-def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(schedule):
+def test_one_namespace_with_its_rights_alone_and_each_job_with_its_own_files(schedule):  # noqa: PLR0915  one long day
     """The scheduler of one namespace uses each of its rights and needs no other; a job sees no other's checkpoints."""
     lab, namespace = schedule.lab, schedule.namespace
     asyncio.run(install(load_access(lab.kubeconfig), namespace))
