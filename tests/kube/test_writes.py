@@ -14,7 +14,7 @@ import pytest
 from headway.kube.api.errors import ApiError, Conflict, Forbidden, Invalid, Unreachable
 from headway.kube.gangs.model import Bind, Create, Delete
 from headway.kube.writes import door as door_module
-from headway.kube.writes.door import AT_ONCE, Door
+from headway.kube.writes.door import AT_ONCE, LEAST_AT_ONCE, Door, InFlight
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
 from headway.kube.writes.queue import LOWEST_EVERY, WriteQueue
 from headway.kube.writes.write import Notice, Rank, Stage, StatusPatch, What, Write, WriteDone, rank_of
@@ -28,6 +28,36 @@ WHAT: dict[Rank, What] = {
 
 def a_write(rank: Rank = Rank.STATUS, namespace: str = "team", name: str = "j", **fields: Any) -> Write:
     return Write("u", namespace, name, WHAT[rank], rank=rank, **fields)
+
+
+# ── how many at once ──
+
+
+def test_requests_in_flight_follow_the_server():
+    found = InFlight()
+    found.answered(2.0, pushed_back=False, now=10.0)
+    assert found.allowed == AT_ONCE / 2, "it is slow"
+    found.answered(0.01, pushed_back=False, now=10.5)
+    found.answered(9.0, pushed_back=False, now=11.5)
+    assert found.allowed >= AT_ONCE / 2, "one request hangs, others do not"
+    for second in range(20):
+        found.answered(0.0, pushed_back=True, now=20.0 + second)
+    assert found.allowed == LEAST_AT_ONCE, "it says so again and again"
+    for _ in range(2000):
+        found.answered(0.01, pushed_back=False, now=100.0)
+    assert found.allowed == AT_ONCE
+
+
+def test_a_server_that_pushes_back_gets_fewer_at_once_and_loses_nothing():
+    async def check() -> None:
+        pushes = [Unreachable(429, "slow down")] * 8
+        at = AtDoor(Server(*pushes, seconds=0.02))
+        at.door.put([a_write(name=f"j{number}") for number in range(100)])
+        await at.until(lambda: len(at.done) == 100)
+        assert at.door.in_flight.allowed < AT_ONCE
+        assert {done.write.name for done in at.done} == {f"j{number}" for number in range(100)}
+
+    asyncio.run(check())
 
 
 # ── whose turn it is ──

@@ -10,6 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from headway.kube.api.errors import ApiError, Forbidden, Unreachable
 from headway.kube.gangs.model import Delete
@@ -19,7 +20,10 @@ from headway.kube.writes.requests import Requests
 from headway.kube.writes.write import Notice, Rank, Stage, Write, WriteDone
 
 log = logging.getLogger("headway.kube")
-AT_ONCE = 32
+AT_ONCE, LEAST_AT_ONCE = 32, 4
+SLOW_SECONDS = 1.0
+"""Where every answer takes longer, the server has more to do than it can."""
+LOOK_SECONDS = 1.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
 MOST_EVENTS = 1000
 """Events of one namespace that wait. More are not recorded."""
@@ -34,6 +38,28 @@ def unheard(_write: Write, _done: WriteDone, _seconds: float) -> None:
     """Nobody is interested."""
 
 
+@dataclass(slots=True)
+class InFlight:
+    """How many requests are under way at once: half as many, at most once a second, where the server says that it has
+    too many or even its quickest answer is slow; one more with each full round of quick ones. A webhook of one
+    namespace that hangs slows nobody else.
+    """
+
+    allowed: float = AT_ONCE
+    _since: float = -math.inf
+    _quickest: float = math.inf
+    _pushed_back: bool = False
+
+    def answered(self, seconds: float, *, pushed_back: bool, now: float) -> None:
+        self._quickest, self._pushed_back = min(self._quickest, seconds), self._pushed_back or pushed_back
+        if not self._pushed_back and seconds <= SLOW_SECONDS:
+            self.allowed = min(AT_ONCE, self.allowed + 1.0 / self.allowed)
+        if now - self._since >= LOOK_SECONDS:
+            if self._pushed_back or self._quickest > SLOW_SECONDS:
+                self.allowed = max(LEAST_AT_ONCE, self.allowed / 2)
+            self._since, self._quickest, self._pushed_back = now, math.inf, False
+
+
 class Door:
     """Use in one event loop."""
 
@@ -41,7 +67,7 @@ class Door:
         self, requests: Requests, fence: Fence, tell: Callable[[WriteDone], None], answered: Answered = unheard
     ) -> None:
         self._requests, self._fence, self._tell, self._answered = requests, fence, tell, answered
-        self.queue = WriteQueue()
+        self.queue, self.in_flight = WriteQueue(), InFlight()
         self._under_way: set[asyncio.Task[None]] = set()
         self._sleeping: set[asyncio.TimerHandle] = set()
         self._looking = False
@@ -103,7 +129,7 @@ class Door:
 
     def _limit(self) -> int:
         if not self._away_until:
-            return AT_ONCE
+            return int(self.in_flight.allowed)
         if time.monotonic() < self._away_until:
             return 0
         return 1
@@ -118,6 +144,8 @@ class Door:
         self._answered(write, done, time.monotonic() - began)
         error, then = done.error, write.then
         self._see_server(error, began)
+        pushed_back = error is not None and isinstance(error, Unreachable) and error.status > 0
+        self.in_flight.answered(time.monotonic() - began, pushed_back=pushed_back, now=time.monotonic())
         while then is not None and then.then is not None:
             then = then.then
         if error is not None and _is_passing(write, error) and then is None:
