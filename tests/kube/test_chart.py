@@ -1,0 +1,123 @@
+"""The chart as helm renders it: the rights of `--install`, mistakes in values refused, nothing half switched on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headway.kube.api.install import manifests
+from headway.lab.programs import locate
+
+CHART = Path(__file__).parents[2] / "charts/headway"
+HELM = locate("helm")
+SERVED = [f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Validating", "Mutating")]
+RIGHTS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount")
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not built: headway lab build helm")
+
+
+def helm(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(HELM), *words], capture_output=True, text=True, check=False)
+
+
+def rendered(*options: str, namespace: str = "headway-system", served: list[str] = SERVED) -> list[dict]:
+    versions = [word for one in served for word in ("--api-versions", one)]
+    done = helm("template", "headway", str(CHART), "-n", namespace, "--kube-version", "1.36.0", *versions, *options)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def by_name(found: list[dict], *kinds: str) -> dict[tuple[str, str], dict]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in found if one["kind"] in kinds}
+
+
+def test_it_is_without_a_fault_and_renders_one_object_of_each_name():
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = rendered("--set", "beside.enabled=true,metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true")
+    names = [(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in found]
+    assert len(names) == len(set(names))
+    assert not [one for one in found if one["kind"] in ("Secret", "Namespace")], "Secrets are filled by the process"
+
+
+@pytest.mark.parametrize("namespace", ["headway-system", "team-a"])
+def test_its_rights_are_those_of_install(namespace):
+    inside = "" if namespace == "headway-system" else namespace
+    scope = ["--set", f"watchNamespace={inside or 'all'}"]
+    expected = by_name(list(filter(None, yaml.safe_load_all(manifests(inside)))), *RIGHTS)
+    assert by_name(rendered(*scope, namespace=namespace), *RIGHTS) == expected
+
+
+def test_in_a_namespace_of_another_name_its_account_is_there():
+    found = rendered(namespace="scheduling")
+    subjects = [subject for one in found for subject in one.get("subjects", ())]
+    assert {subject["namespace"] for subject in subjects} == {"scheduling"}
+    text = yaml.safe_dump_all(found)
+    assert "headway-system" not in text
+    assert "system:serviceaccount:scheduling:headway" in text
+
+
+def test_the_rights_to_ask_kubelets_and_to_give_turns_come_only_where_they_are_wanted():
+    assert ("ClusterRole", "headway-kubelet-reader") not in by_name(rendered(), "ClusterRole")
+    assert ("ClusterRole", "headway-kubelet-reader") in by_name(rendered("--set", "measure=kubelet"), "ClusterRole")
+    assert ("ClusterRole", "headway-beside") not in by_name(rendered(), "ClusterRole")
+    beside = rendered("--set", "beside.enabled=true,beside.namespaces.team=ai")
+    (policy,) = (one for key, one in by_name(beside, "MutatingAdmissionPolicy").items() if key[1] == "headway-turn")
+    labels = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
+    assert labels == {"headway.dev/beside": "true", "team": "ai"}
+
+
+def test_helm_leaves_the_crd_unless_it_is_told_otherwise():
+    crd = ("CustomResourceDefinition", "trainingjobs.headway.dev")
+    kept = by_name(rendered(), crd[0])[crd]
+    assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert "annotations" not in by_name(rendered("--set", "crds.keep=false"), crd[0])[crd]["metadata"]
+    assert not by_name(rendered("--set", "crds.enabled=false"), crd[0])
+    expected = next(one for one in yaml.safe_load_all(manifests()) if one["kind"] == crd[0])
+    assert kept["spec"] == expected["spec"]
+
+
+def test_a_changed_setting_starts_the_replicas_anew():
+    def told(*options: str) -> str:
+        found = by_name(rendered(*options), "Deployment")["Deployment", "headway"]
+        return found["spec"]["template"]["metadata"]["annotations"]["headway.dev/config"]
+
+    assert told() == told()
+    assert told() != told("--set", "users.ana=3")
+    assert told("--set", "users.ana=3") != told("--set", "users.ana=4")
+
+
+def test_an_older_cluster_gets_no_policy_that_it_does_not_know():
+    found = rendered(served=[])
+    assert not by_name(found, "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+    assert by_name(found, "Deployment")
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("replicas=two", "got string, want integer"),
+        ("nosuch=1", "additional properties 'nosuch' not allowed"),
+        ("settings={novalue}", "does not match pattern"),
+        ("metrics.port=0", "minimum"),
+        ("watchNamespace=team", "install the chart in that namespace (--namespace team)"),
+        ("template.spce.x=1", "additional properties 'spce' not allowed"),
+        ("checkpoints=relative", "does not match pattern"),
+    ],
+)
+def test_a_mistake_in_the_values_is_refused(option, why):
+    done = helm("template", "headway", str(CHART), "-n", "headway-system", "--set", option)
+    assert done.returncode != 0
+    assert why in done.stderr, done.stderr
+
+
+def test_its_pods_hold_to_the_restricted_standard():
+    pod = by_name(rendered(), "Deployment")["Deployment", "headway"]["spec"]["template"]["spec"]
+    (main,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert main["securityContext"] == wanted
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
