@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test torch-test check browser terminal clock lab-ready clean help
+.PHONY: run test torch-test check browser terminal clock prometheus lab-ready clean help
 
 help:
 	@echo "make run    install, then train the six jobs of examples/quickstart.yaml on this machine"
@@ -64,6 +64,15 @@ clock:
 	      || echo "libfaketime could not be installed: no clock is set back"; \
 	  else echo "no libfaketime here: no clock is set back"; fi
 
+# The alert rules and the dashboard are tried on a real Prometheus. Without it, those tests are skipped and say so.
+prometheus:
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing prometheus (about half a minute)"; \
+	    { apt-get install -y -qq --no-install-recommends prometheus || { apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }; } >/dev/null 2>&1 \
+	      || echo "prometheus could not be installed: alert rules and dashboard are not tried"; \
+	  else echo "no prometheus here: alert rules and dashboard are not tried"; fi
+
 # Programs and packages for the tests on a real Kubernetes; built once into the user's cache, shown while it builds.
 # Where they cannot be had, those tests say why they are skipped (and fail where CI is set). What takes minutes more is
 # tested where it is built already: Kubernetes 1.37, the job operators, metrics-server (`headway lab build`).
@@ -73,7 +82,7 @@ lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab deps
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)
 
-test: check browser terminal clock lab-ready
+test: check browser terminal clock prometheus lab-ready
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=30 -rR
 
 # A stock torch script on two processes and on two real kubelets, and a stock MaskablePPO that learns to schedule. Torch is

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 from small_cluster import SmallCluster
 
+from headway import __version__
 from headway.core.errors import UserError
 from headway.core.states import State
 from headway.kube.telemetry.figures import MAX_QUEUES, OTHERS, figures
@@ -54,6 +55,34 @@ def test_jobs_are_counted_by_queue_state_and_reason(small):
     assert found["headway_gang_wait_seconds_count", ("team-a",)] == 1
 
 
+def test_who_waits_longest_is_told_and_what_there_is_for_jobs(small):
+    small.api.submit("waits", {**TOO_LARGE, "queue": "team-b"})
+    small.turn(4)
+    later(small)
+    before = read(small.watcher)["headway_longest_wait_seconds", ("team-b",)]
+    later(small, 100.0)
+    found = read(small.watcher)
+    assert 100.0 <= found["headway_longest_wait_seconds", ("team-b",)] - before < 130.0
+    nodes = small.cluster.board.nodes
+    assert found["headway_capacity", ("cpu",)] == nodes.capacity[nodes.kinds.index("cpu")].sum() / 1000
+    unready = replace(nodes.nodes[0], ready=False)
+    small.cluster.board.set_nodes(nodes.replaced({0: unready}))
+    later(small)
+    assert read(small.watcher)["headway_capacity", ("cpu",)] < found["headway_capacity", ("cpu",)]
+
+
+def test_the_process_and_its_version_are_told():
+    metrics = Metrics(Sources(under_way=lambda: 3, watches=lambda: [("Pod", 2.5, 7)]))
+    found = read(metrics)
+    assert found["headway_info", (__version__,)] == 1
+    assert found["headway_process_resident_memory_bytes", ()] > 1e6
+    assert found["headway_writes_under_way", ()] == 3
+    assert found["headway_watch_lists_total", ("Pod",)] == 7
+    assert found["headway_settings_total", ("false",)] == 0
+    metrics.settings(taken=False)
+    assert read(metrics)["headway_settings_total", ("false",)] == 1
+
+
 def test_a_fault_is_counted_and_its_job_is_frozen(small, monkeypatch):
     uid = small.api.submit("runs", FITS)
     small.turn(4)
@@ -82,7 +111,7 @@ def test_many_queues_are_told_as_one(small):
     small.turn(3)
     gang = small.cluster.gangs[uid]
     gangs = [replace(gang, job=replace(gang.job, queue=f"q{number}")) for number in range(MAX_QUEUES + 50)]
-    found = figures(gangs)
+    found = figures(gangs, 0.0, small.cluster.board.nodes)
     assert len({queue for queue, _ in found.jobs}) == MAX_QUEUES + 1
     assert sum(count for (queue, _), count in found.jobs.items() if queue == OTHERS) == 50
 

@@ -200,7 +200,7 @@ class KubeCluster:
 
     def _count(self) -> None:
         self._count_at = self.now() + COUNT_SECONDS
-        self.watcher.count(figures(self.gangs.values()))
+        self.watcher.count(figures(self.gangs.values(), self.now(), self.board.nodes))
         if (shown := self.following.shown) is not None:
             rows = shown.jobs.running()
             left = shown.estimates.left_of(rows, shown.now)

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headway.core.node import Nodes
 from headway.core.quantity import CPU, GPU
 from headway.kube.gangs.gang import Gang
 
@@ -26,13 +27,18 @@ class Figures:
     """By queue and resource: cores and GPUs that jobs hold."""
     used: Mapping[str, float] = field(default_factory=dict)
     """By queue: cores that jobs really use, as last measured."""
+    waited: Mapping[str, float] = field(default_factory=dict)
+    """By queue: the seconds that the job has waited which has waited longest."""
+    capacity: Mapping[str, float] = field(default_factory=dict)
+    """By resource: what the ready nodes have for jobs."""
     frozen: int = 0
     """Jobs that Headway cannot judge: their pods stay, nothing is decided."""
 
 
-def figures(gangs: Iterable[Gang]) -> Figures:
+def figures(gangs: Iterable[Gang], now: float, nodes: Nodes) -> Figures:
     jobs, pending = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     held, used = defaultdict[tuple[str, str], float](float), defaultdict[str, float](float)
+    waited = dict[str, float]()
     frozen, queues = 0, set[str]()
     for gang in gangs:
         queue = gang.job.queue
@@ -43,13 +49,21 @@ def figures(gangs: Iterable[Gang]) -> Figures:
         frozen += bool(gang.frozen.why)
         if gang.waits:
             pending[queue, gang.wanted.reason or "Unknown"] += 1
+            since = gang.wanted.since if gang.wanted.attempt else gang.job.submit
+            waited[queue] = max(waited.get(queue, 0.0), now - since)
         for share in gang.wanted.allocation or ():
             for kind, amount in share.amounts:
                 if kind in SHOWN:
                     held[queue, kind] += amount * len(share.nodes) / SHOWN[kind]
         if gang.usage is not None:
             used[queue] += gang.usage.cores
-    return Figures(dict(jobs), dict(pending), dict(held), dict(used), frozen)
+    return Figures(dict(jobs), dict(pending), dict(held), dict(used), waited, _capacity(nodes), frozen)
+
+
+def _capacity(nodes: Nodes) -> dict[str, float]:
+    here = [kind for kind in SHOWN if kind in nodes.kinds]
+    ready = nodes.capacity[:, nodes.ready].sum(axis=1)
+    return {kind: float(ready[nodes.kinds.index(kind)]) / SHOWN[kind] for kind in here}
 
 
 class Watcher:

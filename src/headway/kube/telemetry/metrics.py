@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.core import GaugeMetricFamily as Gauge
-from prometheus_client.core import Metric
 
+from headway import __version__
 from headway.core.states import State
 from headway.kube.gangs.gang import Gang
 from headway.kube.telemetry.figures import Figures, Watcher
@@ -31,6 +32,8 @@ class Sources:
     """What is read at a scrape, from whatever thread that comes."""
 
     queued: Callable[[Rank], int] = lambda _: 0
+    under_way: Callable[[], int] = lambda: 0
+    """Writes that were sent and have no answer yet."""
     watches: Callable[[], Iterable[tuple[str, float, int]]] = lambda: ()
     """Of each kind: the seconds since its watch last said anything, and its lists so far."""
     epoch: Callable[[], int] = lambda: 0
@@ -68,6 +71,10 @@ class Metrics(Watcher):
         )
         self._faults = counter("faults_total", "Errors inside Headway; each froze one job for a while.")
         self._settings = counter("settings_total", "Changed settings files, taken over or refused.", "taken")
+        for taken in ("true", "false"):
+            self._settings.labels(taken)  # they are there from the start: the first change is an increase
+        Info("headway", "This scheduler.", registry=self.registry).info({"version": __version__})
+        ProcessCollector(namespace="headway", registry=self.registry)
         self.registry.register(self)
 
     # ── what happens ──
@@ -122,15 +129,18 @@ class Metrics(Watcher):
         yield _gauge("pending_jobs", "Jobs that wait, by reason.", ("queue", "reason"), found.pending.items())
         yield _gauge("held", "Cores and GPUs that jobs hold.", ("queue", "resource"), found.held.items())
         yield _gauge("used_cores", "Cores that jobs really use.", ("queue",), _single(found.used.items()))
+        yield _gauge("longest_wait_seconds", "Of the jobs that wait.", ("queue",), _single(found.waited.items()))
+        yield _gauge("capacity", "Cores and GPUs of ready nodes.", ("resource",), _single(found.capacity.items()))
         yield _gauge("frozen_jobs", "Jobs that Headway cannot judge.", (), [((), found.frozen)])
         waiting = [((rank.name.lower(),), sources.queued(rank)) for rank in Rank]
         yield _gauge("writes_queued", "Writes that wait, by rank.", ("rank",), waiting)
+        yield _gauge("writes_under_way", "Writes that were sent and not answered.", (), [((), sources.under_way())])
         ages, lists = [], []
         for kind, age, listed in sources.watches():
             ages.append(((kind,), age))
             lists.append(((kind,), listed))
         yield _gauge("watch_age_seconds", "Since a watch last said anything.", ("kind",), ages)
-        yield _gauge("watch_lists", "Lists of each kind since the start.", ("kind",), lists)
+        yield _counter("watch_lists", "Lists of each kind since the start.", ("kind",), lists)
         yield _gauge("epoch", "Of this scheduler's Lease.", (), [((), sources.epoch())])
         yield _gauge("leads", "Whether it leads.", (), [((), sources.leads())])
         yield _gauge("thread_age_seconds", "Since a thread went on.", ("thread",), _single(sources.ages().items()))
@@ -145,6 +155,13 @@ def _single(items: Iterable[tuple[str, float]]) -> list[tuple[tuple[str, ...], f
 
 def _gauge(name: str, words: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
     made = Gauge(f"headway_{name}", words, labels=labels)
+    for names, value in values:
+        made.add_metric(names, float(value))
+    return made
+
+
+def _counter(name: str, words: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    made = CounterMetricFamily(f"headway_{name}", words, labels=labels)
     for names, value in values:
         made.add_metric(names, float(value))
     return made

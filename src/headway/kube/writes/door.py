@@ -76,6 +76,11 @@ class Door:
         """The server did not answer: one request goes at this time, by the monotonic clock."""
         self._answered_at = -math.inf
 
+    @property
+    def under_way(self) -> int:
+        """Writes that were sent and have no answer yet."""
+        return len(self._under_way)
+
     def put(self, writes: Iterable[Write], dropped: Iterable[Write] = ()) -> None:
         """Takes writes, and forgets those that are no longer wanted and not under way."""
         for write in dropped:

@@ -111,6 +111,10 @@ class ApiWorker:
         """Writes that wait, from any thread."""
         return 0 if self._door is None else self._door.queue.counts[rank]
 
+    def under_way(self) -> int:
+        """Writes that were sent and have no answer yet, from any thread."""
+        return 0 if self._door is None else self._door.under_way
+
     def watches(self) -> list[tuple[str, float, int]]:
         """Of each kind: the seconds since its watch last said anything, and its lists so far. From any thread."""
         now = time.monotonic()
