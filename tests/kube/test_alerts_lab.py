@@ -1,7 +1,11 @@
-"""A real Prometheus over a running scheduler: every query of the dashboard and of the alerts has rows there."""
+"""A real Prometheus over a running scheduler: every query of the dashboard and of the alerts has rows there.
+
+Its log lines are JSON meanwhile.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -18,7 +22,9 @@ FOUND_BY_PROMETHEUS = {"namespace"}
 def watched(measured):
     """A scheduler with jobs in all stages, and a Prometheus that has seen them."""
     port = free_port()
-    measured.start("--metrics-listen", f"127.0.0.1:{port}", "--measure", "kubelet", "--policy", "learned")
+    measured.start(
+        "--metrics-listen", f"127.0.0.1:{port}", "--measure", "kubelet", "--policy", "learned", "--log-format", "json"
+    )
     prometheus = start_prometheus(measured.folder, f"127.0.0.1:{port}")
     try:
         measured.submit("ends", {"worker": {"replicas": 2}}, ["--steps", "3"], queue="team-a")
@@ -57,6 +63,10 @@ def test_every_panel_and_every_alert_finds_its_metrics(watched):
     assert firing == {"HeadwayJobsWaitInVain"}, "of a scheduler that is well, with one job too large"
     schedule.kill()
     prometheus.wait('ALERTS{alertname="HeadwayDown"}', seconds=30)
+    told = [json.loads(line) for line in schedule.words().splitlines()]
+    ended = [one for one in told if one.get("job") == f"{schedule.namespace}/ends"]
+    assert [one["message"].split(": ")[-1] for one in ended][:2] == ["starting", "running"], told
+    assert all(isinstance(one["cycle"], int) for one in ended), ended
 
 
 def check_names(prometheus, query: str, known: set[str]) -> None:

@@ -20,6 +20,7 @@ import typer
 from headway.cli import restart_options as restarts
 from headway.cli.earlier_log import earlier
 from headway.cli.followed_priorities import FollowedPolicy, followed, tell_changes, written_out
+from headway.cli.log_lines import LogFormat, LogFormatOption, begin_log_lines, in_cycle
 from headway.cli.options import (
     AgentEnv,
     BeliefsFile,
@@ -104,6 +105,7 @@ def schedule(
     metrics_listen: Annotated[
         str, typer.Option(help="Serve /healthz, /readyz and /metrics on HOST:PORT. Default: nowhere.")
     ] = "",
+    log_format: LogFormatOption = LogFormat.TEXT,
     system_namespace: Annotated[
         str, typer.Option(help="Keep Headway's own Secrets in this namespace. Default: headway-system.")
     ] = "",
@@ -163,6 +165,7 @@ def schedule(
 
     It may be killed and started again at any time: its state is in the cluster.
     """
+    begin_log_lines(log_format)
     need_extra()
     inside = "" if namespace == "all" else namespace
     if print_manifests or install or release:
@@ -176,7 +179,6 @@ def schedule(
     settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
     chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", master_port=master_port)
     facts = _look(access, inside)
@@ -332,6 +334,7 @@ def _serve(
     """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
 
     def observe(decided: Decided) -> None:
+        in_cycle(decided.snapshot.cycle)
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         cluster.show(decided.snapshot)
         cluster.keep(state)

@@ -321,7 +321,8 @@ class KubeCluster:
             if waited_for:
                 self.following.tell(gang.uid, StatusWritten(*write.token))
         elif waited_for:
-            log.warning("job %s: its status is refused, it is written again later: %s", gang.job.id, done.error)
+            job, words = gang.job.id, "job %s: its status is refused, it is written again later: %s"
+            log.warning(words, job, done.error, extra={"job": job})
             self.following.tell(gang.uid, StatusRefused(done.error, self.now()))
 
     # ── gangs come and go ───────────────────────────────────────────────────────────────────────────────
@@ -397,7 +398,7 @@ class KubeCluster:
         target = None if placement is None else allocation_of(placement, gang.job, shape, self.board.nodes)
         self.following.tell(gang.uid, Decided(action, target, now, self.settings.timeouts))
         new = self.gangs[gang.uid]
-        log.info("job %s: %s", new.job.id, new.state.name.lower())
+        log.info("job %s: %s", new.job.id, new.state.name.lower(), extra={"job": new.job.id})
         if gang.is_foreign and target is not None:
             for pod, node in places(new):  # the plan's next decision must see it there; its own demands are over
                 facts = replace(gang.rules[pod.role].facts, near=(), spread=())

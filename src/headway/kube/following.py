@@ -154,7 +154,7 @@ class Following:
         gang, why = self.gangs[uid], sentence(doing, error)
         self.watcher.fault()
         if not gang.frozen.faults:
-            log.error("job %s: %s", gang.job.id, why)
+            log.error("job %s: %s", gang.job.id, why, extra={"job": gang.job.id})
         new = self.set(gang, take(gang, Faulted(why, self.now())))
         self.wake_at(uid, new.frozen.again)
         if tell and shown(new) != new.written.intent:
@@ -221,7 +221,7 @@ class Following:
             return
         if new.wanted.state is not gang.wanted.state or new.wanted.message != gang.wanted.message:
             words = f": {new.wanted.message}" if new.wanted.message else ""
-            log.info("job %s: %s%s", new.job.id, new.wanted.state.name.lower(), words)
+            log.info("job %s: %s%s", new.job.id, new.wanted.state.name.lower(), words, extra={"job": new.job.id})
         self._perform(new, effects, now)
         self.wake_at(uid, new.wake)
         if new.is_over and new.is_settled() and not self.outbox.is_busy(uid):

@@ -292,7 +292,8 @@ class Intake:
             return None
         spec, asked, booking = read
         if kept is not None and not suits(kept, booking.job):
-            log.warning("job %s: its status is ignored, it is of another job", booking.job.id)
+            job = booking.job.id
+            log.warning("job %s: its status is ignored, it is of another job", job, extra={"job": job})
             kept = None
         gang = Gang(
             meta=meta, job=booking.job, rules=booking.rules, samples=booking.parts,
@@ -308,7 +309,7 @@ class Intake:
             found = recover(gang, kept, own, unproven, around, now)
         except Exception as error:  # noqa: BLE001  it comes from its status
             why = sentence("go on from its status", error)
-            log.warning("job %s: %s", gang.job.id, why)
+            log.warning("job %s: %s", gang.job.id, why, extra={"job": gang.job.id})
             found = recover(gang, None, (), frozenset(), around, now)
             if own:  # its pods stay, and it is told
                 frozen = found.gang.freezes(why, now, again=math.inf)
@@ -425,11 +426,12 @@ class Intake:
         meta, why = found.metadata, clean(why, LONGEST_TEXT)
         holds = meta.uid in self._pods or (kept is not None and kept.holds)
         self.entries[meta.uid] = Entry(found, IntakeStage.UNREADABLE if holds else IntakeStage.REFUSED)
+        job = job_id(meta.namespace, meta.name)
         if holds:
-            log.error("TrainingJob %s/%s cannot be followed, its pods stay: %s", meta.namespace, meta.name, why)
+            log.error("TrainingJob %s cannot be followed, its pods stay: %s", job, why, extra={"job": job})
             self.tells.status(meta, {"reason": FAULT, "message": f"{why}; its pods stay as they are"})
         elif kept is None or kept.intent.state not in OVER:
-            log.warning("TrainingJob %s/%s is refused: %s", meta.namespace, meta.name, why)
+            log.warning("TrainingJob %s is refused: %s", job, why, extra={"job": job})
             intent = Intent(state=State.FAILED, since=self.now(), reason=reason, message=why)
             self._tell_end(meta, KeptStatus(Intent()), intent, {"progress": None})
 
