@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplotlib": "train"}
 """Third-party package to the extra that installs it."""
 
 
 def main() -> None:
-    """Runs a command. A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
+    """Runs a command."""
     from headway.cli.app import app_for
+    from headway.cli.completion import typed
+
+    with ended_well():
+        app_for(typed("headway", sys.argv[1:]))(prog_name="headway")
+
+
+@contextmanager
+def ended_well() -> Iterator[None]:
+    """A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
     from headway.cli.say import say
     from headway.core.errors import UserError
 
     try:
-        app_for(sys.argv[1:])()
+        yield
     except UserError as error:
         say(f"headway: {error}", error=True)
         sys.exit(2)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headway import __version__
+from headway.cli.completion import Completion
 from headway.cli.plain_help import PlainCommand, PlainGroup
 from headway.core.errors import UserError
 
@@ -131,6 +132,7 @@ def _whole(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
     ] = False,
+    completion: Completion = None,
 ) -> None:
     pass
 

@@ -57,7 +57,7 @@ def jobs(
         return
     need_extra()
     access = access_for(kubeconfig, context)
-    rows = asyncio.run(_list(access, namespace or access.namespace))
+    rows = asyncio.run(listed(access, namespace or access.namespace))
     if json:
         print(json_.dumps({"jobs": [msgspec.to_builtins(row) for row in rows]}))
         return
@@ -86,7 +86,8 @@ def _short(eta: str, today: str) -> str:
     return f"{clock[:5]}Z" if day == today else f"{day[5:]} {clock[:5]}Z"
 
 
-async def _list(access: Access, namespace: str) -> list[ListedJob]:
+async def listed(access: Access, namespace: str) -> list[ListedJob]:
+    """Of a namespace, or of `all`."""
     from headway.kube.api.client import Client
     from headway.kube.api.errors import ApiError
     from headway.kube.commands import list_jobs

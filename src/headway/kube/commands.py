@@ -113,6 +113,7 @@ class ListedJob(msgspec.Struct):
     step: int | None = None
     loss: float | None = None
     eta: str = ""
+    done: str = ""
     deadline: str = ""
     explained: list[str] = []
     attempt: int = 0
@@ -153,7 +154,8 @@ def _row(job: _Job, *, qualified: bool) -> ListedJob:
         user=str(job.spec.get("user", "")), phase=status.get("phase", ""), replicas=status.get("replicas", 0),
         nodes=[str(one) for one in status.get("nodes") or []],
         progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
-        eta=(progress.get("eta") or "")[:19], deadline=str((status.get("deadline") or {}).get("text", "")),
+        eta=(progress.get("eta") or "")[:19], done=str(progress.get("done") or ""),
+        deadline=str((status.get("deadline") or {}).get("text", "")),
         explained=[str(one) for one in status.get("explained") or []],
         attempt=status.get("attempt", 0), reason=status.get("reason", ""),
         message=status.get("message", ""),
