@@ -37,7 +37,7 @@ def submit(
     """Submit the jobs of a file as TrainingJobs."""
     from headway.cli.submit import submit as submit_
 
-    submit_(files, kubeconfig, context, namespace, directory, "", at_once, wait)
+    submit_(files, kubeconfig, context, namespace, directory=directory, at_once=at_once, wait=wait)
 
 
 def jobs(
