@@ -15,7 +15,9 @@ import msgspec
 import yaml
 
 from headway.kube.api.errors import KubeError
+from headway.kube.api.exec_credential import ExecCredential
 
+Files = list[tuple[Path, dict[str, Any]]]
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -27,19 +29,26 @@ class Access:
     token: str = ""
     token_file: Path | None = None
     """Read again for every request: a service account's token is renewed in place."""
+    program: ExecCredential | None = None
+    """Gives tokens, and another one before the last expires."""
 
     def authorization(self) -> str:
-        token = self.token_file.read_text().strip() if self.token_file is not None else self.token
+        if self.program is not None:
+            token = self.program.status().token
+        else:
+            token = self.token_file.read_text().strip() if self.token_file is not None else self.token
         return f"Bearer {token}" if token else ""
 
 
 def load_access(kubeconfig: Path | None = None, context: str = "") -> Access:
-    """Takes the first of: the given file, `KUBECONFIG`, a pod's service account, `~/.kube/config`."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    """Takes the first of: the given file, those of `KUBECONFIG`, a pod's service account, `~/.kube/config`."""
+    named = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
     if kubeconfig is None and not named and (IN_POD / "token").exists():
         return _in_pod()
-    path = kubeconfig or (Path(named) if named else Path.home() / ".kube" / "config")
-    return _from_file(path, context)
+    if kubeconfig is not None or not named:
+        named = [kubeconfig or Path.home() / ".kube" / "config"]
+    there = [path for path in named if path.exists()] or named[:1]
+    return _from_files([(path, _read(path)) for path in there], context)
 
 
 def _in_pod() -> Access:
@@ -55,7 +64,7 @@ def _in_pod() -> Access:
     )
 
 
-def _from_file(path: Path, context: str) -> Access:
+def _read(path: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(path.read_bytes())
     except OSError as error:
@@ -64,41 +73,54 @@ def _from_file(path: Path, context: str) -> Access:
         raise KubeError(f"{path}: is not valid YAML; a kubeconfig is needed") from error
     if not isinstance(config, dict):
         raise KubeError(f"{path}: is not a kubeconfig: must be a YAML map with clusters, contexts and users")
-    chosen = context or config.get("current-context", "")
-    entry = _named(path, config, "contexts", "context", chosen)
-    cluster = _named(path, config, "clusters", "cluster", entry.get("cluster", ""))
-    user = _named(path, config, "users", "user", entry["user"]) if entry.get("user") else {}
+    return config
+
+
+def _from_files(files: Files, context: str) -> Access:
+    """As kubectl merges them: the first file that has a name counts."""
+    chosen = context or next((str(name) for _, one in files if (name := one.get("current-context"))), "")
+    _, entry = _named(files, "contexts", "context", chosen)
+    at, cluster = _named(files, "clusters", "cluster", entry.get("cluster", ""))
+    path, user = _named(files, "users", "user", entry["user"]) if entry.get("user") else (at, {})
     url = str(cluster.get("server", "")).rstrip("/")
     if not url.startswith(("http://", "https://")):
-        raise KubeError(f"{path}: cluster {entry.get('cluster')!r}: field server: must be an http(s) address")
-    if user.get("exec") or user.get("auth-provider"):
-        raise KubeError(
-            f"{path}: user {entry.get('user')!r}: field exec: is not supported; use a certificate or a token"
-        )
+        raise KubeError(f"{at}: cluster {entry.get('cluster')!r}: field server: must be an http(s) address")
+    where, program = f"{path}: user {entry.get('user')!r}", None
+    if user.get("auth-provider"):
+        raise KubeError(f"{where}: field auth-provider: is not supported; use exec, a certificate or a token")
+    if user.get("exec"):
+        program = ExecCredential.read(where, path.parent, user["exec"], cluster)
     token_file = user.get("tokenFile")
     return Access(
-        url=url, tls=_tls(path, cluster, user) if url.startswith("https") else None,
+        url=url, tls=_tls((at, cluster), (path, user), program) if url.startswith("https") else None,
         namespace=entry.get("namespace") or "default", token=str(user.get("token", "")),
-        token_file=_beside(path, token_file) if token_file else None,
+        token_file=_beside(path, token_file) if token_file else None, program=program,
     )  # fmt: skip
 
 
-def _named(path: Path, config: dict[str, Any], listing: str, key: str, name: str) -> dict[str, Any]:
-    for entry in config.get(listing) or []:
-        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(key), dict):
-            found: dict[str, Any] = entry[key]
-            return found
-    raise KubeError(f"{path}: field {listing}: there is no {key} {name!r}")
+def _named(files: Files, listing: str, key: str, name: str) -> tuple[Path, dict[str, Any]]:
+    for path, config in files:
+        for entry in config.get(listing) or []:
+            if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(key), dict):
+                return path, entry[key]
+    where = ", ".join(str(path) for path, _ in files)
+    raise KubeError(f"{where}: field {listing}: there is no {key} {name!r}")
 
 
-def _tls(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+def _tls(
+    at: tuple[Path, dict[str, Any]], of: tuple[Path, dict[str, Any]], program: ExecCredential | None
+) -> ssl.SSLContext:
+    (path, cluster), (beside, user) = at, of
     authority = _bytes(path, cluster, "certificate-authority")
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        certificate, key = _bytes(path, user, "client-certificate"), _bytes(path, user, "client-key")
+        certificate, key = _bytes(beside, user, "client-certificate"), _bytes(beside, user, "client-key")
+        if program is not None:
+            given = program.status()
+            certificate, key = given.clientCertificateData.encode(), given.clientKeyData.encode()
         if certificate and key:
             with tempfile.TemporaryDirectory() as folder:  # the ssl module reads key pairs from files only
                 pair = Path(folder) / "pair.pem"
