@@ -64,12 +64,13 @@ clock:
 	      || echo "libfaketime could not be installed: no clock is set back"; \
 	  else echo "no libfaketime here: no clock is set back"; fi
 
-# The alert rules and the dashboard are tried on a real Prometheus. Without it, those tests are skipped and say so.
+# The alert rules and the dashboard are tried on a real Prometheus; its own service is not left running. Without it, those tests are skipped and say so.
 prometheus:
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "installing prometheus (about half a minute)"; \
 	    { apt-get install -y -qq --no-install-recommends prometheus || { apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }; } >/dev/null 2>&1 \
+	      && { systemctl disable --now prometheus >/dev/null 2>&1 || true; } \
 	      || echo "prometheus could not be installed: alert rules and dashboard are not tried"; \
 	  else echo "no prometheus here: alert rules and dashboard are not tried"; fi
 
