@@ -72,11 +72,12 @@ def test_who_waits_longest_is_told_and_what_there_is_for_jobs(small):
 
 
 def test_the_process_and_its_version_are_told():
-    metrics = Metrics(Sources(under_way=lambda: 3, watches=lambda: [("Pod", 2.5, 7)]))
+    metrics = Metrics(Sources(under_way=lambda: 3, allowed=lambda: 16, watches=lambda: [("Pod", 2.5, 7)]))
     found = read(metrics)
     assert found["headway_info", (__version__,)] == 1
     assert found["headway_process_resident_memory_bytes", ()] > 1e6
     assert found["headway_writes_under_way", ()] == 3
+    assert found["headway_writes_allowed", ()] == 16
     assert found["headway_watch_lists_total", ("Pod",)] == 7
     assert found["headway_settings_total", ("false",)] == 0
     metrics.settings(taken=False)

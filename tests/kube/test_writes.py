@@ -177,7 +177,8 @@ def test_so_many_are_under_way_at_once_and_each_is_answered_once():
         at = AtDoor(Server(seconds=0.001))
         writes = [a_write(name=f"j{number}") for number in range(200)]
         at.door.put(writes)
-        await at.until(lambda: len(at.done) == 200)
+        assert at.door.under_way == AT_ONCE
+        await at.until(lambda: len(at.done) == 200 and not at.door.under_way)
         assert at.server.most == AT_ONCE
         assert Counter(at.server.names) == Counter(write.name for write in writes)
         assert {write.stage for write in writes} == {Stage.OVER}

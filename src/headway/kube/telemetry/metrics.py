@@ -34,6 +34,8 @@ class Sources:
     queued: Callable[[Rank], int] = lambda _: 0
     under_way: Callable[[], int] = lambda: 0
     """Writes that were sent and have no answer yet."""
+    allowed: Callable[[], int] = lambda: 0
+    """How many may be, as the server's answers allow."""
     watches: Callable[[], Iterable[tuple[str, float, int]]] = lambda: ()
     """Of each kind: the seconds since its watch last said anything, and its lists so far."""
     epoch: Callable[[], int] = lambda: 0
@@ -135,6 +137,7 @@ class Metrics(Watcher):
         waiting = [((rank.name.lower(),), sources.queued(rank)) for rank in Rank]
         yield _gauge("writes_queued", "Writes that wait, by rank.", ("rank",), waiting)
         yield _gauge("writes_under_way", "Writes that were sent and not answered.", (), [((), sources.under_way())])
+        yield _gauge("writes_allowed", "Writes that may be sent at once.", (), [((), sources.allowed())])
         ages, lists = [], []
         for kind, age, listed in sources.watches():
             ages.append(((kind,), age))

@@ -24,6 +24,7 @@ class Telemetry:
         self.metrics = Metrics(Sources(
             queued=lambda rank: 0 if self._worker is None else self._worker.queued(rank),
             under_way=lambda: 0 if self._worker is None else self._worker.under_way(),
+            allowed=lambda: 0 if self._worker is None else self._worker.allowed(),
             watches=lambda: [] if self._worker is None else self._worker.watches(),
             epoch=lambda: 0 if self._worker is None else self._worker.fence.epoch,
             leads=lambda: self._cluster is not None and self._cluster.leads,

@@ -115,6 +115,10 @@ class ApiWorker:
         """Writes that were sent and have no answer yet, from any thread."""
         return 0 if self._door is None else self._door.under_way
 
+    def allowed(self) -> int:
+        """How many writes may be under way, as the server's answers allow. From any thread."""
+        return 0 if self._door is None else int(self._door.in_flight.allowed)
+
     def watches(self) -> list[tuple[str, float, int]]:
         """Of each kind: the seconds since its watch last said anything, and its lists so far. From any thread."""
         now = time.monotonic()
