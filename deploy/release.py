@@ -20,6 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "image"))
 import build as image
 
+sys.path.insert(0, str(Path(__file__).parent / "krew"))
+import make as krew
+
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/headway"
 NAMESPACE = "headway-system"
@@ -76,6 +79,7 @@ def release(out: Path) -> None:
     image.build(out / f"headway-{version}-image.tar", f"headway.dev/headway:{version}")
     print(image.run(helm(), "package", str(CHART), "--destination", str(out)).strip())
     plain(out / f"headway-{version}.yaml")
+    krew.made(out)
     files = [file for file in sorted(out.iterdir()) if file.is_file() and file.name != "SHA256SUMS"]
     sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
     (out / "SHA256SUMS").write_text(sums)

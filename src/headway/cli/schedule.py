@@ -174,7 +174,6 @@ def schedule(
         set_up(partial(access_for, kubeconfig, context), inside, gate, what, kubelets=measure is Measure.KUBELET)
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
-    from headway.kube.state import ClusterState
 
     settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
     chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
@@ -190,22 +189,20 @@ def schedule(
         seen = _seen(metrics_listen, guard, undo)
         worker = _worker(access, inside, system, seen, all_pods=facts.sees_all_pods, standby=standby)
         undo.callback(worker.close)
-        state, serials = _take_over(access, worker, ClusterState(system, log or _nowhere(undo), inside), log)
-        began, book = state.began, _book(estimates, known, state, guard)
+        state, serials = _take_over(access, worker, system, inside, log, log or _nowhere(undo))
         how = KubeSettings(
-            began=began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
+            began=state.began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
             claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
         )  # fmt: skip
         cluster = _open(access, worker, progress_listen, system, how, seen, progress_service)
         later = undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
-    head, tally = partial(_head, policy, estimates, known, began), Tally()
-    writer = LogWriter(log, head(written_out(settings)), *([tally] if until_idle and log is None else []), durable=True)
-    writer.rotation = _rotation(log_megabytes, until_idle=until_idle)
+    head, tally = partial(_head, policy, estimates, known, state.began), Tally()
+    writer = _writer(log, head(written_out(settings)), tally if until_idle else None, log_megabytes)
     tell_changes(chosen, lambda found: writer.restate(head(found)))
     with later:
-        _serve(cluster, chosen, safe_policy_for(settings), book, writer, guard, state)
+        _serve(cluster, chosen, safe_policy_for(settings), _book(estimates, known, state, guard), writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
 
@@ -214,9 +211,11 @@ def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, sett
     return Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, "")
 
 
-def _rotation(megabytes: int, *, until_idle: bool) -> Rotation | None:
-    """What is shown at the end is of the whole run."""
-    return Rotation(megabytes * MIB) if megabytes and not until_idle else None
+def _writer(log: Path | None, head: Head, tally: Tally | None, megabytes: int) -> LogWriter:
+    """With a tally, what is shown at the end is of the whole run: its log is never put aside."""
+    writer = LogWriter(log, head, *([tally] if tally is not None and log is None else []), durable=True)
+    writer.rotation = Rotation(megabytes * MIB) if megabytes and tally is None else None
+    return writer
 
 
 def _show(tally: Tally, log: Path | None, *, as_json: bool) -> None:
@@ -268,13 +267,15 @@ def _worker(
 
 
 def _take_over(
-    access: Access, worker: ApiWorker, state: ClusterState, log: Path | None
+    access: Access, worker: ApiWorker, system: str, namespace: str, log: Path | None, beside: Path
 ) -> tuple[ClusterState, dict[JobId, int]]:
     """Waits until this scheduler leads, and goes on with what the last leader knew. The numbers that jobs have in the
     log stay theirs.
     """
     from headway.kube.standby import stand_by
+    from headway.kube.state import ClusterState
 
+    state = ClusterState(system, beside, namespace)
     began, serials = earlier(log)  # meanwhile the lists are read
     stand_by(access, worker, state.instance)
     asyncio.run(state.read(access))
