@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -36,9 +37,17 @@ def by_name(found: list[dict], *kinds: str) -> dict[tuple[str, str], dict]:
 def test_it_is_without_a_fault_and_renders_one_object_of_each_name():
     done = helm("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout + done.stderr
-    found = rendered("--set", "beside.enabled=true,metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true")
+    found = rendered(
+        "--set",
+        "beside.enabled=true,metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true,"
+        "metrics.dashboard.enabled=true",
+    )
     names = [(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in found]
     assert len(names) == len(set(names))
+    (rules,) = by_name(found, "PrometheusRule").values()
+    assert rules["spec"] == yaml.safe_load((CHART / "alerts/headway-alerts.yaml").read_text())
+    board = by_name(found, "ConfigMap")["ConfigMap", "headway-dashboard"]["data"]["headway.json"]
+    assert json.loads(board) == json.loads((CHART / "dashboards/headway.json").read_text())
     assert not [one for one in found if one["kind"] in ("Secret", "Namespace")], "Secrets are filled by the process"
 
 
