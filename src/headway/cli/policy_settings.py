@@ -29,10 +29,12 @@ def own_settings(settings: Sequence[str]) -> list[str]:
 
 
 def wrappers_of(name: str, settings: Sequence[str]) -> Wrappers:
-    """What `queues=FILE` and `round=SECONDS` put around the policy `name`; the file is read now."""
+    """What `queues=FILE` and `round=SECONDS` put around the policy `name`; the file is read now. What is in it may
+    stand in its place, in one line.
+    """
     files, rounds = ([item for item in settings if item.startswith(word)] for word in (QUEUES, ROUND))
     seconds = read_settings(name, rounds[-1:], {"round": 0.0}, {"round": Range(0.0)}).get("round", 0.0)
-    return Wrappers(read_queues(Path(files[-1].partition("=")[2])) if files else (), seconds)
+    return Wrappers(read_queues(files[-1].partition("=")[2]) if files else (), seconds)
 
 
 def read_settings(

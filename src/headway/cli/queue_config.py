@@ -21,7 +21,7 @@ KINDS = (CPU, MEMORY, GPU, PODS, STORAGE)
 """Kinds that every cluster may have. Others are the nodes' own: `nvidia.com/gpu`, `tpu`."""
 
 
-class QueueFields(msgspec.Struct, forbid_unknown_fields=True):
+class QueueFields(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     name: str
     quota: dict[str, Amount] = {}
     borrow: dict[str, Amount] = {}
@@ -37,12 +37,17 @@ class QueuesFields(msgspec.Struct, forbid_unknown_fields=True):
     queues: list[QueueFields]
 
 
-def read_queues(path: Path) -> tuple[Queue, ...]:
+def in_full(path: Path | str) -> str:
+    """What the file says, as one line that can stand in its place: a log must not depend on a file."""
+    return msgspec.json.encode(QueuesFields(_fields(path))).decode()
+
+
+def read_queues(path: Path | str) -> tuple[Queue, ...]:
     """Quotas and weights, for policies."""
     return tuple(_queue(path, field) for field in _fields(path))
 
 
-def read_rules(path: Path) -> tuple[QueueRule, ...]:
+def read_rules(path: Path | str) -> tuple[QueueRule, ...]:
     """What jobs may claim in each queue, in the file's order."""
     return tuple(_rule(path, field) for field in _fields(path))
 
@@ -59,8 +64,8 @@ def beyond_rules(rules: Sequence[QueueRule], jobs: Iterable[Job]) -> list[str]:
     return said
 
 
-def _fields(path: Path) -> list[QueueFields]:
-    fields = decode(path, QueuesFields).queues
+def _fields(path: Path | str) -> list[QueueFields]:
+    fields = _decoded(path).queues
     names = [field.name for field in fields]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -68,7 +73,16 @@ def _fields(path: Path) -> list[QueueFields]:
     return fields
 
 
-def _queue(path: Path, field: QueueFields) -> Queue:
+def _decoded(path: Path | str) -> QueuesFields:
+    if not str(path).startswith("{"):
+        return decode(Path(path), QueuesFields)
+    try:
+        return msgspec.json.decode(str(path), type=QueuesFields)
+    except msgspec.DecodeError as error:
+        raise UserError(f"queues: {error}") from error
+
+
+def _queue(path: Path | str, field: QueueFields) -> Queue:
     if not field.weight > 0:
         raise UserError(f"{path}: queue {field.name!r}: field weight: must be above zero, is {field.weight:g}")
     return Queue(
@@ -77,7 +91,7 @@ def _queue(path: Path, field: QueueFields) -> Queue:
     )  # fmt: skip
 
 
-def _rule(path: Path, field: QueueFields) -> QueueRule:
+def _rule(path: Path | str, field: QueueFields) -> QueueRule:
     try:
         highest = None if field.highest_priority is None else priority_of(field.highest_priority)
     except Wrong as wrong:
@@ -88,14 +102,14 @@ def _rule(path: Path, field: QueueFields) -> QueueRule:
     )  # fmt: skip
 
 
-def _names(path: Path, field: QueueFields, name: str) -> tuple[str, ...] | None:
+def _names(path: Path | str, field: QueueFields, name: str) -> tuple[str, ...] | None:
     given: list[str] | None = getattr(field, name)
     if given is not None and not all(given):
         raise UserError(f"{path}: queue {field.name!r}: field {name}: a name is empty")
     return None if given is None else tuple(given)
 
 
-def _amounts(path: Path, field: QueueFields, name: str) -> Amounts:
+def _amounts(path: Path | str, field: QueueFields, name: str) -> Amounts:
     found = []
     for kind, value in sorted(getattr(field, name).items()):
         own = kind in KINDS or "/" in kind or kind.startswith(HUGE_PAGES)

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ import typer
 
 from headway.cli import restart_options as restarts
 from headway.cli.earlier_log import earlier
-from headway.cli.followed_priorities import FollowedPolicy, followed, tell_changes, written_out
+from headway.cli.followed_settings import FollowedPolicy, followed, safe_now, tell_changes, written_out
 from headway.cli.log_lines import LogFormat, LogFormatOption, begin_log_lines, in_cycle
 from headway.cli.options import (
     AgentEnv,
@@ -48,7 +49,6 @@ from headway.cli.wiring import (
     queue_rules,
     queue_setting,
     quotas_of,
-    safe_policy_for,
 )
 from headway.core.errors import UserError
 from headway.core.job import JobId
@@ -200,15 +200,35 @@ def schedule(
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, state.began), Tally()
     writer = _writer(log, head(written_out(settings)), tally if until_idle else None, log_megabytes)
-    tell_changes(chosen, lambda found: writer.restate(head(found)))
+    _obey(chosen, cluster, lambda found: writer.restate(head(found)), system, seen)
     with later:
-        _serve(cluster, chosen, safe_policy_for(settings), _book(estimates, known, state, guard), writer, guard, state)
+        _serve(cluster, chosen, safe_now(chosen, settings), _book(estimates, known, state, guard), writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
 
 
 def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, settings: list[str]) -> Head:
     return Head("kube", policy, estimates, head_settings(known, policy, settings), 0, began, "")
+
+
+def _obey(
+    policy: Policy, cluster: KubeCluster, restate: Callable[[list[str]], None], system: str, seen: Telemetry | None
+) -> None:
+    """Changed files of settings count for the policy, for new jobs and in the log; who administers is told."""
+
+    def changed(found: list[str]) -> None:
+        restate(found)
+        cluster.obey(queue_rules(found))
+        told("SettingsChanged", "changed files of settings were taken over", taken=True)
+
+    def told(reason: str, message: str, *, taken: bool) -> None:
+        cluster.tell_administrators(system, reason, message)
+        if seen is not None:
+            seen.metrics.settings(taken=taken)
+
+    tell_changes(
+        policy, changed, lambda why: told("SettingsRefused", f"{why}; the settings stay as they were", taken=False)
+    )
 
 
 def _writer(log: Path | None, head: Head, tally: Tally | None, megabytes: int) -> LogWriter:

@@ -109,7 +109,7 @@ def queue_setting(file: Path | None) -> list[str]:
 def queue_rules(settings: Sequence[str]) -> tuple[QueueRule, ...]:
     """What the file of queues allows; nothing is ruled where no file is named."""
     file = next((item.partition("=")[2] for item in reversed(settings) if item.startswith(QUEUES)), None)
-    return () if file is None else read_rules(Path(file))
+    return () if file is None else read_rules(file)
 
 
 def check_claims(file: Path, settings: Sequence[str], jobs: Iterable[Job]) -> None:
@@ -272,5 +272,9 @@ def cut(scenario: Scenario, from_: str, most: int) -> Scenario:
 
 def quotas_of(policy: Policy) -> Callable[[Snapshot], Callable[[int], str]]:
     """Of a snapshot and then of a job's row: why its queue may not hold it, whatever nodes there are."""
-    inner = getattr(policy, "current", policy)  # one that is made anew while it decides
-    return inner.beyond if isinstance(inner, Queued) else lambda _snapshot: lambda _row: ""
+
+    def beyond(snapshot: Snapshot) -> Callable[[int], str]:
+        inner = getattr(policy, "current", policy)  # one that is made anew while it decides
+        return inner.beyond(snapshot) if isinstance(inner, Queued) else lambda _row: ""
+
+    return beyond

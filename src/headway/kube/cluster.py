@@ -16,6 +16,7 @@ from typing import Any
 
 from headway.core.gang import StepsSeen, ask_again_at
 from headway.core.plan import Action, Plan, Reserve, Scale, Start
+from headway.core.queue_rules import QueueRule
 from headway.core.snapshot import Snapshot
 from headway.core.states import IN_FLIGHT, State
 from headway.kube.api.errors import KubeError
@@ -59,6 +60,7 @@ from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.demand import PREFIX, Demand
 from headway.kube.views.explain import Explaining
+from headway.kube.views.status import event_on_lease
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
 from headway.kube.writes.write import WriteDone
@@ -164,6 +166,14 @@ class KubeCluster:
         """Writes what the next leader goes on with, where it has changed."""
         if (body := state.changed(now=now)) is not None:
             self.outbox.keep(state.system, STATE, body)
+
+    def obey(self, queues: tuple[QueueRule, ...]) -> None:
+        """The rules of queues have changed."""
+        self.intake.obey(queues)
+
+    def tell_administrators(self, namespace: str, reason: str, message: str) -> None:
+        """An event on the scheduler's own Lease."""
+        self.outbox.notice(namespace, event_on_lease(namespace, reason, message, self.settings.clock.now()))
 
     def stop(self) -> None:
         """Ends the loop; may be called from a signal handler. Pods go on, and the next start takes over."""

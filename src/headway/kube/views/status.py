@@ -210,6 +210,19 @@ def event_of(meta: Meta, old: Intent, new: Intent, began: float) -> dict[str, An
     }  # fmt: skip
 
 
+def event_on_lease(namespace: str, reason: str, message: str, now: float) -> dict[str, Any]:
+    """For administrators: about the scheduler itself."""
+    when = timestamp(now)[:19] + "Z"
+    return {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "headway.", "namespace": namespace},
+        "involvedObject": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": "headway",
+                           "namespace": namespace},
+        "reason": reason, "message": message[:1000], "type": "Warning" if reason.endswith("Refused") else "Normal",
+        "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
+        "firstTimestamp": when, "lastTimestamp": when, "count": 1,
+    }  # fmt: skip
+
+
 def _pack(allocation: Allocation | None) -> list[dict[str, Any]] | None:
     if allocation is None:
         return None

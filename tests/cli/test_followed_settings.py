@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from forked import headway
-from headway.cli import followed_priorities
-from headway.cli.followed_priorities import FollowedPolicy, followed, written_out
+from headway.cli import followed_settings
+from headway.cli.followed_settings import FollowedPolicy, followed, written_out
+from headway.cli.wiring import make_policy, queue_rules
 from headway.core.errors import UserError
 from headway.record.lines import Head
 from headway.record.log import LogWriter, read
-from make import a_job, a_snapshot
+from make import a_job, a_role, a_snapshot, some_nodes
 
 
 @pytest.fixture
@@ -21,8 +22,13 @@ def users(tmp_path):
 
 
 def test_the_log_has_the_priorities_and_not_the_file(users):
-    given = ["preempt=0.2", f"user_priority={users}", "queues=q.yaml"]
-    assert written_out(given) == ["preempt=0.2", "user_priority=ana=8,ben=2", "queues=q.yaml"]
+    queues = users.with_name("q.yaml")
+    queues.write_text("queues: [{name: a, quota: {cpu: 2}, weight: 3}]")
+    given, inline = ["preempt=0.2", f"user_priority={users}", f"queues={queues}"], 'queues={"queues":[{"name":"a",'
+    written = written_out(given)
+    assert written[:2] == ["preempt=0.2", "user_priority=ana=8,ben=2"]
+    assert written[2].startswith(inline)
+    assert written_out(written) == written, "it stands in its place"
     assert written_out(["user_priority=ana=8"]) == ["user_priority=ana=8"]
 
 
@@ -42,7 +48,7 @@ def test_a_change_counts_without_a_restart_and_a_mistake_keeps_what_was(users, c
 
     def after(text):
         users.write_text(text)
-        clock[0] += followed_priorities.LOOK_SECONDS
+        clock[0] += followed_settings.LOOK_SECONDS
         policy.look()
         return policy.explain(snapshot, 1)["score"]["user"]
 
@@ -56,6 +62,29 @@ def test_a_change_counts_without_a_restart_and_a_mistake_keeps_what_was(users, c
     users.write_text("ben: 9\n")
     policy.look()
     assert policy.explain(snapshot, 1)["score"]["user"] < kept, "it is looked at once in a while"
+
+
+def test_queues_that_change_count_for_the_policy_and_are_told(tmp_path):
+    file, clock, told, wrong = tmp_path / "q.yaml", [0.0], [], []
+    file.write_text("queues: [{name: a, quota: {cpu: 1}, borrow: {cpu: 0}}, {name: b, quota: {cpu: 8}}]")
+    assert followed("fifo", [f"queues={file}"]) is not None
+    policy = FollowedPolicy("fifo", [f"queues={file}"], told.append, lambda: clock[0], wrong.append)
+    jobs = [a_job(name, roles=(a_role(cpu=2),), queue="a") for name in ("one", "two")]
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, cpu=8))
+    assert not policy(snapshot).decisions, "two cores are more than its queue may hold"
+    file.write_text("queues: [{name: a, quota: {cpu: 4}, borrow: {cpu: 0}}, {name: b, quota: {cpu: 8}}]")
+    clock[0] += 2 * followed_settings.LOOK_SECONDS
+    policy.look()
+    assert len(policy(snapshot).decisions) == 2
+    assert [rule.name for rule in queue_rules(told[0])] == ["a", "b"]
+    assert len(make_policy("fifo", told[0])(snapshot).decisions) == 2, "the log needs no file"
+    file.write_text("queues: [{name: a, quota: {cores: 4}}]")
+    clock[0] += 2 * followed_settings.LOOK_SECONDS
+    policy.look()
+    policy.look()
+    assert len(wrong) == 1
+    assert "unknown resource 'cores'" in wrong[0]
+    assert len(policy(snapshot).decisions) == 2, "a mistake keeps what was"
 
 
 def test_the_log_goes_on_under_a_new_head(tmp_path):
