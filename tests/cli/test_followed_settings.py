@@ -78,12 +78,12 @@ def test_queues_that_change_count_for_the_policy_and_are_told(tmp_path):
     assert len(policy(snapshot).decisions) == 2
     assert [rule.name for rule in queue_rules(told[0])] == ["a", "b"]
     assert len(make_policy("fifo", told[0])(snapshot).decisions) == 2, "the log needs no file"
-    file.write_text("queues: [{name: a, quota: {cores: 4}}]")
+    file.write_text("queues: [{name: a, quota: {cpus: 4}}]")
     clock[0] += 2 * followed_settings.LOOK_SECONDS
     policy.look()
     policy.look()
     assert len(wrong) == 1
-    assert "unknown resource 'cores'" in wrong[0]
+    assert "unknown resource 'cpus'" in wrong[0]
     assert len(policy(snapshot).decisions) == 2, "a mistake keeps what was"
 
 
