@@ -107,6 +107,19 @@ def test_a_job_that_grows_trains_on_and_is_faster_when_the_new_pods_are_up():
     assert made.jobs["a"].rate == 1.0
 
 
+def test_where_the_replica_that_speaks_goes_another_one_speaks():
+    """Else nobody would hear a request to save, and the job could not be stopped any more."""
+    made = trainers(a_job("a", 2, seconds=1000.0, min=1, max=2))
+    first, second = a_pod("a"), a_pod("a", 1)
+    list(made.see(first, 0.0))
+    list(made.see(second, 0.0))
+    until(made, 30.0)
+    assert made.jobs["a"].speaker == first.uid
+    assert list(made.gone("a", first.uid, 100.0)) == [HangsUp("a"), Connects(second, 100)]
+    made.asked_to_save("a", 1, 110.0)
+    assert [effect for _, effect in until(made, 120.0) if isinstance(effect, Saved)]
+
+
 def test_reports_come_as_often_as_the_simulators():
     made = trainers(a_job("a", 1, seconds=1000.0))
     list(made.see(a_pod("a"), 0.0))

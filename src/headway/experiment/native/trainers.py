@@ -116,7 +116,8 @@ class SimulatedJob:
     trained: float = 0.0
     """Seconds trained so far, for the pace of its reports."""
     reported: float = -math.inf
-    connected: bool = False
+    speaker: str = ""
+    """The pod, by uid, whose script is connected."""
     saving: bool = False
     half_since: float = math.inf
     """Since when some of its pods run, and not all."""
@@ -238,17 +239,17 @@ class Trainers:
         mine.rate = 0.0 if mine.saving else self._rate(mine.job, here)
         if not here:
             mine.left, mine.saving, mine.trained = mine.saved, False, 0.0
-            if mine.connected:
-                mine.connected = False
-                yield HangsUp(mine.job.id)
+        if mine.speaker not in mine.up:
+            yield from self._hang_up(mine)
         self._watch_half(mine, now, half=bool(here) and mine.rate == 0.0 and not mine.saving)
         mine.end_number = -1
         if mine.rate > 0:
             mine.began = now if mine.began is None else mine.began
             mine.end_number = self._expect(now + mine.left / mine.rate, "end", mine.job.id)
-            if not mine.connected:
-                mine.connected, mine.reported = True, -math.inf
-                yield Connects(min(here, key=lambda pod: (pod.role, pod.index)), self._steps(mine))
+            if not mine.speaker:
+                first = min(here, key=lambda pod: (pod.role, pod.index))
+                mine.speaker, mine.reported = first.uid, -math.inf
+                yield Connects(first, self._steps(mine))
 
     def _watch_half(self, mine: SimulatedJob, now: float, *, half: bool) -> None:
         was = math.isfinite(mine.half_since)
@@ -268,8 +269,11 @@ class Trainers:
         self._book(mine, now)
         mine.ended, mine.rate, mine.left = now, 0.0, 0.0
         yield from (Ends(pod, well=True) for pod in mine.pods.values() if not pod.leaving)
-        if mine.connected:
-            mine.connected = False
+        yield from self._hang_up(mine)
+
+    def _hang_up(self, mine: SimulatedJob) -> Iterator[Effect]:
+        if mine.speaker:
+            mine.speaker = ""
             yield HangsUp(mine.job.id)
 
     def _give_up(self, mine: SimulatedJob, now: float) -> Iterator[Effect]:
@@ -283,7 +287,7 @@ class Trainers:
         """As the simulator has it: after so many seconds, and not before its training time has grown by a share."""
         rules = self._world.reports
         for mine in self.jobs.values():
-            if mine.rate <= 0 or not mine.connected:
+            if mine.rate <= 0 or not mine.speaker:
                 continue
             since = now - mine.reported
             if since >= rules.seconds and since >= rules.growth * (mine.trained + now - mine.at):
