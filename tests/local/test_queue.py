@@ -278,3 +278,20 @@ def test_retries_are_counted_over_restarts_of_the_queue(home):
     _say("up", "--policy", "first-fit")
     _until(lambda: _jobs(home).get("bad") == "failed")
     assert (_folder(home) / "run.log").read_text().count("retry 1 of 1") == 1, "it does not begin anew"
+
+
+def test_a_job_that_was_retried_goes_on_after_a_restart_of_the_queue(home):
+    """That it failed once, in an earlier life, does not take it out of the queue."""
+    retried = "test -e ok && exec python train.py --seed 1"
+    _say("up", "--policy", "first-fit")
+    _say("add", "--name", "late", "--", "sh", "-c", retried)
+    _until(lambda: _jobs(home).get("late") == "failed")
+    (home / "ok").touch()
+    _say("retry", "late")
+    _until(lambda: "from 0" in _printed(home, "late"))
+    _say("down")
+    _say("up", "--policy", "first-fit")
+    _until(lambda: _printed(home, "late").count("from") == 2)
+    assert (_folder(home) / "added/late.json").exists(), "it is still wanted"
+    (home / "go").touch()
+    assert "late is finished" in " ".join(_say("wait", "late").split())

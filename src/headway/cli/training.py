@@ -209,7 +209,8 @@ class _Watch:
         self.status.show(decided)
         if self.queue is not None:
             jobs = decided.snapshot.jobs
-            over = [row for row in decided.snapshot.changed if jobs.state_of(row) in (State.FINISHED, State.FAILED)]
+            newest = {row for row in decided.snapshot.changed if jobs.row_of.get(jobs.job(row).id) == row}
+            over = [row for row in newest if jobs.state_of(row) in (State.FINISHED, State.FAILED)]
             self.queue.put_away(jobs.job(row).id for row in over)
 
 
