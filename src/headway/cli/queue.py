@@ -21,7 +21,7 @@ from headway.core.text import lasting
 from headway.jobspec import mistyped
 from headway.local.added import AddedJob, added_jobs, card_of
 from headway.local.claims import running_folders
-from headway.local.state_folder import folder_of, is_locked
+from headway.local.state_folder import disk_is_full, folder_of, is_locked
 
 LONGEST_NAME = 20
 MOST_OVER = 10
@@ -130,6 +130,9 @@ def _summary(folder: Path, jobs: Sequence[JobStatus], hidden: int) -> str:
     parts = [told + (f" ({hidden} of them not shown: --all)" if hidden else "")]
     if not is_locked(folder):
         parts.append("the queue is down: `headway up` goes on" if folder == queue_home() else "the run does not go on")
+    elif disk_is_full(folder):
+        at = time.strftime("%H:%M:%S", time.localtime(read_status(folder).at))
+        parts.append(f"its disk is full: this is as it was at {at}, and no other job starts until there is room")
     return "; ".join(parts)
 
 

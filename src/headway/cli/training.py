@@ -121,7 +121,7 @@ def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
         _tell(file, folder, left, going, idle=not how.stays)
         idle = bool(left.last) and going.is_idle and not how.stays
         page = stack.enter_context(live_page(file.name, how.policy, wanted=how.page and not idle))
-        leave_card(folder, files, nodes, how.settings, page.address if page else "")
+        leave_card(folder, files, nodes, how.settings, page.address if page else "", needed=how.stays)
         if idle:
             return
         head = _head(files, file, how, head_settings(known, how.policy, how.settings), began)

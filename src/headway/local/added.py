@@ -179,14 +179,18 @@ def again_asked(folder: Path) -> bytes:
 
 
 def leave_card(
-    folder: Path, files: Sequence[Path], nodes: Sequence[Node], settings: Sequence[str], page: str = ""
-) -> None:
-    """Without it jobs are checked only when the run takes them in, so a failure is no reason not to run."""
+    folder: Path, files: Sequence[Path], nodes: Sequence[Node], settings: Sequence[str], page: str = "",
+    *, needed: bool = False,
+) -> None:  # fmt: skip
+    """Without it jobs are checked only when the run takes them in, so a failure is no reason not to run. A queue is
+    `needed` to leave one: `headway down` finds its process by it.
+    """
     card = RunCard([str(file.resolve()) for file in files], list(nodes), list(settings), os.getpid(), page)
     try:
         write_whole(folder / "run.json", msgspec.json.encode(card), private=True)
     except UserError:
-        return
+        if needed:
+            raise
 
 
 def card_of(folder: Path) -> RunCard | None:
