@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 from conftest_local import Run, a_local_job
-from forked import headway
 
+from forked import headway
 from headway.core.draft import Draft
 from headway.core.plan import Because
 from headway.core.states import State

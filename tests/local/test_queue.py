@@ -36,6 +36,7 @@ with progress.track(total_steps=first + 10_000, save=lambda step: file.write_tex
         time.sleep(0.05)
         if step > first + 5 and ("--seed" not in sys.argv or Path("go").exists()):
             break
+    file.write_text(str(step))
 print("done", flush=True)
 '''
 
@@ -295,3 +296,27 @@ def test_a_job_that_was_retried_goes_on_after_a_restart_of_the_queue(home):
     assert (_folder(home) / "added/late.json").exists(), "it is still wanted"
     (home / "go").touch()
     assert "late is finished" in " ".join(_say("wait", "late").split())
+
+
+def test_other_arguments_of_a_job_that_is_over_go_on_from_its_checkpoint(home, monkeypatch):
+    """Longer training in one line, from another terminal, and from a file; another program is refused."""
+    _say("up", "--policy", "first-fit")
+    _say("add", "--name", "t", "--", "python", "train.py", "--steps", "400")
+    _say("wait", "t")
+    again = ["add", "--name", "t", "--", "python", "train.py"]
+    for words in ([*again, "--steps", "400"], [*again[:-1], "other.py"], [*again[:3], "--", "sh", "train.py"]):
+        assert "there is a job 't' already" in _say(*words, code=2)
+    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/elsewhere")
+    assert "goes on from its checkpoint: t" in _say(*again, "--steps", "600")
+    _say("wait", "t")
+    assert _printed(home, "t").count("from") == 2
+    assert _printed(home, "t").count("from 0") == 1
+    (home / "f.yaml").write_text("jobs: [{name: f, command: [python, train.py, '1']}]")
+    _say("add", "f.yaml")
+    _say("wait", "f")
+    assert "has finished" in _say("add", "f.yaml", code=2)
+    (home / "f.yaml").write_text("jobs: [{name: f, command: [python, train.py, '2']}]")
+    assert "goes on from its checkpoint: f" in _say("add", "f.yaml")
+    _say("wait", "f")
+    assert _printed(home, "f").count("from 0") == 1
+    assert _printed(home, "f").count("from") == 2

@@ -107,6 +107,16 @@ def added_job(folder: Path, job: JobId) -> Job | None:
         return None
 
 
+def over_job(folder: Path, job: JobId) -> Job | None:
+    """An added job that is over or was taken out, as it was; None if there is none, or it is wanted again."""
+    try:
+        return (
+            None if (folder / "added" / f"{job}.json").exists() else _read(folder / OVER_JOBS / f"{job}.json").whole()
+        )
+    except UserError:
+        return None
+
+
 def known_names(folder: Path) -> set[str]:
     """All jobs that were ever added here, and those that have output here."""
     names = {path.stem for part in ("added", OVER_JOBS) for path in (folder / part).glob("*.json")}
