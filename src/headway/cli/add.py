@@ -28,7 +28,7 @@ from headway.local.machine import check_jobs
 from headway.local.replica import check_programs
 from headway.local.state_folder import is_locked
 from headway.record.differences import keeps_checkpoint, runs_the_same
-from headway.workload.deadlines import impossible_deadlines
+from headway.workload.deadlines import deadline_warnings
 from headway.workload.jobsfile import JobFields, jobs_of, load_all
 
 COMMAND = WithCommand
@@ -83,7 +83,7 @@ def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job
             check_jobs(str(file), jobs, card.nodes)
         check_programs(str(file), jobs)
         check_claims(file, card.settings, jobs)
-        warn(impossible_deadlines(jobs))
+        warn(deadline_warnings(jobs, card.pauses))
     before = added_jobs(folder, {})
     over = {job.id for _, jobs in by_file for job in jobs if not job.fresh and over_job(folder, job.id) is not None}
     for file, jobs in by_file:

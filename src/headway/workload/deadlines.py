@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from headway.core.job import Can, Job
 from headway.core.text import lasting
 
+NO_PAUSES: Mapping[str, float] = MappingProxyType({})
 
-def impossible_deadlines(jobs: Iterable[Job]) -> list[str]:
-    """A sentence for each job whose deadline is shorter than what it declares, even at its largest size."""
-    return [f"job {job.id!r}: field deadline: {why}; the job will be late" for job in jobs if (why := _too_short(job))]
+
+def deadline_warnings(jobs: Iterable[Job], pauses: Mapping[str, float] = NO_PAUSES) -> list[str]:
+    """A sentence for each job whose deadline is shorter than what it declares, even at its largest size, or for which
+    the policy may make room too late. `pauses`: its settings for that, in seconds.
+    """
+    told = []
+    for job in jobs:
+        if why := _too_short(job):
+            told.append(f"job {job.id!r}: field deadline: {why}; the job will be late")
+        elif why := _waits_too_long(job, pauses):
+            told.append(f"job {job.id!r}: field deadline: {why}")
+    return told
 
 
 def late(job: Job, now: float, left: float = math.nan, replicas: int = 0) -> str:
@@ -43,6 +54,19 @@ def _too_short(job: Job) -> str:
         return ""
     grown = f", or {lasting(shortest)} at its max replicas" if shortest < job.seconds else ""
     return f"{lasting(given)} is shorter than its declared {lasting(job.seconds)}{grown}"
+
+
+def _waits_too_long(job: Job, pauses: Mapping[str, float]) -> str:
+    if job.deadline is None:
+        return ""
+    given, needs = job.deadline - job.submit, 0.0 if job.seconds is None else job.seconds / _growth(job)
+    if given >= sum(pauses.values()) + needs:
+        return ""
+    told = ", ".join(f"{name} {lasting(seconds)}" for name, seconds in pauses.items())
+    return (
+        f"it is due in {lasting(given)}, and where no room is free the policy's own pauses ({told}) may make it late; "
+        f"shorter ones make room sooner, such as {' '.join(f'--set {name}=5' for name in pauses)}"
+    )
 
 
 def _growth(job: Job, replicas: int = 0) -> float:
