@@ -39,9 +39,9 @@ def test_what_is_told(tmp_path, fields, sentence):
     [
         (
             "deadline: 30s",
-            "due in 30 s, and where no room is free the policy's own pauses (cool_down 60 s",
+            "field deadline of a: where no room is free, the policy's own pauses (cool_down 60 s",
         ),
-        ("seconds: 15, deadline: 100s", "such as --set cool_down=5 --set restart=5"),
+        ("seconds: 15, deadline: 100s", "; --set cool_down=5 --set restart=5 makes room"),
         ("seconds: 15, deadline: 110s", ""),
         ("deadline: 90s", ""),
     ],

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from headway.core.job import Can, Job
 from headway.core.text import lasting
 
+MOST_NAMED = 5
 NO_PAUSES: Mapping[str, float] = MappingProxyType({})
 
 
@@ -16,12 +17,20 @@ def deadline_warnings(jobs: Iterable[Job], pauses: Mapping[str, float] = NO_PAUS
     """A sentence for each job whose deadline is shorter than what it declares, even at its largest size, or for which
     the policy may make room too late. `pauses`: its settings for that, in seconds.
     """
-    told = []
+    told, hasty = [], []
     for job in jobs:
         if why := _too_short(job):
             told.append(f"job {job.id!r}: field deadline: {why}; the job will be late")
-        elif why := _waits_too_long(job, pauses):
-            told.append(f"job {job.id!r}: field deadline: {why}")
+        elif _is_within(job, pauses):
+            hasty.append(job.id)
+    if hasty:
+        names, shorter = ", ".join(hasty[:MOST_NAMED]), " ".join(f"--set {name}=5" for name in pauses)
+        more = f" and {len(hasty) - MOST_NAMED} more" if len(hasty) > MOST_NAMED else ""
+        of = ", ".join(f"{name} {lasting(seconds)}" for name, seconds in pauses.items())
+        told.append(
+            f"field deadline of {names}{more}: where no room is free, the policy's own pauses ({of}) may make it late; "
+            f"{shorter} makes room sooner"
+        )
     return told
 
 
@@ -56,17 +65,11 @@ def _too_short(job: Job) -> str:
     return f"{lasting(given)} is shorter than its declared {lasting(job.seconds)}{grown}"
 
 
-def _waits_too_long(job: Job, pauses: Mapping[str, float]) -> str:
+def _is_within(job: Job, pauses: Mapping[str, float]) -> bool:
     if job.deadline is None:
-        return ""
-    given, needs = job.deadline - job.submit, 0.0 if job.seconds is None else job.seconds / _growth(job)
-    if given >= sum(pauses.values()) + needs:
-        return ""
-    told = ", ".join(f"{name} {lasting(seconds)}" for name, seconds in pauses.items())
-    return (
-        f"it is due in {lasting(given)}, and where no room is free the policy's own pauses ({told}) may make it late; "
-        f"shorter ones make room sooner, such as {' '.join(f'--set {name}=5' for name in pauses)}"
-    )
+        return False
+    needs = 0.0 if job.seconds is None else job.seconds / _growth(job)
+    return job.deadline - job.submit < sum(pauses.values()) + needs
 
 
 def _growth(job: Job, replicas: int = 0) -> float:
