@@ -184,6 +184,7 @@ def test_the_systemd_unit_starts_the_queue_in_the_foreground(home):
     text = unit.read_text()
     assert 'up --foreground --policy first-fit --set "x=50%% $$HOME"' in text
     assert "KillMode=mixed" in text
+    assert f"Environment=XDG_STATE_HOME={home.parents[1] / 'state'}" in text, "the queue of this user's terminals"
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     command = ["systemd-analyze", "verify", "--man=no", str(unit)]
@@ -296,6 +297,19 @@ def test_a_job_that_was_retried_goes_on_after_a_restart_of_the_queue(home):
     assert (_folder(home) / "added/late.json").exists(), "it is still wanted"
     (home / "go").touch()
     assert "late is finished" in " ".join(_say("wait", "late").split())
+
+
+def test_clean_means_the_queue_where_nothing_ran_in_this_folder(home):
+    _say("add", "--name", "c", "--", "python", "train.py")
+    _say("up", "--policy", "first-fit")
+    _say("wait", "c")
+    (home / "c.yaml").write_text("jobs: [{name: c, fresh: true, command: [python, train.py, afresh]}]")
+    _say("add", "c.yaml")
+    _say("wait", "c")
+    assert "from 0" in _printed(home, "c")
+    assert "would be removed; add --yes" in _say("clean", code=2)
+    assert "removed" in _say("clean", "--yes")
+    assert "nothing is set aside" in _say("clean")
 
 
 def test_other_arguments_of_a_job_that_is_over_go_on_from_its_checkpoint(home, monkeypatch):

@@ -45,7 +45,7 @@ UNIT = """[Unit]
 Description=Headway: the queue of this machine
 
 [Service]
-ExecStart={command}
+{environment}ExecStart={command}
 WorkingDirectory={home}
 KillMode=mixed
 TimeoutStopSec={stop}
@@ -168,8 +168,13 @@ def _write_unit(words: list[str], save_seconds: float) -> None:
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
     path = config / "systemd" / "user" / "headway.service"
     command = [sys.executable, "-m", "headway", "up", "--foreground", *words]
+    state = os.environ.get("XDG_STATE_HOME")
+    environment = f"Environment={_quoted(f'XDG_STATE_HOME={state}')}\n" if state else ""
     text = UNIT.format(
-        command=" ".join(map(_quoted, command)), home=_escaped(str(Path.home())), stop=int(save_seconds) + 30
+        environment=environment,
+        command=" ".join(map(_quoted, command)),
+        home=_escaped(str(Path.home())),
+        stop=int(save_seconds) + 30,
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
