@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import time
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from headway.cli import experiment as experiment_command
+from headway.cli import queue
 from headway.cli.jobs import table_of
 from headway.cli.live_table import live_table
+from headway.cli.queue_status import JobStatus
 from headway.cli.show import job_table
 from headway.cli.tables import TableColumn, fitted
 from headway.core.plan import Plan
@@ -18,6 +21,7 @@ from headway.core.states import State
 from headway.cycle.loop import Decided
 from headway.experiment.case import said
 from headway.experiment.registry import EXPERIMENTS
+from headway.forecast.times import Range
 from headway.record.metrics import Course
 from make import a_job, a_snapshot, running, some_nodes, waiting
 
@@ -150,3 +154,18 @@ def test_an_experiment_fits_in_eighty_columns(name, monkeypatch, capsys):
     text = " ".join(row)
     for number, figure in enumerate(chosen.figures):
         assert said(figure.form, 1234.5 + number) in text
+
+
+@pytest.mark.parametrize("far", [100.0, 7_200.0, 90_000.0])
+def test_the_jobs_of_a_queue_say_when_they_are_done_in_80_columns(far):
+    now = time.time()
+    done = Range(now + far, now + 1.2 * far, now + 1.5 * far)
+    jobs = [
+        JobStatus("train", "finished", now - 100),
+        JobStatus("sweep-lr0-1-seed0", step=345, steps=9000, loss=0.1, left=far, done=done, deadline=now + 7_100),
+        JobStatus("sweep-lr0-01-seed1", starts=done, done=done, why="needs 1 cpu; 0 cpu is free"),
+    ]
+    lines = printed(fitted("", queue.COLUMNS, [queue._row(job) for job in jobs], 80)).splitlines()
+    assert {"done", "deadline", "why"} <= {*lines[1].split()}
+    assert any("needs 1 cpu; 0 c" in line for line in lines)
+    assert max(map(len, lines)) <= 80

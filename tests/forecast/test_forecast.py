@@ -123,13 +123,24 @@ def test_early_in_a_run_the_long_ones_have_not_finished_yet():
 def test_arrivals_are_like_those_seen_and_hold_up_who_waits():
     jobs = [waiting(a_job(f"j{i}", submit=10.0 * i, seconds=30.0)) for i in range(12)]
     present = Present.of(DeclaredBook().annotate(a_snapshot(*jobs, nodes=ONE, now=120.0)))
-    coming = draw(present, np.random.default_rng(0)).coming
-    gaps = np.diff([job.submit for job in coming])
-    assert 4.0 < gaps.mean() < 25.0
-    assert all(job.submit > 120.0 and job.seconds == 30.0 for job in coming)
+    futures = [draw(present, np.random.default_rng(seed)).coming for seed in range(60)]
+    gaps = np.concatenate([np.diff([job.submit for job in coming]) for coming in futures if len(coming) > 1])
+    assert 5.0 < gaps.mean() < 20.0
+    assert all(job.submit > 120.0 and job.seconds == 30.0 for coming in futures for job in coming)
+    longer = sum(bool(coming) and coming[-1].submit > 230.0 for coming in futures)
+    assert 20 <= longer <= 40, "in half of the futures they come for longer than until now"
     at_once = [waiting(a_job(f"j{i}", seconds=30.0)) for i in range(12)]
     still = Present.of(DeclaredBook().annotate(a_snapshot(*at_once, nodes=ONE, now=120.0)))
     assert not draw(still, np.random.default_rng(0)).coming, "all came at once: nothing says that more come"
+
+
+def test_arrivals_come_in_bursts_where_they_did():
+    jobs = [waiting(a_job(f"j{i}", submit=100.0 * (i // 4) + i % 4, seconds=30.0)) for i in range(24)]
+    present = Present.of(DeclaredBook().annotate(a_snapshot(*jobs, nodes=ONE, now=600.0)))
+    futures = [draw(present, np.random.default_rng(seed)).coming for seed in range(40)]
+    gaps = np.concatenate([np.diff([job.submit for job in coming]) for coming in futures if len(coming) > 1])
+    assert (gaps < 3.0).mean() > 0.6
+    assert (gaps > 40.0).mean() > 0.1
 
 
 def test_a_policy_that_fails_is_stood_in_for():

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from conftest_local import Run, a_local_job
 
+from forked import headway
 from headway.core.draft import Draft
 from headway.core.plan import Because
 from headway.core.states import State
@@ -160,6 +161,36 @@ def test_a_full_file_system_under_log_and_state_is_waited_out(scripts):
                 run.kill()
         assert json.loads(out)["finished"] == 21, _read(scripts / "stderr")
         assert left_behind(disk / "state/run.log").complete
+
+
+def test_a_full_disk_under_the_queue_loses_nothing_and_is_one_sentence(scripts, monkeypatch):
+    def say(*words: str, code: int = 0) -> str:
+        done = headway(*words, folder=scripts)
+        assert done.returncode == code, done.stdout + done.stderr
+        return " ".join((done.stdout + done.stderr).split())
+
+    with _small_disk(scripts / "disk", "256k", 200) as disk:
+        monkeypatch.setenv("XDG_STATE_HOME", str(disk))
+        queue = disk / "headway/queue"
+        try:
+            say("up", "--policy", "first-fit")
+            say("add", "--name", "a", "--", sys.executable, "count.py", "2000")
+            _until(lambda: "from 0" in _read(queue / "output/a/worker-0.log"))
+            _fill(disk)
+            assert "its disk is full: this is as it was at" in say("jobs")
+            for words in (["add", "--", "true"], ["suspend", "a"]):
+                assert say(*words, code=2).endswith("cannot be written: No space left on device")
+            (disk / "filler").unlink()
+            assert "saved: a" in say("down")
+            _fill(disk)
+            said = say("up", code=2)
+            assert said.endswith("cannot be written: No space left on device"), said
+            (disk / "filler").unlink()
+            say("up", "--policy", "first-fit")
+            _until(lambda: _read(queue / "output/a/worker-0.log").count("from") == 2)
+            assert not _read(queue / "output/a/worker-0.log").endswith("from 0\n"), "from its checkpoint"
+        finally:
+            say("down")
 
 
 def _fill(disk: Path) -> None:

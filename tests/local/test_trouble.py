@@ -48,6 +48,15 @@ def test_a_script_that_never_reports_runs_to_its_end(scripts):
     assert run.state("good") == "FINISHED"
 
 
+def test_a_script_that_ends_before_it_counts_as_up_is_done_at_once(scripts, monkeypatch):
+    """Otherwise each of a thousand small jobs takes three seconds."""
+    monkeypatch.setattr("headway.local.gang.UP_SECONDS", 50.0)
+    (scripts / "short.py").write_text("print(1)\n")
+    run = Run(scripts, [a_local_job("short", scripts, "short.py")]).go(first_fit)
+    assert run.state("short") == "FINISHED"
+    assert run.snapshots[-1].now < 40.0
+
+
 def test_a_killed_replica_starts_again_from_its_checkpoint(scripts):
     job = a_local_job("a", scripts, "count.py", "60")
     killed: list[int] = []

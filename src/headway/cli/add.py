@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,11 +23,12 @@ from headway.cli.wiring import check_claims, warn
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.jobspec import NAME
-from headway.local.added import RunCard, added_jobs, ask_again, card_of, known_names, put
+from headway.local.added import RunCard, added_jobs, ask_again, card_of, known_names, over_job, put
 from headway.local.machine import check_jobs
 from headway.local.replica import check_programs
 from headway.local.state_folder import is_locked
-from headway.workload.deadlines import impossible_deadlines
+from headway.record.differences import keeps_checkpoint, runs_the_same
+from headway.workload.deadlines import deadline_warnings
 from headway.workload.jobsfile import JobFields, jobs_of, load_all
 
 COMMAND = WithCommand
@@ -81,8 +83,9 @@ def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job
             check_jobs(str(file), jobs, card.nodes)
         check_programs(str(file), jobs)
         check_claims(file, card.settings, jobs)
-        warn(impossible_deadlines(jobs))
+        warn(deadline_warnings(jobs, card.pauses))
     before = added_jobs(folder, {})
+    over = {job.id for _, jobs in by_file for job in jobs if not job.fresh and over_job(folder, job.id) is not None}
     for file, jobs in by_file:
         put(folder, jobs, file)
     names = [job.id for _, jobs in by_file for job in jobs]
@@ -91,8 +94,10 @@ def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job
 
         print(json_.dumps({"folder": str(folder), "jobs": names}))
         return
-    fresh, replaced = [job for job in names if job not in before], [job for job in names if job in before]
-    told = [f"{word}: {some(jobs)}" for word, jobs in (("added", fresh), ("replaced", replaced)) if jobs]
+    words = {
+        job: "replaced" if job in before else "goes on from its checkpoint" if job in over else "added" for job in names
+    }
+    told = [f"{word}: {some([job for job in names if words[job] == word])}" for word in dict.fromkeys(words.values())]
     if told:
         say(f"{'; '.join(told)}; {_then(folder, card)}")
 
@@ -109,7 +114,8 @@ def _of_files(folder: Path, card: RunCard, files: list[Path]) -> list[tuple[Path
     finished = {job.name for job in read_status(folder).jobs if job.state == "finished"} - {*added_jobs(folder, {})}
     for file, jobs in by_file if folder == queue_home() else ():
         for job in jobs:
-            if job.id in finished:
+            old = over_job(folder, job.id)
+            if job.id in finished and not (old and (job.fresh or _has_other_arguments(job, old))):
                 raise UserError(f"{file}: job {job.id!r}: field name: a job of that name has finished; rename it")
     return by_file
 
@@ -127,14 +133,27 @@ def _of_command(folder: Path, words: list[str], name: str, fields: dict[str, Any
         return jobs_of(HERE, bare, str(Path.cwd()))
 
     if name:
-        jobs = jobs_called(name)
-        for job in jobs:
-            if job.id in taken:
-                raise UserError(f"--name {name}: there is a job {job.id!r} already; give another name")
-        return jobs
+        return [_going_on(folder, job) if job.id in taken else job for job in jobs_called(name)]
     base = _name_of(words)
     tries = (jobs_called(base if number == 1 else f"{base}-{number}") for number in count(1))
     return next(jobs for jobs in tries if taken.isdisjoint(job.id for job in jobs))
+
+
+def _going_on(folder: Path, job: Job) -> Job:
+    """Other arguments for a job that is over: it goes on from its checkpoint, in the environment that it had."""
+    old = over_job(folder, job.id)
+    if old is not None and old.directory == job.directory and len(old.roles) == 1:
+        same = replace(job, roles=(replace(job.roles[0], env=old.roles[0].env),))
+        if _has_other_arguments(same, old):
+            return same
+    raise UserError(
+        f"--name {job.id}: there is a job {job.id!r} already; give another name. Once it is over, "
+        "other arguments of the same script go on from its checkpoint"
+    )
+
+
+def _has_other_arguments(job: Job, old: Job) -> bool:
+    return keeps_checkpoint(job, old) and not runs_the_same(job, old)
 
 
 def _name_of(words: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.queue import queue_home
 from headway.cli.show import near
 from headway.core.errors import UserError
 from headway.local.state_folder import folder_of, pieces_of, remove, set_aside_before, size_of
@@ -15,7 +16,8 @@ from headway.local.state_folder import folder_of, pieces_of, remove, set_aside_b
 
 def clean(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="Jobs files. Default: all that ran in this folder.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Jobs files. Default: all that ran in this folder, else the queue."),
     ] = None,
     state: Annotated[Path | None, typer.Option(help="The folder that was given to `headway run --state`.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -29,7 +31,8 @@ def clean(
     elif files:
         folders = [folder_of(file) for file in files]
     else:
-        folders = sorted(path for path in Path(".headway").resolve().glob("*") if path.is_dir())
+        here = sorted(path for path in Path(".headway").resolve().glob("*") if path.is_dir())
+        folders = here or [queue_home()]
     found = [aside for folder in folders for aside in set_aside_before(folder)]
     if not found:
         print("nothing is set aside")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from headway.local.added import added_job, added_jobs, again_asked, signature, t
 from headway.local.editing import Wish
 from headway.record.differences import submitted_at
 from headway.record.resume import Left
-from headway.workload.deadlines import impossible_deadlines
+from headway.workload.deadlines import deadline_warnings
 from headway.workload.jobsfile import JobsFile, load_all
 from headway.workload.simulate_fields import SimulateFields
 
@@ -34,6 +34,8 @@ class QueueFiles:
         self.say: Callable[[str], None] = lambda _: None
         self.check: Callable[[QueueFiles], None] = lambda _: None
         """Raises UserError where a job cannot be taken in."""
+        self.pauses: Mapping[str, float] = {}
+        """Those of the policy, by setting, in seconds."""
         self.folder = folder
         self.suspended: list[JobId] = []
         """Added jobs that are not wanted for now."""
@@ -167,7 +169,7 @@ class QueueFiles:
         told = "; ".join(f"{word}: {some(jobs)}" for word, jobs in parts.items() if jobs)
         if told:
             self.say(f"{name}: {told}")
-        for sentence in impossible_deadlines(job for job in now.values() if then.get(job.id) != job):
+        for sentence in deadline_warnings((job for job in now.values() if then.get(job.id) != job), self.pauses):
             self.say(f"warning: {sentence}")
         if before.nodes != self.workload.nodes:
             self.say(f"{name}: field nodes: other nodes count from the next start")

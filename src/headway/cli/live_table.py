@@ -10,7 +10,7 @@ from rich.text import Text
 
 from headway.cli.clock_times import ClockTimes
 from headway.cli.show import plain
-from headway.cli.tables import TableColumn, cut, fitted
+from headway.cli.tables import TableColumn, cut, deadline_cell, fitted
 from headway.core.job import Job, JobId
 from headway.core.reason import Reasons
 from headway.core.snapshot import Sample, Snapshot
@@ -99,12 +99,7 @@ def _foreseen(job: JobId, ahead: ClockTimes | None) -> tuple[str, str]:
 
 
 def _deadline(job: Job, now: float, left: float) -> Text:
-    """How long it is until then. In red where it is missed, or where more time is left to train."""
-    if job.deadline is None:
-        return Text()
-    if job.deadline < now:
-        return Text("missed", style="red")
-    return Text(f"in {lasting(job.deadline - now)}", style="red" if job.deadline < now + left else "")
+    return Text() if job.deadline is None else deadline_cell(job.deadline - now, left)
 
 
 def where(snapshot: Snapshot, row: int) -> str:

@@ -15,22 +15,21 @@ from headway.cli.clock_times import times_of
 from headway.cli.queue_status import SUSPENDED, TO_COME, JobStatus, QueueStatus, read_status
 from headway.cli.say import say
 from headway.cli.show import plain
-from headway.cli.tables import TableColumn, cut, fitted
+from headway.cli.tables import TableColumn, cut, deadline_cell, fitted
 from headway.core.errors import UserError
 from headway.core.text import lasting
 from headway.jobspec import mistyped
 from headway.local.added import AddedJob, added_jobs, card_of
 from headway.local.claims import running_folders
-from headway.local.state_folder import folder_of, is_locked
+from headway.local.state_folder import disk_is_full, folder_of, is_locked
 
-LONGEST_NAME = 20
 MOST_OVER = 10
 """Jobs that are over and shown in the table; `--all` shows all that are known."""
 COLUMNS = (
-    TableColumn("job", left=True), TableColumn("state", left=True), TableColumn("step", drop=3),
+    TableColumn("job", is_text=True), TableColumn("state", left=True), TableColumn("step", drop=3),
     TableColumn("loss", drop=4), TableColumn("left", drop=2), TableColumn("done", drop=1), TableColumn("deadline"),
     TableColumn("since", drop=5),
-    TableColumn("why", is_text=True, one_line=True),
+    TableColumn("why", is_text=True, one_line=True, least=21),
 )  # fmt: skip
 
 
@@ -130,6 +129,9 @@ def _summary(folder: Path, jobs: Sequence[JobStatus], hidden: int) -> str:
     parts = [told + (f" ({hidden} of them not shown: --all)" if hidden else "")]
     if not is_locked(folder):
         parts.append("the queue is down: `headway up` goes on" if folder == queue_home() else "the run does not go on")
+    elif disk_is_full(folder):
+        at = time.strftime("%H:%M:%S", time.localtime(read_status(folder).at))
+        parts.append(f"its disk is full: this is as it was at {at}, and no other job starts until there is room")
     return "; ".join(parts)
 
 
@@ -142,7 +144,7 @@ def _row(job: JobStatus) -> list[str | Text]:
     since = lasting(max(0.0, now - job.since)) if job.since else ""
     why = job.why or (_ending(job) if job.is_over or job.state == SUSPENDED else job.where)
     _, done = times_of(job, now)
-    return [plain(cut(job.name, LONGEST_NAME)), state, step, loss, left, done, _deadline(job, now), since, plain(why)]
+    return [plain(cut(job.name)), state, step, loss, left, done, _deadline(job, now), since, plain(why)]
 
 
 def _ending(job: JobStatus) -> str:
@@ -158,6 +160,4 @@ def _deadline(job: JobStatus, now: float) -> Text:
     if job.is_over:
         late = job.state != "finished" or job.since > job.deadline
         return Text("missed" if late else "met", style="red" if late else "")
-    if job.deadline < now:
-        return Text("missed", style="red")
-    return Text(f"in {lasting(job.deadline - now)}", style="red" if job.deadline < now + (job.left or 0.0) else "")
+    return deadline_cell(job.deadline - now, job.left)

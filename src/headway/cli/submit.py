@@ -16,7 +16,7 @@ from headway.cli.wiring import warn
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.text import clean
-from headway.workload.deadlines import impossible_deadlines
+from headway.workload.deadlines import deadline_warnings
 from headway.workload.jobsfile import load
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def submit(
         raise UserError(
             f"--directory {directory}: must be an absolute path in the container, or `.` for the file's own folder"
         )
-    warn(impossible_deadlines(job for _, job in jobs))
+    warn(deadline_warnings(job for _, job in jobs))
     for name in ("retries", "on_end", "on_failure"):
         ignored = [job.id for _, job in jobs if getattr(job, name)]
         if ignored:

@@ -11,6 +11,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
+from headway.core.text import lasting
+
 NARROWEST_TEXT = 12
 LONGEST_NAME = 24
 """A name in the first column of a divided table is folded beyond this."""
@@ -27,10 +29,12 @@ class TableColumn:
     """Left-aligned, and folded over several lines where there is no room."""
     one_line: bool = False
     """A text that is cut instead of folded."""
+    least: int = NARROWEST_REASON
+    """So much of it is kept where other columns might be dropped for it."""
     left: bool = False
     """Left-aligned, but never folded or cut."""
     drop: int = 0
-    """Where there is no room, the column with the highest number is dropped first; 0 is never dropped."""
+    """Where there is no room, it is dropped, those with the highest numbers first; 0 is never dropped."""
 
 
 def fitted(
@@ -42,11 +46,11 @@ def fitted(
     """
     texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
     shown = [number for number in range(len(columns)) if not rows or any(row[number].plain for row in texts)]
-    while _needed(columns, texts, shown) > width:
-        droppable = [number for number in shown if columns[number].drop]
-        if not droppable:
-            break
-        shown.remove(max(droppable, key=lambda number: columns[number].drop))
+    droppable = sorted((number for number in shown if columns[number].drop), key=lambda number: columns[number].drop)
+    shown = [number for number in shown if not columns[number].drop]
+    for number in droppable:
+        if _needed(columns, texts, more := sorted([*shown, number])) <= width:
+            shown = more
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=edge)
     widths = _text_widths(columns, texts, shown, width)
     for number in shown:
@@ -87,6 +91,15 @@ def parts(title: str, names: Sequence[str], rows: Sequence[Sequence[str | Text]]
     return tables
 
 
+def deadline_cell(seconds: float, left: float | None) -> Text:
+    """How long it is until a deadline, in few letters: `in 2.6 h`. Red: missed, or too long to train."""
+    if seconds < 0:
+        return Text("missed", style="red")
+    hours = seconds / 3600
+    told = lasting(seconds) if hours < 1 else f"{hours:.2g} h" if hours < 48 else f"{hours / 24:.2g} d"
+    return Text(f"in {told}", style="red" if left is not None and seconds < left else "")
+
+
 def cut(name: str, width: int = LONGEST_NAME) -> str:
     """A long name without its middle: the jobs of a sweep differ at their ends."""
     if len(name) <= width:
@@ -121,7 +134,7 @@ def _text_widths(
     over = sum(figures) + sum(widths.values()) + _GAP * (len(shown) + 1) - width
     while over > 0 and widths:
         widest = max(widths, key=lambda number: (columns[number].one_line, widths[number]))
-        if columns[widest].one_line and widths[widest] <= NARROWEST_REASON:
+        if columns[widest].one_line and widths[widest] <= columns[widest].least:
             widest = max(widths, key=lambda number: widths[number])
         if widths[widest] <= NARROWEST_TEXT:
             break
@@ -140,6 +153,6 @@ def _needed(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], show
     widths = [_natural(columns, rows, number) for number in shown]
     for place, number in enumerate(shown):
         if columns[number].is_text:
-            kept = NARROWEST_REASON if columns[number].one_line and not columns[number].drop else NARROWEST_TEXT
+            kept = columns[number].least if columns[number].one_line and not columns[number].drop else NARROWEST_TEXT
             widths[place] = min(widths[place], kept)
     return sum(widths) + _GAP * (len(shown) + 1)

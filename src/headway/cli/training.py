@@ -32,6 +32,7 @@ from headway.cli.wiring import (
     make_policy,
     no_sharing,
     parse_cluster,
+    pauses_of,
     safe_policy_for,
     warn,
 )
@@ -42,7 +43,7 @@ from headway.core.node import Node, Nodes
 from headway.core.states import OVER, State
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
-from headway.local.added import leave_card
+from headway.local.added import RunCard, leave_card
 from headway.local.claims import claim_machine, devices_left, lock_folder, machine_left
 from headway.local.cluster import LocalCluster
 from headway.local.device_pool import Devices, equipped
@@ -68,7 +69,7 @@ from headway.record.log_gate import LogGate
 from headway.record.replay import restore
 from headway.record.resume import GoingOn, Left, go_on
 from headway.record.rotation import MIB, Rotation
-from headway.workload.deadlines import impossible_deadlines
+from headway.workload.deadlines import deadline_warnings
 
 if TYPE_CHECKING:
     from headway.trained.guard import TrainedGuard
@@ -121,7 +122,8 @@ def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
         _tell(file, folder, left, going, idle=not how.stays)
         idle = bool(left.last) and going.is_idle and not how.stays
         page = stack.enter_context(live_page(file.name, how.policy, wanted=how.page and not idle))
-        leave_card(folder, files, nodes, how.settings, page.address if page else "")
+        there = [str(file.resolve()) for file in files], list(nodes), how.settings, os.getpid()
+        leave_card(folder, RunCard(*there, page.address if page else "", dict(queue.pauses)), needed=how.stays)
         if idle:
             return
         head = _head(files, file, how, head_settings(known, how.policy, how.settings), began)
@@ -162,7 +164,8 @@ def _checked(queue: QueueFiles, how: HowToTrain) -> tuple[list[Node], Devices]:
     nodes, devices = equipped(_nodes(queue, how, len(free)), free, devices)
     queue.check = partial(_check, nodes, how.settings)
     queue.check(queue)
-    warn([*impossible_deadlines(queue.workload.jobs), *no_sharing(how.policy, queue.workload.jobs)])
+    queue.pauses = pauses = pauses_of(how.policy, how.settings)
+    warn([*deadline_warnings(queue.workload.jobs, pauses), *no_sharing(how.policy, queue.workload.jobs)])
     return nodes, devices
 
 
@@ -209,7 +212,8 @@ class _Watch:
         self.status.show(decided)
         if self.queue is not None:
             jobs = decided.snapshot.jobs
-            over = [row for row in decided.snapshot.changed if jobs.state_of(row) in (State.FINISHED, State.FAILED)]
+            newest = {row for row in decided.snapshot.changed if jobs.row_of.get(jobs.job(row).id) == row}
+            over = [row for row in newest if jobs.state_of(row) in (State.FINISHED, State.FAILED)]
             self.queue.put_away(jobs.job(row).id for row in over)
 
 

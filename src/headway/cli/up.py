@@ -45,7 +45,7 @@ UNIT = """[Unit]
 Description=Headway: the queue of this machine
 
 [Service]
-ExecStart={command}
+{environment}ExecStart={command}
 WorkingDirectory={home}
 KillMode=mixed
 TimeoutStopSec={stop}
@@ -138,13 +138,15 @@ def _page_of(card: RunCard | None) -> str:
 def _start(folder: Path, words: list[str]) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(folder / "queue.out", "wb", opener=private) as output:
+        with open(folder / "queue.out", "wb", buffering=0, opener=private) as output:
+            output.write(b" " * 4096)  # on a full disk the queue could not say why it does not start
+            output.truncate(output.seek(0))
             child = subprocess.Popen(
                 [sys.executable, "-m", "headway", "up", "--foreground", *words],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=Path.home(),
             )  # fmt: skip
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
+        raise UserError(f"{folder / 'queue.out'}: cannot be written: {error.strerror}") from error
     give_up = time.monotonic() + START_SECONDS
     while not (is_locked(folder) and (card := card_of(folder)) is not None and card.pid == child.pid):
         if child.poll() is not None or time.monotonic() > give_up:
@@ -166,8 +168,13 @@ def _write_unit(words: list[str], save_seconds: float) -> None:
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
     path = config / "systemd" / "user" / "headway.service"
     command = [sys.executable, "-m", "headway", "up", "--foreground", *words]
+    state = os.environ.get("XDG_STATE_HOME")
+    environment = f"Environment={_quoted(f'XDG_STATE_HOME={state}')}\n" if state else ""
     text = UNIT.format(
-        command=" ".join(map(_quoted, command)), home=_escaped(str(Path.home())), stop=int(save_seconds) + 30
+        environment=environment,
+        command=" ".join(map(_quoted, command)),
+        home=_escaped(str(Path.home())),
+        stop=int(save_seconds) + 30,
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

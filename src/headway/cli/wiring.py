@@ -125,6 +125,15 @@ def warn_of_claims(settings: Sequence[str], jobs: Iterable[Job]) -> None:
         warn([f"{len(said)} jobs claim more than their queue allows and would be refused on a cluster: {said[0]}"])
 
 
+def pauses_of(policy: str, settings: Sequence[str]) -> dict[str, float]:
+    """The settings by which this policy leaves jobs alone after a decision, or counts what a stop costs, in seconds."""
+    if policy not in POLICIES:
+        return {}
+    made = bare_policy(policy, own_settings(settings))
+    found = {name: getattr(made, name, None) for name in ("cool_down", "restart")}
+    return {name: float(seconds) for name, seconds in found.items() if seconds}
+
+
 def no_sharing(policy: str, jobs: Sequence[Job]) -> list[str]:
     """What a policy that moves jobs cannot do with these, in a sentence."""
     if policy != "migration" or not jobs or any(role.shares_cpu for job in jobs for role in job.roles):

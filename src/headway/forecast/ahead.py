@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -70,15 +71,23 @@ def _normal(jobs: tuple[Job, ...] | list[Job], vague: BoolArray, chance: np.rand
 
 
 def _arrivals(present: Present, chance: np.random.Generator) -> list[tuple[Job, float]]:
-    """Further jobs like those that came, as often as those came; how often that is, is itself not certain."""
+    """Further jobs like those that came: stretches of those seen, with the pauses between them, so that they come in
+    bursts where those did. How often they come is not certain, nor how long they go on coming: in half of the futures
+    for longer than until now.
+    """
     seen = present.seen
     if seen.arrivals < FEWEST_ARRIVALS:
         return []
-    rate = chance.gamma(seen.arrivals) / seen.span
-    count = min(MOST_ARRIVALS, 2 * present.jobs.count + 10)
-    at = present.snapshot.now + np.cumsum(chance.exponential(1.0 / rate, count))
+    share = chance.uniform()
+    longer, length = share / (1.0 - share), math.ceil(math.sqrt(seen.arrivals))
+    count = min(MOST_ARRIVALS, math.ceil(2.0 * longer * seen.arrivals))
+    begins = chance.integers(seen.arrivals, size=math.ceil(count / length))
+    which = ((begins[:, None] + np.arange(length)) % seen.arrivals).ravel()[:count]
+    slower = seen.arrivals / chance.gamma(seen.arrivals)
+    after = np.cumsum(seen.gaps[which]) * slower
+    at = present.snapshot.now + after[after < longer * seen.gaps.sum()]
     found = []
-    for number, (like, submit) in enumerate(zip(chance.integers(len(seen.jobs), size=count), at.tolist(), strict=True)):
+    for number, (like, submit) in enumerate(zip(which.tolist(), at.tolist(), strict=False)):
         job = seen.jobs[like]
         deadline = None if job.deadline is None else submit + job.deadline - job.submit
         # No job of a user has a blank in its name.

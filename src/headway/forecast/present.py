@@ -152,9 +152,12 @@ class Seen:
     jobs: tuple[Job, ...] = ()
     seconds: FloatArray = field(default_factory=lambda: np.zeros(0))
     """What each trains in all, as far as known."""
-    arrivals: int = 0
-    """Those that came after the first ones, in `span` seconds."""
-    span: float = 0.0
+    gaps: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """Seconds from the one before to each of them; all together they are the time since the first jobs came."""
+
+    @property
+    def arrivals(self) -> int:
+        return len(self.jobs)
 
     @classmethod
     def of(cls, snapshot: Snapshot, time_left: TimeLeft) -> Seen:
@@ -169,9 +172,12 @@ class Seen:
             return cls()
         seconds = jobs.trained_seconds(snapshot.now) + np.where(over, 0.0, time_left.median)
         chosen = np.flatnonzero(later & (~over | (jobs.state == int(State.FINISHED))))
+        chosen = chosen[np.argsort(submit[chosen], kind="stable")]
         rows = chosen.tolist()
-        return cls(jobs=tuple(jobs.job(row) for row in rows), seconds=seconds[chosen],
-                   arrivals=len(rows), span=snapshot.now - first)  # fmt: skip
+        came = np.append(submit[chosen], snapshot.now)
+        gaps = np.diff(came, prepend=first)
+        gaps[0] += gaps[-1]  # what has passed since the last one
+        return cls(jobs=tuple(jobs.job(row) for row in rows), seconds=seconds[chosen], gaps=gaps[:-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

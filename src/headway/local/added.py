@@ -7,9 +7,8 @@ checked where it is added.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +57,8 @@ class RunCard(msgspec.Struct):
     pid: int = 0
     page: str = ""
     """The address of its live page, if it has one."""
+    pauses: dict[str, float] = {}
+    """Those of its policy, by setting, in seconds."""
 
 
 def put(folder: Path, jobs: Iterable[Job], file: Path) -> None:
@@ -103,6 +104,16 @@ def added_job(folder: Path, job: JobId) -> Job | None:
     """As its file has it now; None if it is not there, or damaged."""
     try:
         return _read(folder / "added" / f"{job}.json").whole()
+    except UserError:
+        return None
+
+
+def over_job(folder: Path, job: JobId) -> Job | None:
+    """An added job that is over or was taken out, as it was; None if there is none, or it is wanted again."""
+    try:
+        return (
+            None if (folder / "added" / f"{job}.json").exists() else _read(folder / OVER_JOBS / f"{job}.json").whole()
+        )
     except UserError:
         return None
 
@@ -178,15 +189,15 @@ def again_asked(folder: Path) -> bytes:
 # ── the card of a run ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def leave_card(
-    folder: Path, files: Sequence[Path], nodes: Sequence[Node], settings: Sequence[str], page: str = ""
-) -> None:
-    """Without it jobs are checked only when the run takes them in, so a failure is no reason not to run."""
-    card = RunCard([str(file.resolve()) for file in files], list(nodes), list(settings), os.getpid(), page)
+def leave_card(folder: Path, card: RunCard, *, needed: bool = False) -> None:
+    """Without it jobs are checked only when the run takes them in, so a failure is no reason not to run. A queue is
+    `needed` to leave one: `headway down` finds its process by it.
+    """
     try:
         write_whole(folder / "run.json", msgspec.json.encode(card), private=True)
     except UserError:
-        return
+        if needed:
+            raise
 
 
 def card_of(folder: Path) -> RunCard | None:

@@ -304,7 +304,7 @@ class Gang:
 
     def up(self, replicas: list[LocalReplica], now: float) -> bool:
         for replica in replicas:
-            replica.up = replica.up or now - replica.launched >= UP_SECONDS
+            replica.up = replica.up or replica.poll() == 0 or now - replica.launched >= UP_SECONDS
         return all(replica.up for replica in replicas)
 
     def leftover(self, role: int, nodes: tuple[int, ...]) -> list[LocalReplica]:

@@ -30,6 +30,10 @@ from headway.record.resume import Left, left_behind
 from headway.record.rotation import before
 
 PARTS = ("checkpoints", "output")
+LEAST_ROOM_BYTES = 8192
+"""With less, a disk counts as full: a status of a few jobs has no room beside the one before."""
+LOOKED_AT_SECONDS = 0.2
+"""Who only asks whether a run goes on holds the lock for a moment."""
 MARK = "set-aside-by-headway"
 """A file in every folder that was set aside. It is written last: what has none is not whole."""
 
@@ -46,12 +50,27 @@ def lock(folder: Path) -> IO[bytes]:
         held = open(folder / "lock", "wb", opener=private)  # noqa: SIM115  the caller closes it
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}; name another folder with --state") from error
+    give_up = time.monotonic() + LOOKED_AT_SECONDS
+    while True:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if time.monotonic() < give_up:
+                time.sleep(0.01)
+                continue
+            held.close()
+            raise UserError(f"{folder}: another headway run uses this folder; give another --state") from error
+        return held
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Whether nothing more can be written there."""
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        held.close()
-        raise UserError(f"{folder}: another headway run uses this folder; give another --state") from error
-    return held
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    blocks = room.f_bfree if os.geteuid() == 0 else room.f_bavail
+    return blocks * room.f_frsize < LEAST_ROOM_BYTES
 
 
 def is_locked(folder: Path) -> bool:

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from headway.core.job import Can, Job
 from headway.core.text import lasting
 
+MOST_NAMED = 5
+NO_PAUSES: Mapping[str, float] = MappingProxyType({})
 
-def impossible_deadlines(jobs: Iterable[Job]) -> list[str]:
-    """A sentence for each job whose deadline is shorter than what it declares, even at its largest size."""
-    return [f"job {job.id!r}: field deadline: {why}; the job will be late" for job in jobs if (why := _too_short(job))]
+
+def deadline_warnings(jobs: Iterable[Job], pauses: Mapping[str, float] = NO_PAUSES) -> list[str]:
+    """A sentence for each job whose deadline is shorter than what it declares, even at its largest size, or for which
+    the policy may make room too late. `pauses`: its settings for that, in seconds.
+    """
+    told, hasty = [], []
+    for job in jobs:
+        if why := _too_short(job):
+            told.append(f"job {job.id!r}: field deadline: {why}; the job will be late")
+        elif _is_within(job, pauses):
+            hasty.append(job.id)
+    if hasty:
+        names, shorter = ", ".join(hasty[:MOST_NAMED]), " ".join(f"--set {name}=5" for name in pauses)
+        more = f" and {len(hasty) - MOST_NAMED} more" if len(hasty) > MOST_NAMED else ""
+        of = ", ".join(f"{name} {lasting(seconds)}" for name, seconds in pauses.items())
+        told.append(
+            f"field deadline of {names}{more}: where no room is free, the policy's own pauses ({of}) may make it late; "
+            f"{shorter} makes room sooner"
+        )
+    return told
 
 
 def late(job: Job, now: float, left: float = math.nan, replicas: int = 0) -> str:
@@ -43,6 +63,13 @@ def _too_short(job: Job) -> str:
         return ""
     grown = f", or {lasting(shortest)} at its max replicas" if shortest < job.seconds else ""
     return f"{lasting(given)} is shorter than its declared {lasting(job.seconds)}{grown}"
+
+
+def _is_within(job: Job, pauses: Mapping[str, float]) -> bool:
+    if job.deadline is None:
+        return False
+    needs = 0.0 if job.seconds is None else job.seconds / _growth(job)
+    return job.deadline - job.submit < sum(pauses.values()) + needs
 
 
 def _growth(job: Job, replicas: int = 0) -> float:
