@@ -1,0 +1,226 @@
+"""Two schedulers under churn, for hours: is a job lost, a gang half, a training pod deleted, does memory grow?
+
+    python bench/soak.py [--minutes 120] [--every 60] [--seed 1]
+
+Gangs arrive on simulated nodes without end. Once a minute, in turn: the leader ends in order, is killed, stands still
+for 20 seconds and goes on; a node is drained; pods fail; the API server starts anew. It prints each minute what is
+there, and at the end how long hand-overs took, how long a gang was half bound at most, the memory of each leader, and
+what must be 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import random
+import re
+import signal
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from schedule_process import phases, prepared, started
+
+from headway.lab import Lab
+from headway.lab.api import LabApiError
+from headway.lab.node_shapes import NodeGroup
+
+NAMESPACE = "soak"
+NODES, GPUS = 40, 8
+FLOOR = 60
+"""Jobs that are open at any moment."""
+TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "any"}], "terminationGracePeriodSeconds": 0}}
+OVER = ("Succeeded", "Failed", "Cancelled")
+HALF_BOUND = 30.0
+"""Seconds after which a gang that is half bound counts as half."""
+FROZEN = 20.0
+
+
+def resident(process: subprocess.Popen[bytes]) -> float:
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4096 / (1 << 20)
+
+
+@dataclass
+class Soak:
+    lab: Lab
+    folder: Path
+    rng: random.Random
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """The leader first."""
+    numbers: Any = field(default_factory=lambda: itertools.count(1))
+    submitted: set[str] = field(default_factory=set)
+    ended: collections.Counter[str] = field(default_factory=collections.Counter)
+    sizes: dict[str, int] = field(default_factory=dict)
+    half_since: dict[str, float] = field(default_factory=dict)
+    longest_half: float = 0.0
+    hand_overs: dict[str, list[float]] = field(default_factory=lambda: collections.defaultdict(list))
+    memory: list[float] = field(default_factory=list)
+    lost: int = 0
+    crashed: int = 0
+
+    # ── who schedules ──
+
+    def add(self) -> subprocess.Popen[bytes]:
+        folder = self.folder / f"scheduler-{next(self.numbers)}"
+        folder.mkdir()
+        options = ("--standby", "--measure", "off", "--policy", "headway")
+        process, _ = started(self.lab, NAMESPACE, folder, TEMPLATE, *options)
+        self.running.append(process)
+        return process
+
+    def epoch(self) -> int:
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/headway-system/leases/headway-{NAMESPACE}"
+        try:
+            return int(self.lab.api.get(lease)["metadata"]["annotations"]["headway.dev/epoch"])
+        except (LabApiError, OSError, KeyError):
+            return 0
+
+    def replaced(self, how: str) -> None:
+        """The leader goes; counts until the other one leads."""
+        old, before, began = self.running.pop(0), self.epoch(), time.monotonic()
+        self.memory.append(resident(old))
+        old.send_signal({"ends": signal.SIGTERM, "killed": signal.SIGKILL, "stands still": signal.SIGSTOP}[how])
+        while self.epoch() <= before:
+            if time.monotonic() - began > 60.0:
+                raise SystemExit(f"soak: nobody took over from a leader that {how}")
+            time.sleep(0.1)
+        self.hand_overs[how].append(time.monotonic() - began)
+        if how == "stands still":
+            time.sleep(max(0.0, FROZEN - (time.monotonic() - began)))
+            old.send_signal(signal.SIGCONT)
+        code = old.wait(30)
+        self.crashed += how == "ends" and code != 0
+        self.add()
+
+    # ── what else happens ──
+
+    def drain(self) -> None:
+        node = f"sim-{self.rng.randrange(1, NODES + 1):05}"
+        self.lab.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") == node:
+                self.lab.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+        time.sleep(5.0)
+        self.lab.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+    def pods_fail(self) -> None:
+        there = [pod for pod in self.pods() if pod["status"].get("phase") == "Running"]
+        for pod in self.rng.sample(there, min(5, len(there))):
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}/status"
+            ended = {"name": "main", "image": "any", "imageID": "", "ready": False, "restartCount": 0,
+                     "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}  # fmt: skip
+            self.lab.api.patch(path, {"status": {"phase": "Failed", "containerStatuses": [ended]}})
+
+    def server_restarts(self) -> None:
+        self.lab.restart("kube-apiserver")
+
+    # ── what is seen ──
+
+    def pods(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.lab.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+        return found
+
+    def look(self) -> None:
+        now = phases(self.lab, NAMESPACE)
+        self.lost += len(self.submitted - now.keys())
+        for name, status in now.items():
+            if status.get("phase") in OVER:
+                self.ended[status["phase"]] += 1
+                self.submitted.discard(name)
+                self.lab.api.delete(f"/apis/headway.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs/{name}")
+        for _ in range(FLOOR - len(self.submitted)):
+            self.submit()
+        self.look_at_gangs()
+
+    def submit(self) -> None:
+        name, size = f"j{next(self.numbers):06}", self.rng.choice((1, 1, 2, 4, 8, 16))
+        seconds = f"{self.rng.choice((10, 20, 60, 180))}s"
+        meta = {"metadata": {"annotations": {"headway.dev/lab-run-for": seconds}}}
+        role = {"replicas": size, "min": size, "max": size, "cpu": "1", "gpu": 1, "memory": "1Gi"}
+        body = {"apiVersion": "headway.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
+                "spec": {"roles": {"worker": role}, "template": meta}}  # fmt: skip
+        self.lab.api.post(f"/apis/headway.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs", body)
+        self.submitted.add(name)
+        self.sizes[name] = size
+
+    def look_at_gangs(self) -> None:
+        now, bound = time.monotonic(), collections.Counter[str]()
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Running":
+                bound[pod["metadata"]["labels"]["headway.dev/job"]] += 1
+        for name in list(self.half_since):
+            if bound[name] in (0, self.sizes.get(name, 0)):
+                del self.half_since[name]
+        for name, count in bound.items():
+            if 0 < count < self.sizes.get(name, 0):
+                since = self.half_since.setdefault(name, now)
+                self.longest_half = max(self.longest_half, now - since)
+
+
+def faults(folder: Path) -> int:
+    """Lines of errors that no event of this run explains."""
+    text = "\n".join(file.read_text() for file in folder.glob("scheduler-*/said"))
+    return len(re.findall(r"Traceback|could not go on with|Fault", text))
+
+
+def soak(run: Soak, minutes: float, every: float) -> None:
+    leader = {how: partial(run.replaced, how) for how in ("ends", "killed", "stands still")}
+    happenings = itertools.cycle([
+        ("ends", leader["ends"]), ("pods fail", run.pods_fail), ("killed", leader["killed"]), ("drain", run.drain),
+        ("stands still", leader["stands still"]), ("API server", run.server_restarts),
+    ])  # fmt: skip
+    run.add()
+    while not run.epoch():
+        time.sleep(0.2)
+    run.add()
+    began, then = time.monotonic(), time.monotonic() + every
+    while time.monotonic() - began < 60.0 * minutes:
+        try:
+            run.look()
+            if time.monotonic() >= then:
+                then = time.monotonic() + every
+                what, do = next(happenings)
+                do()
+                memory = " ".join(f"{resident(one):.0f}" for one in run.running)
+                print(
+                    f"{(time.monotonic() - began) / 60:5.1f} min  {what:13} {dict(run.ended)}  {memory} MiB", flush=True
+                )
+        except (LabApiError, OSError) as error:
+            print(f"the API server does not answer: {error}", flush=True)
+        time.sleep(2.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--every", type=float, default=60.0, help="seconds between two happenings")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    with prepared("soak", simulated=[NodeGroup(NODES, GPUS, "", 32, "128Gi")]) as (lab, folder):
+        lab.create_namespace(NAMESPACE)
+        run = Soak(lab, folder, random.Random(chosen.seed))
+        try:
+            soak(run, chosen.minutes, chosen.every)
+        finally:
+            for process in run.running:
+                process.kill()
+        for how, took in run.hand_overs.items():
+            print(
+                f"a leader that {how}: {len(took)} hand-overs, {statistics.median(took):.1f} s, {max(took):.1f} at most"
+            )
+        print(f"jobs ended: {dict(run.ended)}; a gang was half bound for {run.longest_half:.1f} s at most")
+        if len(run.memory) > 3:
+            print(f"memory of leaders, MiB: first {run.memory[0]:.0f}, last {run.memory[-1]:.0f}")
+        bad = {"jobs lost": run.lost, "half gangs": int(run.longest_half > HALF_BOUND), "crashes": run.crashed,
+               "faults": faults(folder)}  # fmt: skip
+        print(f"must be 0: {bad}")
+        raise SystemExit(any(bad.values()))
+
+
+if __name__ == "__main__":
+    main()
