@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import Basis, Beliefs, CodeArray
+from headway.core.estimates import Basis, Beliefs, CodeArray, OnTypes
 from headway.core.job import Job
 from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
@@ -211,6 +211,8 @@ class BeliefCache(NamedTuple):
     """By arrival number: speeds at all sizes. Filled as they are asked for."""
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
+    on_types: dict[int, tuple[FloatArray, OnTypes]] | None = None
+    """By arrival number: what is believed of types of accelerators, and what of the model that rests on."""
 
     def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
         """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed.
@@ -226,12 +228,17 @@ class BeliefCache(NamedTuple):
             or before.users is not jobs.users  # another table
             or snapshot.cycle != self.cycle + 1
         ):
-            return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes)
-        stale = (*stale, *map(jobs.serial_of, touched))
-        tables = self._tables_without(map(jobs.serial_of, scaled), snapshot.nodes)
+            return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes, {})
+        newly = tuple(map(jobs.serial_of, touched))
+        stale = (*stale, *newly)
+        tables, on_types = self._tables_without(map(jobs.serial_of, scaled), snapshot.nodes), self.on_types
+        if on_types:
+            on_types = on_types.copy() if snapshot.nodes is self.nodes else {}
+            for serial in newly:
+                on_types.pop(serial, None)
         if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
-            return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes)
-        return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes)
+            return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes, on_types)
+        return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes, on_types)
 
     def _tables_without(self, serials: Iterable[int], nodes: Nodes) -> dict[int, Scaling]:
         if self.tables is None or nodes is not self.nodes:
@@ -257,6 +264,18 @@ class BeliefCache(NamedTuple):
     def keep_table(self, snapshot: Snapshot, row: int, table: Scaling) -> None:
         if self.tables is not None and snapshot.jobs is self.jobs:
             self.tables[self.jobs.serial_of(row)] = table
+
+    def on_types_of(
+        self, snapshot: Snapshot, row: int, leaning: FloatArray, find: Callable[[], OnTypes]
+    ) -> OnTypes:  # fmt: skip
+        """What is believed of types of accelerators: found again where the job was touched, or its model leans anew."""
+        if self.on_types is None or snapshot.jobs is not self.jobs:
+            return find()
+        serial = self.jobs.serial_of(row)
+        known = self.on_types.get(serial)
+        if known is None or known[0] is not leaning:
+            known = self.on_types[serial] = (leaning, find())
+        return known[1]
 
     def answers_for(self, snapshot: Snapshot, read: ReadRow) -> Answers:
         """For the snapshot that was folded last, only stale and new rows are computed; for another one, all."""
