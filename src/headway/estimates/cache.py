@@ -195,6 +195,14 @@ class Answers(NamedTuple):
         return np.flatnonzero(np.isin(old, new, assume_unique=True))
 
 
+class Lean(NamedTuple):
+    """What models gain from types of accelerators, by these lessons."""
+
+    lessons: object
+    of: Callable[[int], FloatArray]
+    """By row."""
+
+
 class BeliefCache(NamedTuple):
     """The answers of the last time that beliefs were asked for, and which of them have become stale since."""
 
@@ -211,8 +219,8 @@ class BeliefCache(NamedTuple):
     """By arrival number: speeds at all sizes. Filled as they are asked for."""
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
-    on_types: dict[int, tuple[FloatArray, OnTypes]] | None = None
-    """By arrival number: what is believed of types of accelerators, and what of the model that rests on."""
+    on_types: dict[int, tuple[object, FloatArray, OnTypes]] | None = None
+    """By arrival number: what is believed of types of accelerators, and on which lessons that rests."""
 
     def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
         """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed.
@@ -265,17 +273,18 @@ class BeliefCache(NamedTuple):
         if self.tables is not None and snapshot.jobs is self.jobs:
             self.tables[self.jobs.serial_of(row)] = table
 
-    def on_types_of(
-        self, snapshot: Snapshot, row: int, leaning: FloatArray, find: Callable[[], OnTypes]
-    ) -> OnTypes:  # fmt: skip
+    def on_types_of(self, snapshot: Snapshot, row: int, lean: Lean, find: Callable[[FloatArray], OnTypes]) -> OnTypes:
         """What is believed of types of accelerators: found again where the job was touched, or its model leans anew."""
         if self.on_types is None or snapshot.jobs is not self.jobs:
-            return find()
+            return find(lean.of(row))
         serial = self.jobs.serial_of(row)
         known = self.on_types.get(serial)
-        if known is None or known[0] is not leaning:
-            known = self.on_types[serial] = (leaning, find())
-        return known[1]
+        if known is not None and known[0] is lean.lessons:
+            return known[2]
+        leaning = lean.of(row)
+        told = known[2] if known is not None and known[1] is leaning else find(leaning)
+        self.on_types[serial] = (lean.lessons, leaning, told)
+        return told
 
     def answers_for(self, snapshot: Snapshot, read: ReadRow) -> Answers:
         """For the snapshot that was folded last, only stale and new rows are computed; for another one, all."""

@@ -21,7 +21,7 @@ from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
-from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
+from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, Lean, shown_or_declared
 from headway.estimates.history.change_costs import ChangeWatch
 from headway.estimates.history.history import History
 from headway.estimates.history.similar_jobs import SimilarJobs
@@ -127,7 +127,7 @@ class ProgressBook:
             lambda row, span: self._scaling(snapshot, row, span),
             lambda rows, spans: self._scalings(snapshot, rows, spans),
         )
-        told.with_sizes(self.sizes).with_types(lambda rows: [self._on_types(snapshot, row) for row in rows])
+        told.with_sizes(self.sizes).with_types(lambda rows: self._on_types(snapshot, rows))
         return snapshot.with_estimates(told)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
@@ -298,21 +298,28 @@ class ProgressBook:
             prior = prior.without_exchange()
         return prior if track.seen else prior.without_decline()
 
-    def _on_types(self, snapshot: Snapshot, row: int) -> OnTypes:
-        """By its own measurements, by like jobs that ran on several types, and by what is published."""
-        job, names = snapshot.jobs.job(row), snapshot.nodes.types.names
-        leaning = self.history.on_types.leaning(job.model, job.user, names)
+    def _on_types(self, snapshot: Snapshot, rows: Sequence[int]) -> list[OnTypes]:
+        """By own measurements, by like jobs that ran on several types, and by what is published."""
+        lessons, names, jobs = self.history.on_types, snapshot.nodes.types.names, snapshot.jobs
 
-        def find() -> OnTypes:
-            track = self._believed(job)
-            own = {} if track is None else track.paces_on_types()
-            if track is None or not own:
-                return on_types(names, leaning, {}, "" if track is None else track.setting.on)
-            training = snapshot.jobs.value(row, "state") in TRAINING
-            guess = self._pace_now(snapshot, row, track, training=training)
-            return on_types(names, leaning, own, track.setting.on if guess is None else math.log(guess.seconds))
+        def leaning(row: int) -> FloatArray:
+            job = jobs.job(row)
+            return lessons.leaning(job.model, job.user, names)
 
-        return self.cache.on_types_of(snapshot, row, leaning, find)
+        lean = Lean(lessons, leaning)
+        return [
+            self.cache.on_types_of(snapshot, row, lean, lambda found, row=row: self._on_type(snapshot, row, found))  # type: ignore[misc]
+            for row in rows
+        ]
+
+    def _on_type(self, snapshot: Snapshot, row: int, leaning: FloatArray) -> OnTypes:
+        names, track = snapshot.nodes.types.names, self._believed(snapshot.jobs.job(row))
+        own = {} if track is None else track.paces_on_types()
+        if track is None or not own:
+            return on_types(names, leaning, {}, "" if track is None else track.setting.on)
+        training = snapshot.jobs.value(row, "state") in TRAINING
+        guess = self._pace_now(snapshot, row, track, training=training)
+        return on_types(names, leaning, own, track.setting.on if guess is None else math.log(guess.seconds))
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)

@@ -151,9 +151,8 @@ class Headway:
         self._wake(draft, ranking)
         if len(waiting) and self.scaling:
             take_back_cpu(draft)
-        if run_by_type(draft, ranking, self._first(ranking), self._type_terms):
-            draft.wake(snapshot.now + min(self.trial / 2, self.cool_down) + 1e-3)
-        if len(left_waiting(draft, waiting)):  # jobs without accelerators, or that need several types
+        others = run_by_type(draft, ranking, self._first(ranking), self._type_terms)
+        if others:  # without accelerators, or on several types at once
             rank = ranking.column(snapshot.jobs.count)
             run_best(draft, lambda rows: rank[rows])
 
@@ -194,7 +193,8 @@ class Headway:
 
     @property
     def _type_terms(self) -> TypeTerms:
-        return TypeTerms(trial=self.trial, restart=self.restart)
+        look_again = min(self.trial / 2, self.cool_down) + 1e-3
+        return TypeTerms(trial=self.trial, restart=self.restart, look_again=look_again)
 
     def _first(self, ranking: Ranking) -> FloatArray:
         """By class of priority, in each of them deadlines at risk: the smallest comes before all others."""

@@ -61,6 +61,8 @@ class TypeLessons:
     """By model, user and types. As long as an answer is the same it is the same object."""
     shifts: dict[Names, FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
     """How far jobs of all models together have moved what is published."""
+    alone: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """The same of one model."""
 
     def heard(self, model: str, job: JobId, lesson: TypeLesson) -> TypeLessons:
         """The lessons after a job has shown this; the same object where that is nothing new."""
@@ -76,7 +78,7 @@ class TypeLessons:
 
     def leaning(self, model: str, user: str, names: Names) -> FloatArray:
         """By type: logarithm of seconds per step, up to a constant. Read-only."""
-        own = user if any(one.user == user for one in self.by_model.get(model, {}).values()) else ""
+        own = user if user and any(one.user == user for one in self.by_model.get(model, {}).values()) else ""
         key = (model, own, names)
         known = self.answers.get(key)
         if known is None:
@@ -99,12 +101,16 @@ class TypeLessons:
         if known is None:
             found: FloatArray = np.zeros(len(names))
             for model, told in self.by_model.items():
-                found += _moved(told.values(), "", names, published(model, names))
+                shift = self.alone.get((model, names))
+                if shift is None:
+                    shift = self.alone[model, names] = _moved(told.values(), "", names, published(model, names))
+                found += shift
             known = self.shifts[names] = np.round(found / (len(self.by_model) + RIDGE) / COARSE) * COARSE
         return known
 
     def _keep_from(self, before: TypeLessons, model: str) -> None:
         """Answers about other models hold on while all models together say the same."""
+        self.alone.update({key: shift for key, shift in before.alone.items() if key[0] != model})
         same = {names for names in before.shifts if np.array_equal(before.shifts[names], self._overall(names))}
         kept = {key: answer for key, answer in before.answers.items() if key[0] != model and key[2] in same}
         self.answers.update(kept)

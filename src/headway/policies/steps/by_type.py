@@ -17,7 +17,7 @@ import numpy as np
 
 from headway.core.draft import Draft
 from headway.core.job import Can
-from headway.core.node import BoolArray, FloatArray, IntArray
+from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
 from headway.core.placement import Placement, Shape, take
 from headway.core.plan import Start
 from headway.core.quantity import GPU
@@ -43,6 +43,8 @@ class TypeTerms:
 
     trial: float
     restart: float
+    look_again: float
+    """Seconds after a start: then it has shown its pace, or may be stopped."""
     margin: float = 0.1
     """A running job counts as shorter by this share where it is."""
 
@@ -78,18 +80,20 @@ def needs_several(snapshot: Snapshot, rows: Rows) -> BoolArray:
 
 
 def run_by_type(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) -> bool:
-    """Starts and stops jobs that fit on one type. Nothing else is decided about them in this plan. Returns whether any
-    starts.
+    """Starts and stops jobs that fit on one type; later steps of this plan leave them alone. Returns whether other jobs
+    wait.
     """
-    dealt = deal(draft, ranking, first, terms)
+    snapshot, dealt = draft.snapshot, deal(draft, ranking, first, terms)
     if dealt is None:
-        return False
+        return True
     _carry_out(draft, dealt)
-    starts = any(isinstance(draft.decided(row), Start) for row in draft.decided_rows())
-    for row in dealt.rows.tolist():
+    if any(isinstance(draft.decided(row), Start) for row in draft.decided_rows()):
+        draft.wake(snapshot.now + terms.look_again)
+    others = len(np.setdiff1d(snapshot.jobs.waiting(), dealt.rows)) > 0
+    for row in dealt.rows.tolist() if others else ():
         if draft.decided(row) is None:
             draft.leave(row)
-    return starts
+    return others
 
 
 def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) -> Dealt | None:
@@ -101,7 +105,7 @@ def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) ->
     decided = np.zeros(jobs.count, np.bool_)
     decided[draft.decided_rows()] = True
     ours = (fits.any(axis=1) & (at != _SEVERAL) & ~decided[ranking.rows]).nonzero()[0]
-    slots = _slots(draft, ranking.rows[ours])
+    slots = _slots(draft, at[ours], width[ours])
     fits &= width[:, None] <= slots
     fits[(at >= 0).nonzero()[0], at[at >= 0]] = width[at >= 0] <= slots[at[at >= 0]]
     ours = ours[fits[ours].any(axis=1) & ((at < 0) | fits[np.arange(len(at)), at])[ours]]
@@ -155,17 +159,22 @@ def _on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
 
 def _types_now(snapshot: Snapshot, rows: Rows) -> Types:
     """The type on which each job is, or will be when its start has landed; -1 where it is on none."""
-    jobs, of_node = snapshot.jobs, snapshot.nodes.types.of_node
-    at = np.full(len(rows), -1)
-    state = jobs.state[rows]
-    for place_ in ((state != int(State.WAITING)) & (state != int(State.STOPPING))).nonzero()[0].tolist():
-        row = rows.item(place_)
-        flight = snapshot.flights.get(row)
-        where = snapshot.placements.get(row) if flight is None else flight.towards
-        if where is not None:
-            found = {of_node.item(node) for node in where.used_nodes()} - {-1}
-            at[place_] = found.pop() if len(found) == 1 else _SEVERAL
+    state, types = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes)
+    placements, flights, at = snapshot.placements, snapshot.flights, np.full(len(rows), -1)
+    up = ((state != int(State.WAITING)) & (state != int(State.STOPPING))).nonzero()[0]
+    found = []
+    for row in rows[up].tolist():
+        flight = flights.get(row)
+        where = placements.get(row) if flight is None else flight.towards
+        kinds = set() if where is None else {types[node] for role in where.nodes for node in role} - {-1}
+        found.append(kinds.pop() if len(kinds) == 1 else _SEVERAL if kinds else -1)
+    at[up] = found
     return at
+
+
+def _type_of_each(nodes: Nodes) -> list[int]:
+    known: list[int] | None = nodes.memo.get(_type_of_each)
+    return nodes.keep(_type_of_each, nodes.types.of_node.tolist()) if known is None else known
 
 
 def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms) -> FloatArray:
@@ -181,33 +190,13 @@ def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms)
     return np.maximum(np.where(new[:, None], np.minimum(left, terms.trial)[:, None], seconds), 1.0)
 
 
-def _slots(draft: Draft, rows: Rows) -> FloatArray:
-    """By type: accelerators that are free or that these jobs hold."""
-    nodes = draft.snapshot.nodes
-    types, has = nodes.types, _base(draft, rows)[nodes.kinds.index(GPU)]
-    typed = types.of_node >= 0
-    slots: FloatArray = np.bincount(types.of_node[typed], np.maximum(has[typed], 0), len(types.names)).astype(
-        np.float64
-    )
-    return slots
-
-
-def _base(draft: Draft, rows: Rows) -> IntArray:
-    """By kind and node: what is free, or will be when what is under way has landed, if these jobs held nothing."""
-    snapshot = draft.snapshot
-    base: IntArray = draft.soon()
-    for row in rows.tolist():
-        held = _holds_then(snapshot, row)
-        if held is not None:
-            take(base, held, snapshot.jobs.shape_at(row), +1)
-    base[:, ~snapshot.nodes.ready] = 0
-    return base
-
-
-def _holds_then(snapshot: Snapshot, row: int) -> Placement | None:
-    """What the job holds when everything under way has landed."""
-    flight = snapshot.flights.get(row)
-    return snapshot.placements.get(row) if flight is None else flight.towards
+def _slots(draft: Draft, at: Types, width: FloatArray) -> FloatArray:
+    """By type: accelerators that are free, or will be when what is under way has landed, or that these jobs hold."""
+    nodes, here = draft.snapshot.nodes, at >= 0
+    types, free = nodes.types, draft.soon()[nodes.kinds.index(GPU)]
+    typed = (types.of_node >= 0) & nodes.ready
+    slots: FloatArray = np.bincount(types.of_node[typed], np.maximum(free[typed], 0), len(types.names)).astype(float)
+    return slots + np.bincount(at[here], width[here], len(types.names))
 
 
 def _stays(snapshot: Snapshot, rows: Rows) -> BoolArray:
@@ -277,26 +266,24 @@ def _behind(dealt: Dealt) -> FloatArray:
 def _carry_out(draft: Draft, dealt: Dealt) -> None:
     """Finds places, starts what has room now, and stops what gives up its room."""
     snapshot, jobs = draft.snapshot, draft.snapshot.jobs
-    pot, at = _base(draft, dealt.rows), dealt.demand.at
-    keeps = (at >= 0) & (dealt.now == at)
-    for row in dealt.rows[keeps].tolist():
-        held = _holds_then(snapshot, row)
-        if held is not None:
-            take(pot, held, jobs.shape_at(row))
+    now, at = dealt.now, dealt.demand.at
+    if not ((now != at) & (now >= 0)).any():
+        return
+    pot = draft.soon()
+    pot[:, ~snapshot.nodes.ready] = 0
+    gives = ((at >= 0) & (now != at) & ~dealt.demand.fixed).nonzero()[0]
+    for row in dealt.rows[gives].tolist():
+        take(pot, snapshot.placements[row], jobs.shape_at(row), +1)
     found = set[int]()
-    for job in dealt.order.tolist():
-        if dealt.now[job] < 0 or keeps[job] or job in found:
-            continue
-        if _claim(draft, pot, int(dealt.rows[job]), int(dealt.now[job])):
+    for job in dealt.order[(now != at)[dealt.order] & (now >= 0)[dealt.order]].tolist():
+        if _claim(draft, pot, int(dealt.rows[job]), int(now[job])):
             found.add(job)
-    for job in dealt.order[: len(at)].tolist():
-        if at[job] < 0 or keeps[job] or dealt.demand.fixed[job]:
-            continue
+    for job in dealt.order[: len(at)][np.isin(dealt.order[: len(at)], gives)].tolist():
         row = int(dealt.rows[job])
         held, shape = snapshot.placements[row], jobs.shape_at(row)
         if job not in found and _still_there(pot, held, shape):
             take(pot, held, shape)
-        elif not draft.decided(row):
+        else:
             draft.stop(row)
 
 
