@@ -53,14 +53,14 @@ def test_the_jobs_of_another_user_count_as_one():
 
 def test_nobody_is_believed_without_bounds():
     lessons = TypeLessons().heard("mine", JobId("liar"), _lesson(1e6))
-    assert _gain(lessons) < PUBLISHED * math.exp(2 * FAR)
+    assert _gain(lessons) < PUBLISHED * math.exp(4 * FAR)
 
 
 def test_what_is_nothing_new_changes_nothing():
-    lessons = TypeLessons().heard("mine", JobId("a"), _lesson(2.0))
-    assert lessons.heard("mine", JobId("a"), _lesson(2.01)) is lessons
+    lessons = TypeLessons().heard("mine", JobId("a"), _lesson(3.0))
+    assert lessons.heard("mine", JobId("a"), _lesson(3.01)) is lessons
     before = lessons.leaning("gpt", "", NAMES)
-    again = lessons.heard("mine", JobId("a"), _lesson(2.06))
+    again = lessons.heard("mine", JobId("a"), _lesson(3.075))
     assert again is not lessons
     assert again.leaning("gpt", "", NAMES) is before
 

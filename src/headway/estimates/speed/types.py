@@ -31,6 +31,8 @@ MOST_MODELS, MOST_JOBS = 200, 12
 """Models, and jobs of each, that are remembered: those that showed something last."""
 RIDGE = 1.0
 """What was believed before counts as much as this many jobs."""
+ALONG = 4.0
+"""A model that gains much from one type gains much from others, too: so many times as likely as any other deviation."""
 FAR = math.log(4.0)
 COARSE = 0.05
 NEW = 0.02
@@ -130,9 +132,17 @@ def _moved(told: Iterable[TypeLesson], user: str, names: Names, prior: FloatArra
     off = np.where(there > 0, seen - prior, 0.0)
     off = np.clip(off - there * (off.sum(axis=1) / count)[:, None], -FAR, FAR)
     weight = _weights(lessons, user)
-    normal = np.diag(RIDGE + weight @ there) - (there * (weight / count)[:, None]).T @ there
+    normal = np.diag(weight @ there) - (there * (weight / count)[:, None]).T @ there + RIDGE * _stiffness(prior)
     found: FloatArray = np.linalg.solve(normal, weight @ off)
     return found
+
+
+def _stiffness(prior: FloatArray) -> FloatArray:
+    """How much deviations from the prior are held back: less along it."""
+    along = prior - prior.mean()
+    length = float(along @ along)
+    stiff: FloatArray = np.eye(len(prior))
+    return stiff - ALONG / (1.0 + ALONG) * np.outer(along, along) / length if length > 0 else stiff
 
 
 def _weights(lessons: list[TypeLesson], user: str) -> FloatArray:
