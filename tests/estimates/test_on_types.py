@@ -66,7 +66,7 @@ def test_what_is_nothing_new_changes_nothing():
 
 
 def test_a_job_is_believed_to_be_as_it_was_measured():
-    leaning = published("", ("k80", "p100", "v100"))
+    leaning = tuple(published("", ("k80", "p100", "v100")).tolist())
     own = {"k80": math.log(8.0), "v100": math.log(4.0)}
     told = on_types(("k80", "p100", "v100"), leaning, own, math.log(8.0))
     assert told.seconds[0] == 1.0

@@ -25,6 +25,7 @@ from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
 from headway.estimates.history.similar_jobs import SimilarJobsCache
 from headway.estimates.plain_books import declared_beliefs
+from headway.estimates.speed.types import Leaning
 
 NOT_SILENT = np.inf
 FEW = 64
@@ -199,7 +200,7 @@ class Lean(NamedTuple):
     """What models gain from types of accelerators, by these lessons."""
 
     lessons: object
-    of: Callable[[int], FloatArray]
+    of: Callable[[int], Leaning]
     """By row."""
 
 
@@ -219,7 +220,7 @@ class BeliefCache(NamedTuple):
     """By arrival number: speeds at all sizes. Filled as they are asked for."""
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
-    on_types: dict[int, tuple[object, FloatArray, OnTypes]] | None = None
+    on_types: dict[int, tuple[object, Leaning, OnTypes]] | None = None
     """By arrival number: what is believed of types of accelerators, and on which lessons that rests."""
 
     def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
@@ -273,7 +274,7 @@ class BeliefCache(NamedTuple):
         if self.tables is not None and snapshot.jobs is self.jobs:
             self.tables[self.jobs.serial_of(row)] = table
 
-    def on_types_of(self, snapshot: Snapshot, row: int, lean: Lean, find: Callable[[FloatArray], OnTypes]) -> OnTypes:
+    def on_types_of(self, snapshot: Snapshot, row: int, lean: Lean, find: Callable[[Leaning], OnTypes]) -> OnTypes:
         """What is believed of types of accelerators: found again where the job was touched, or its model leans anew."""
         if self.on_types is None or snapshot.jobs is not self.jobs:
             return find(lean.of(row))

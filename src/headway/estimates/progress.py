@@ -35,7 +35,7 @@ from headway.estimates.sizes.holder import SizesHolder
 from headway.estimates.speed.model import PRIOR_SPREAD, Setting, SpeedFit, scaling
 from headway.estimates.speed.prior import Prior
 from headway.estimates.speed.requested import requested_by, requested_setting
-from headway.estimates.speed.types import on_types
+from headway.estimates.speed.types import Leaning, on_types
 
 CURVE_SPREAD = 0.6
 """Spread of a prediction of when a loss stops falling."""
@@ -257,12 +257,15 @@ class ProgressBook:
         waits: at the requested size.
         """
         job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
+        here = training and (placement is None or placement is track.placement or placement == track.placement)
+        guess = track.guess() if here else None
+        if guess is not None:
+            return guess
         asked = requested_by(job, track, snapshot.nodes)
         if not training:
             guess = track.seconds_at(asked, self.history.prior(job, asked))
-        elif placement is None or placement is track.placement or placement == track.placement:
-            guess = track.guess()
-        else:
+        elif not here:
+            assert placement is not None
             setting = Setting.of(job, placement, snapshot.nodes)
             guess = track.expected_at(setting, self.history.prior(job, asked))
         if guess is None and track.setting == asked:
@@ -302,7 +305,7 @@ class ProgressBook:
         """By own measurements, by like jobs that ran on several types, and by what is published."""
         lessons, names, jobs = self.history.on_types, snapshot.nodes.types.names, snapshot.jobs
 
-        def leaning(row: int) -> FloatArray:
+        def leaning(row: int) -> Leaning:
             job = jobs.job(row)
             return lessons.leaning(job.model, job.user, names)
 
@@ -312,7 +315,7 @@ class ProgressBook:
             for row in rows
         ]
 
-    def _on_type(self, snapshot: Snapshot, row: int, leaning: FloatArray) -> OnTypes:
+    def _on_type(self, snapshot: Snapshot, row: int, leaning: Leaning) -> OnTypes:
         names, track = snapshot.nodes.types.names, self._believed(snapshot.jobs.job(row))
         own = {} if track is None else track.paces_on_types()
         if track is None or not own:

@@ -14,7 +14,7 @@ name no user have nothing to do with each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ NEW = 0.02
 """A job that shows a speed anew is listened to from this difference on, as a share."""
 
 Names = tuple[str, ...]
+Leaning = tuple[float, ...]
 
 
 class TypeLesson(NamedTuple):
@@ -57,9 +58,7 @@ class TypeLessons:
     """What jobs have shown that ran on two types or more, by model; the last that showed something last."""
 
     by_model: Mapping[str, Mapping[JobId, TypeLesson]] = field(default_factory=dict)
-    answers: dict[tuple[str, str, Names], FloatArray] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
+    answers: dict[tuple[str, str, Names], Leaning] = field(default_factory=dict, init=False, compare=False, repr=False)
     """By model, user and types. As long as an answer is the same it is the same object."""
     shifts: dict[Names, FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
     """How far jobs of all models together have moved what is published."""
@@ -78,14 +77,14 @@ class TypeLessons:
         found._keep_from(self, model)
         return found
 
-    def leaning(self, model: str, user: str, names: Names) -> FloatArray:
-        """By type: logarithm of seconds per step, up to a constant. Read-only."""
+    def leaning(self, model: str, user: str, names: Names) -> Leaning:
+        """By type: logarithm of seconds per step, up to a constant."""
         own = user if user and any(one.user == user for one in self.by_model.get(model, {}).values()) else ""
         key = (model, own, names)
         known = self.answers.get(key)
         if known is None:
-            known = self.answers[key] = published(model, names) + self._shift(model, own, names)
-            known.flags.writeable = False
+            found: FloatArray = published(model, names) + self._shift(model, own, names)
+            known = self.answers[key] = tuple(found.tolist())
         return known
 
     def _shift(self, model: str, user: str, names: Names) -> FloatArray:
@@ -160,19 +159,17 @@ def published(model: str, names: Names) -> FloatArray:
     return np.array([-math.log(own.get(known := product(kind)) or RELATIVE_SPEED.get(known, 1.0)) for kind in names])
 
 
-def on_types(names: Names, leaning: FloatArray, own: Mapping[str, float], reference: float | str) -> OnTypes:
+def on_types(names: Names, leaning: Leaning, own: Mapping[str, float], reference: float | str) -> OnTypes:
     """How long a job takes on each type.
 
     `own`: by type, as the job was measured. `reference`: the pace, a logarithm too, at which the time left is told; or
     the type on which it is, empty for the fastest.
     """
     if isinstance(reference, str):
-        at = names.index(reference) if reference in names else int(leaning.argmin())
-        pace, here = leaning, float(leaning[at])
+        here = leaning[names.index(reference)] if reference in names else min(leaning)
+        pace: Sequence[float] = leaning
     else:
-        known = [names.index(kind) for kind in own if kind in names]
-        shown = np.array([own[names[number]] for number in known])
-        pace = leaning + float((shown - leaning[known]).mean())
-        pace[known], here = shown, reference
-    seconds = np.exp(np.round(pace - here, 2))
-    return OnTypes(tuple(seconds.tolist()), tuple(kind in own for kind in names))
+        known = [own[kind] - lean for kind, lean in zip(names, leaning, strict=True) if kind in own]
+        level, here = sum(known) / len(known), reference
+        pace = [own.get(kind, lean + level) for kind, lean in zip(names, leaning, strict=True)]
+    return OnTypes(tuple([math.exp(round(one - here, 2)) for one in pace]), tuple([kind in own for kind in names]))

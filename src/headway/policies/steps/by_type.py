@@ -11,11 +11,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from headway.core.draft import Draft
+from headway.core.estimates import OnTypes
 from headway.core.job import Can
 from headway.core.node import BoolArray, FloatArray, IntArray, Nodes
 from headway.core.placement import Placement, Shape, take
@@ -181,13 +183,20 @@ def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms)
     """(jobs, types): seconds left. A job that has shown nothing yet costs a trial, wherever it runs."""
     rows, left = ranking.rows[ours], ranking.expected.seconds[ours]
     told = snapshot.estimates.on_types(rows.tolist())
-    times = np.array([one.seconds for one in told])
-    sure = np.array([one.measured for one in told])
+    times, sure = _table(told)
     shown = ranking.expected.shown[ours]
     trained = snapshot.jobs.trained_seconds(snapshot.now)[rows]
     new = ~shown & (trained < terms.trial)
     seconds = left[:, None] * times * np.where(sure, 1.0, HOPE)
     return np.maximum(np.where(new[:, None], np.minimum(left, terms.trial)[:, None], seconds), 1.0)
+
+
+def _table(told: list[OnTypes]) -> tuple[FloatArray, BoolArray]:
+    """(jobs, types): seconds for each second left, and whether that was measured."""
+    many = len(told) * len(told[0].seconds)
+    times = np.fromiter(chain.from_iterable([one.seconds for one in told]), np.float64, many)
+    sure = np.fromiter(chain.from_iterable([one.measured for one in told]), np.bool_, many)
+    return times.reshape(len(told), -1), sure.reshape(len(told), -1)
 
 
 def _slots(draft: Draft, at: Types, width: FloatArray) -> FloatArray:
@@ -317,7 +326,7 @@ def why_type(snapshot: Snapshot, dealt: Dealt, row: int) -> dict[str, Any]:
     if not len(places):
         return {}
     job, names = int(places[0]), [name or "no type" for name in snapshot.nodes.types.names]
-    times = np.array([one.seconds for one in snapshot.estimates.on_types(dealt.rows.tolist())])
+    times, _ = _table(snapshot.estimates.on_types(dealt.rows.tolist()))
     times = np.where(dealt.demand.fits, times, np.inf)
     own, fastest = int(dealt.member[job]), int(times[job].argmin())
     before = int((dealt.turn[dealt.member == own] < dealt.turn[job]).sum())
