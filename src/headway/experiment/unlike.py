@@ -5,7 +5,7 @@ The traces are not part of Headway. HEADWAY_TRACES names the folder that has the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from headway.compare.scenario import Scenario
 from headway.compare.table import worse
+from headway.core.job import JobId
 from headway.core.node import FloatArray, Node
 from headway.estimates.models.coefficients import BUILT_IN
 from headway.experiment.case import Cell, Entry, Experiment, Figure, Figures, Goal, RunSize
@@ -126,12 +127,16 @@ def _finish_time_fairness(case: Scenario, completion: FloatArray) -> FloatArray:
     total, jobs = sum(gpus.values()), case.trace.jobs
     begin = np.array([job.submit for job in jobs])
     end, width = begin + completion, np.array([float(job.replicas) for job in jobs])
-    alone = [
-        total / sum(count / case.trace.seconds_on[job.id][kind] for kind, count in gpus.items()) for job in jobs
-    ]  # fmt: skip
+    alone = [total / sum(gpus[kind] / seconds for kind, seconds in _on_each(case, job.id, gpus)) for job in jobs]
     together = np.maximum(np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin), 0.0) @ width
     fair: FloatArray = completion / (np.array(alone) * np.maximum(together / completion / total, 1.0))
     return fair
+
+
+def _on_each(case: Scenario, job: JobId, kinds: Iterable[str]) -> Iterator[tuple[str, float]]:
+    """A type on which it was not measured counts as its slowest, as in the simulator."""
+    on = case.trace.seconds_on[job]
+    yield from ((kind, on.get(kind, max(on.values()))) for kind in kinds)
 
 
 def _bound(case: Scenario) -> Figures:

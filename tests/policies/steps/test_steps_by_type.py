@@ -20,6 +20,8 @@ from headway.core.states import State
 from headway.cycle.loop import run
 from headway.estimates.plain_books import OracleBook
 from headway.policies.headway import Headway
+from headway.policies.wrappers.queues import Queued
+from headway.policies.wrappers.quota import Queue
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.sim.cluster import Costs, SimCluster, World
@@ -181,19 +183,23 @@ def test_a_recorded_run_is_decided_again_alike(tmp_path):
 @given(
     specs=st.lists(
         st.tuples(st.integers(1, 6), st.floats(0, 500), st.floats(1, 2000), st.floats(0.3, 9), st.integers(0, 2),
-                  st.sampled_from(["", "k80", "k80, v100"]), st.booleans()),
+                  st.sampled_from(["", "k80", "k80, v100"]), st.booleans(), st.booleans()),
         min_size=1, max_size=14,
     ),
     cost=st.sampled_from([0.0, 15.0]),
+    behind=st.booleans(),
 )  # fmt: skip
-def test_whatever_comes_is_done(specs, cost):
+def test_whatever_comes_is_done(specs, cost, behind):
     jobs = [
         a_job(f"j{n}", roles=[a_role(replicas=min(gpus, 4) if kind == "k80" else gpus, accelerator=kind)],
-              submit=submit, seconds=seconds, priority=priority,
-              can=Can.everything() if stops else Can.everything() & ~Can.STOP)
-        for n, (gpus, submit, seconds, _, priority, kind, stops) in enumerate(specs)
+              submit=submit, seconds=seconds, priority=priority, queue="ab"[n % 2],
+              deadline=submit + 2 * seconds if urgent else None,
+              can=Can.everything() if stops or behind else Can.everything() & ~Can.STOP)
+        for n, (gpus, submit, seconds, _, priority, kind, stops, urgent) in enumerate(specs)
     ]  # fmt: skip
     gains = {job.id: spec[3] for job, spec in zip(jobs, specs, strict=True)}
-    ends = _run(jobs, gains, costs=Costs(start=cost, save=cost))
+    queues = (Queue(name="a", quota=(("gpu", 2),)), Queue(name="b", quota=(("gpu", 6),)))
+    policy = Queued(PLAIN, queues) if behind else PLAIN
+    ends = _run(jobs, gains, policy, costs=Costs(start=cost, save=cost))
     assert ends.keys() == {job.id for job in jobs}
     assert not any(math.isnan(end) for end in ends.values())
