@@ -51,6 +51,7 @@ def test_types_are_worth_much(costs):
 def test_nobody_is_told_how_long_a_job_takes():
     case = make(Cell(unlike.FREE, unlike.FAIRNESS), 1, SMALL)
     assert len(case.trace.jobs) == 24
+    assert case.source in unlike.WHOLE
     assert all(job.seconds is None and job.deadline is None for job in case.trace.jobs)
 
 
@@ -76,6 +77,8 @@ def test_what_is_measured_of_gavel_is_measured_on_its_whole_traces():
     goals = {goal.reach: goal for goal in UNLIKE.targets}
     assert goals[3.7].measure({MAIN: one}) == 3.0
     assert goals[7.5].measure({MAIN: one}) is None
+    assert goals[4.06].measure({MAIN: one}) is None
+    assert goals[4.06].measure({MAIN: one | {"gavel": 2.0}}) == 3.0
     assert goals[3.7].measure({MAIN: one | {"gavel": -1.0}}) is None
     by = {MAIN: one, "las": one | {"jct": 4.0}, TWIN: one | {"jct": 1.0}}
     assert goals[1.0].measure(by) == 0.75
