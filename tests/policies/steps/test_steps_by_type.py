@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from headway.cli.app import app_for
+from headway.core.check import check
 from headway.core.estimates import OnTypes
 from headway.core.job import Can
 from headway.core.node import Nodes
@@ -27,6 +28,7 @@ from headway.record.log import LogWriter
 from headway.sim.cluster import Costs, SimCluster, World
 from headway.sim.speed import Speed
 from make import a_job, a_node, a_role, a_snapshot, decided, running, started
+from strategies import snapshots
 
 NODES = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
 PLAIN = Headway()
@@ -203,3 +205,22 @@ def test_whatever_comes_is_done(specs, cost, behind):
     ends = _run(jobs, gains, policy, costs=Costs(start=cost, save=cost))
     assert ends.keys() == {job.id for job in jobs}
     assert not any(math.isnan(end) for end in ends.values())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(snapshot=snapshots(), slope=st.floats(0.1, 9.0))
+def test_on_any_snapshot_the_plan_keeps_the_rules(snapshot, slope):
+    count = len(snapshot.nodes.types.names)
+
+    def types(rows):
+        return [OnTypes(tuple(1.0 + slope * ((row + kind) % 3) for kind in range(count)), (False,) * count)
+                for row in rows]  # fmt: skip
+
+    snapshot.estimates.with_types(types)
+    policy = replace(PLAIN, scaling=False)
+    plan = policy(snapshot)
+    assert check(snapshot, plan) == ()
+    assert policy(snapshot) == plan
+    assert plan.until > snapshot.now
+    for row in range(snapshot.jobs.count):
+        assert isinstance(policy.explain(snapshot, row), dict)

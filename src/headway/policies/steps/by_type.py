@@ -332,8 +332,9 @@ def why_type(snapshot: Snapshot, dealt: Dealt, row: int) -> dict[str, Any]:
     before = int((dealt.turn[dealt.member == own] < dealt.turn[job]).sum())
     said = f"It is in the list of {names[own]}, where {before} {'job comes' if before == 1 else 'jobs come'} before it"
     than = own if own != fastest else int(np.where(np.isfinite(times[job]), times[job], -1.0).argmax())
-    gains = times[:, than] / times[:, fastest]
-    others = gains[(dealt.member == fastest) & np.isfinite(gains)]
+    both = np.isfinite(times[:, [than, fastest]]).all(axis=1)
+    gains = np.divide(times[:, than], times[:, fastest], out=np.ones(len(times)), where=both)
+    others = gains[(dealt.member == fastest) & both]
     if than == fastest:
         told = "it runs on no other type"
     elif own == fastest:
