@@ -48,7 +48,7 @@ def test_the_list_has_every_collection_and_fits(capsys, monkeypatch):
     assert [file["file"] for file in files] == [one.file for one in origins()]
     assert all(one["repositories"] and all(each["licence"] for each in one["repositories"]) for one in told)
     users = {file["file"]: file["experiments"] for file in files}
-    assert users["gavel/simulation_throughputs.json.gz"] == ["everything"]
+    assert users["gavel/simulation_throughputs.json.gz"] == ["everything", "unlike"]
     assert {"native", "learning-curve"} <= set(users["elasticflow/itp_jobs_deadline.csv.gz"])
 
 

@@ -27,7 +27,7 @@ from make import a_job
 TINY = RunSize(12, (1, 2), quick=True)
 
 
-PUBLISHED = {"deadline-peer", "elastic-published", "everything"}
+PUBLISHED = {"deadline-peer", "elastic-published", "everything", "unlike"}
 """These need traces that are not part of Headway."""
 
 

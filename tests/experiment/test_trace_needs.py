@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from headway.experiment import elastic_published, everything_cells, published
+from headway.experiment import elastic_published, everything_cells, published, unlike
 from headway.experiment.case import Experiment
 from headway.experiment.elastic_published import ELASTIC_PUBLISHED
 from headway.experiment.everything import EVERYTHING
@@ -18,6 +18,7 @@ from headway.experiment.native import slices
 from headway.experiment.published import PEER
 from headway.experiment.registry import EXPERIMENTS
 from headway.experiment.trace_needs import NEEDS, files_by_experiment
+from headway.experiment.unlike import UNLIKE
 from headway.workload.origins.table import origins
 
 
@@ -46,6 +47,7 @@ CALLS: dict[str, Callable[[], list[Callable[[], object]]]] = {
     PEER.name: lambda: cells_of(PEER),
     ELASTIC_PUBLISHED.name: lambda: cells_of(ELASTIC_PUBLISHED),
     EVERYTHING.name: lambda: cells_of(EVERYTHING),
+    UNLIKE.name: lambda: cells_of(UNLIKE),
     "learning": windows_of_learning,
     "learning-curve": lambda: [curve.itp_windows],
     "native": lambda: [one.case for one in (*slices.REPORTED, *slices.CALIBRATION)],
@@ -60,7 +62,7 @@ def test_an_experiment_opens_what_it_is_said_to_need(name, monkeypatch):
         seen.add(file)
         raise Opened
 
-    for module in (everything_cells, proof_windows, curve, slices):
+    for module in (everything_cells, proof_windows, curve, slices, unlike):
         monkeypatch.setattr(module, "read_trace", opened)
     for module in (published, elastic_published):
         monkeypatch.setattr(module, "trace_path", opened)

@@ -11,6 +11,7 @@ from small_cluster import SmallCluster
 
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
+from headway.estimates.speed.accelerators import product
 from headway.kube.api.objects import Meta, NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.gangs.gang import Gang
@@ -187,6 +188,19 @@ def test_nodes_are_what_is_allocatable_less_what_foreign_pods_ask_for():
     }  # fmt: skip
     assert (node.domain, node.accelerator, node.ready) == ("z", "A100", True)
     assert table.gpus == {"n": "nvidia.com/gpu"}
+
+
+def test_the_type_of_accelerators_is_on_a_label_of_each_vendor_and_cloud():
+    labels = {
+        "a": {"nvidia.com/gpu.product": "Tesla-T4"}, "b": {"cloud.google.com/gke-accelerator": "nvidia-tesla-v100"},
+        "c": {"k8s.amazonaws.com/accelerator": "nvidia-tesla-v100"}, "d": {"amd.com/gpu.product-name": "MI300X"},
+        "e": {"nvidia.com/gpu.product": "Tesla-T4", "headway.dev/accelerator": "small"},
+    }  # fmt: skip
+    gpus = {"cpu": "8", "nvidia.com/gpu": "4"}
+    nodes = NodeTable().nodes({name: a_node(name, gpus, labels=each) for name, each in labels.items()}, {})
+    assert nodes.types.names == ("mi300x", "nvidia-tesla-v100", "small", "tesla-t4")
+    assert nodes.types.of_node.tolist() == [3, 1, 1, 0, 2]
+    assert [product(name) for name in nodes.types.names] == ["mi300x", "v100", "small", "t4"]
 
 
 def test_each_node_has_the_gpus_of_its_own_vendor():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
 from headway.core.errors import UserError
@@ -18,14 +18,14 @@ ESTIMATES = ("oracle", "declared", "progress", "linear", "none")
 
 def make_book(
     estimates: str, truth: Truth | None = None, speed: Callable[[Job, Counts], float] = plain_speed,
-    beliefs: LearnedBeliefs = NO_BELIEFS,
+    beliefs: LearnedBeliefs = NO_BELIEFS, on_types: Callable[[Job], Mapping[str, float]] | None = None,
 ) -> Book:  # fmt: skip
     """The book of estimates by name. Only virtual time has a truth for the oracle."""
     match estimates:
         case "oracle":
             if truth is None:
                 raise UserError("--estimates oracle: only virtual time knows the truth; use declared or progress")
-            return OracleBook(truth, speed)
+            return OracleBook(truth, speed, on_types)
         case "declared":
             return DeclaredBook()
         case "progress":

@@ -96,7 +96,7 @@ def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path
     before = interrupted(log, head)
     readers = [] if tell is None else [_watcher(tally, scenario, tell)]
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
-    book = make_book(head.estimates, cluster.truth, cluster.speed_at, scenario.beliefs)
+    book = make_book(head.estimates, cluster.truth, cluster.speed_at, scenario.beliefs, cluster.speed_on)
     policy, witness = witnessed(task.make())
     last: list[Decided] = []
 

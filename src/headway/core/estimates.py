@@ -105,6 +105,19 @@ BASES: dict[Basis, str] = {
 """The sentence for people, without numbers."""
 
 
+class OnTypes(NamedTuple):
+    """What is believed of one job on each type of accelerators, in the order of `Nodes.types`."""
+
+    seconds: tuple[float, ...]
+    """Seconds there for each second of `Beliefs.left`; infinite where it does not train."""
+    measured: tuple[bool, ...]
+    """Whether the job itself was measured there."""
+
+
+TypesSource = Callable[[Sequence[int]], list[OnTypes]]
+"""Rows to what is believed of these jobs on each type."""
+
+
 class Beliefs(NamedTuple):
     """Columns by row. `left` is NaN where nothing is known. A plain book has only the first three columns."""
 
@@ -155,7 +168,7 @@ class Estimates:
 
     __slots__ = (
         "_beliefs", "_scaling", "_scalings", "_sentence", "_source", "_speed",
-        "asked_scalings", "asked_speeds", "of_row", "sizes",
+        "_types", "asked_scalings", "asked_speeds", "asked_types", "of_row", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -168,6 +181,7 @@ class Estimates:
         of_row: RowBelief | None = None,
     ) -> None:
         self._source, self._speed = source, speed
+        self._types: TypesSource | None = None
         self._sentence = sentence
         self._scaling = scaling
         self._scalings = scalings
@@ -181,6 +195,13 @@ class Estimates:
         """By row and counts: the speeds that were asked for so far."""
         self.asked_scalings: dict[int, Scaling] = {}
         """By row: the same for whole tables of sizes."""
+        self.asked_types: dict[int, OnTypes] = {}
+        """By row: the same for types of accelerators."""
+
+    @property
+    def tells_types(self) -> bool:
+        """Whether it is believed how long a job takes on each type of accelerators."""
+        return self._types is not None
 
     @property
     def known(self) -> bool:
@@ -278,9 +299,23 @@ class Estimates:
         return [one if one is not None and len(one.speeds) > span.max else self.scaling(row, span)
                 for row, span, one in zip(rows, spans, known, strict=True)]  # fmt: skip
 
+    def on_types(self, rows: Sequence[int]) -> list[OnTypes]:
+        """How long these jobs take on each type of accelerators."""
+        asked = self.asked_types
+        missing = [row for row in rows if row not in asked]
+        if missing:
+            assert self._types is not None, "this book does not tell types of accelerators apart"
+            asked.update(zip(missing, self._types(missing), strict=True))
+        return [asked[row] for row in rows]
+
     def with_sizes(self, sizes: object) -> Estimates:
         """For the book that makes them: these estimates, with what the book keeps of sizes."""
         self.sizes = sizes
+        return self
+
+    def with_types(self, types: TypesSource | None) -> Estimates:
+        """The same for what it believes of types of accelerators; None: it believes nothing of them."""
+        self._types = types
         return self
 
     def _all_sizes(self, row: int, span: SizeSpan) -> Scaling:

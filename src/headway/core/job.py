@@ -64,7 +64,7 @@ class Role:
     overhead: Amounts = ()
     """What one replica holds beside its request: of a pod, its sidecars and its place among the node's pods."""
     accelerator: str = ""
-    """The accelerator type that the node must have; empty means any."""
+    """The accelerator type that the node must have; of several, with commas, any of them; empty means any at all."""
     after: tuple[str, ...] = ()
     """Roles whose replicas must be up before these are started."""
     near: tuple[str, ...] = ()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from headway.core.job import Amounts, Role
+from headway.core.quantity import GPU
 from headway.core.suits import NODE_NAME, matches, tolerated
 
 IntArray = npt.NDArray[np.int32]
@@ -36,6 +37,15 @@ class Node:
     """The topology domain, such as a rack: replicas in one domain exchange data faster."""
     accelerator: str = ""
     ready: bool = True
+
+
+class Types(NamedTuple):
+    """The types of accelerators that nodes have."""
+
+    names: tuple[str, ...]
+    """In lower case and in order; empty where nodes have accelerators and no name for them."""
+    of_node: IntArray
+    """By node: the number of its type; -1 where it has no accelerators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +82,16 @@ class Constraint:
             labels[NODE_NAME] = node.name
             if not any(matches(selector, labels) for selector in self.affinity):
                 return f"does not match {' or '.join(self.affinity)}"[:200]
-        if self.accelerator and node.accelerator.lower() != self.accelerator.lower():
+        if self.accelerator and node.accelerator.lower() not in types_named(self.accelerator):
             return f"has {node.accelerator or 'no accelerator'}, not {self.accelerator}"
         return ""
+
+
+def types_named(accelerator: str) -> tuple[str, ...]:
+    """The types of accelerators that a role names, in lower case: `A100, V100` are two."""
+    if "," not in accelerator:
+        return (accelerator.lower(),)
+    return tuple(name for part in accelerator.lower().split(",") if (name := part.strip()))
 
 
 def _demands(node: Node) -> tuple[object, ...]:
@@ -191,6 +208,19 @@ class Nodes:
     def one(self, constraint: Constraint) -> Constraint:
         """The same object for equal constraints: a lookup then compares no fields."""
         known: Constraint = self.memo.get(constraint) or self.keep(constraint, constraint)
+        return known
+
+    @property
+    def types(self) -> Types:
+        """The types of accelerators. Kept, because policies ask in every cycle."""
+        known: Types | None = self.memo.get(Types)
+        if known is None:
+            has = self.capacity[self.kinds.index(GPU)] > 0 if GPU in self.kinds else np.zeros(len(self), np.bool_)
+            names = [node.accelerator.lower() for node in self.nodes]
+            found = tuple(sorted({name for name, some in zip(names, has, strict=True) if some}))
+            numbers = {name: number for number, name in enumerate(found)}
+            of_node = [numbers[name] if some else -1 for name, some in zip(names, has, strict=True)]
+            known = self.keep(Types, Types(found, np.array(of_node, np.int32)))
         return known
 
     def total(self) -> FloatArray:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import Basis, Beliefs, CodeArray
+from headway.core.estimates import Basis, Beliefs, CodeArray, OnTypes
 from headway.core.job import Job
 from headway.core.jobs.view import Jobs
 from headway.core.node import FloatArray, Nodes
@@ -25,6 +25,7 @@ from headway.core.scaling import Scaling
 from headway.core.snapshot import Snapshot
 from headway.estimates.history.similar_jobs import SimilarJobsCache
 from headway.estimates.plain_books import declared_beliefs
+from headway.estimates.speed.types import Leaning
 
 NOT_SILENT = np.inf
 FEW = 64
@@ -195,6 +196,14 @@ class Answers(NamedTuple):
         return np.flatnonzero(np.isin(old, new, assume_unique=True))
 
 
+class Lean(NamedTuple):
+    """What models gain from types of accelerators, by these lessons."""
+
+    lessons: object
+    of: Callable[[int], Leaning]
+    """By row."""
+
+
 class BeliefCache(NamedTuple):
     """The answers of the last time that beliefs were asked for, and which of them have become stale since."""
 
@@ -211,6 +220,8 @@ class BeliefCache(NamedTuple):
     """By arrival number: speeds at all sizes. Filled as they are asked for."""
     nodes: Nodes | None = None
     """The nodes for which the tables hold."""
+    on_types: dict[int, tuple[object, Leaning, OnTypes]] | None = None
+    """By arrival number: what is believed of types of accelerators, and on which lessons that rests."""
 
     def after(self, snapshot: Snapshot, touched: Iterable[int], scaled: Iterable[int] = ()) -> BeliefCache:
         """The cache after one more snapshot, in which these rows were touched; empty where a snapshot was missed.
@@ -226,12 +237,17 @@ class BeliefCache(NamedTuple):
             or before.users is not jobs.users  # another table
             or snapshot.cycle != self.cycle + 1
         ):
-            return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes)
-        stale = (*stale, *map(jobs.serial_of, touched))
-        tables = self._tables_without(map(jobs.serial_of, scaled), snapshot.nodes)
+            return BeliefCache([], None, (), jobs, snapshot.cycle, {}, snapshot.nodes, {})
+        newly = tuple(map(jobs.serial_of, touched))
+        stale = (*stale, *newly)
+        tables, on_types = self._tables_without(map(jobs.serial_of, scaled), snapshot.nodes), self.on_types
+        if on_types:
+            on_types = on_types.copy() if snapshot.nodes is self.nodes else {}
+            for serial in newly:
+                on_types.pop(serial, None)
         if len(stale) > max(FEW, jobs.count):  # to compute everything costs no more
-            return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes)
-        return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes)
+            return BeliefCache([], None, (), jobs, snapshot.cycle, tables, snapshot.nodes, on_types)
+        return BeliefCache([], answers, stale, jobs, snapshot.cycle, tables, snapshot.nodes, on_types)
 
     def _tables_without(self, serials: Iterable[int], nodes: Nodes) -> dict[int, Scaling]:
         if self.tables is None or nodes is not self.nodes:
@@ -257,6 +273,19 @@ class BeliefCache(NamedTuple):
     def keep_table(self, snapshot: Snapshot, row: int, table: Scaling) -> None:
         if self.tables is not None and snapshot.jobs is self.jobs:
             self.tables[self.jobs.serial_of(row)] = table
+
+    def on_types_of(self, snapshot: Snapshot, row: int, lean: Lean, find: Callable[[Leaning], OnTypes]) -> OnTypes:
+        """What is believed of types of accelerators: found again where the job was touched, or its model leans anew."""
+        if self.on_types is None or snapshot.jobs is not self.jobs:
+            return find(lean.of(row))
+        serial = self.jobs.serial_of(row)
+        known = self.on_types.get(serial)
+        if known is not None and known[0] is lean.lessons:
+            return known[2]
+        leaning = lean.of(row)
+        told = known[2] if known is not None and known[1] is leaning else find(leaning)
+        self.on_types[serial] = (lean.lessons, leaning, told)
+        return told
 
     def answers_for(self, snapshot: Snapshot, read: ReadRow) -> Answers:
         """For the snapshot that was folded last, only stale and new rows are computed; for another one, all."""

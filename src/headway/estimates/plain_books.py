@@ -13,7 +13,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from headway.core.estimates import Basis, Beliefs, Counts, Estimates, RowBelief, SentenceSource, says_basis
+from headway.core.estimates import (
+    Basis,
+    Beliefs,
+    Counts,
+    Estimates,
+    OnTypes,
+    RowBelief,
+    SentenceSource,
+    TypesSource,
+    says_basis,
+)
 from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.scaling import Scaling, ScalingSource, SizeSpan, step_at
@@ -21,6 +31,7 @@ from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING
 from headway.estimates.models.scaling import computes, plain_speed
 from headway.estimates.sizes.holder import SizesHolder
+from headway.estimates.speed.accelerators import type_at
 
 WINDOW_SECONDS = 30.0
 """`LinearBook` measures speed over this much of a job's recent past."""
@@ -64,6 +75,8 @@ class OracleBook:
 
     truth: Truth
     speed: Callable[[Job, Counts], float] = plain_speed
+    on_types: Callable[[Job], Mapping[str, float]] | None = None
+    """Speed of a job by type of accelerators, relative to the work that `truth` counts in seconds."""
     tables: Tables = field(default_factory=lambda: Tables(), compare=False, repr=False)  # noqa: PLW0108  defined below
     sizes: SizesHolder = field(default_factory=SizesHolder, compare=False, repr=False)
 
@@ -73,7 +86,24 @@ class OracleBook:
     def annotate(self, snapshot: Snapshot) -> Snapshot:
         tables = self.tables.of(snapshot, self.speed)
         found = annotated(snapshot, lambda: self.truth(snapshot), self.speed, _says_truth, tables)
+        if self.on_types is not None:
+            found.estimates.with_types(self._types(snapshot, self.on_types))
         return _with_sizes(found, self.sizes)
+
+    @staticmethod
+    def _types(snapshot: Snapshot, speeds: Callable[[Job], Mapping[str, float]]) -> TypesSource:
+        """While a job trains, its time left is told for where it is; else in seconds of work."""
+        jobs, names = snapshot.jobs, snapshot.nodes.types.names
+        sure = (True,) * len(names)
+
+        def of(row: int) -> OnTypes:
+            job = jobs.job(row)
+            speed = speeds(job)
+            trains = snapshot.placements.get(row) if jobs.value(row, "state") in TRAINING else None
+            here = 1.0 if trains is None else speed.get(type_at(job, trains, snapshot.nodes), 1.0)
+            return OnTypes(tuple(here / speed[kind] if speed[kind] else math.inf for kind in names), sure)
+
+        return lambda rows: [of(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

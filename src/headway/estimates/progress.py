@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates
+from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates, OnTypes
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
-from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, shown_or_declared
+from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, Lean, shown_or_declared
 from headway.estimates.history.change_costs import ChangeWatch
 from headway.estimates.history.history import History
 from headway.estimates.history.similar_jobs import SimilarJobs
@@ -35,6 +35,7 @@ from headway.estimates.sizes.holder import SizesHolder
 from headway.estimates.speed.model import PRIOR_SPREAD, Setting, SpeedFit, scaling
 from headway.estimates.speed.prior import Prior
 from headway.estimates.speed.requested import requested_by, requested_setting
+from headway.estimates.speed.types import Leaning, on_types
 
 CURVE_SPREAD = 0.6
 """Spread of a prediction of when a loss stops falling."""
@@ -99,6 +100,7 @@ class ProgressBook:
                     history = history.heard(job, track, requested_setting(job, snapshot.nodes))
                     if history is not before:
                         lessons.add(job.model)
+                    history = history.heard_on_types(job, track)
         for row in over:
             job = jobs.job(row)
             lives_on = row_of.get(job.id) != row  # under other terms, or as another job of that name
@@ -118,15 +120,15 @@ class ProgressBook:
         return replace(self, tracks=tracks, history=history, cache=cache, watch=watch)
 
     def annotate(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.with_estimates(
-            Estimates(
-                lambda: self._beliefs(snapshot),
-                lambda row, counts: self._speed(snapshot, row, counts),
-                lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
-                lambda row, span: self._scaling(snapshot, row, span),
-                lambda rows, spans: self._scalings(snapshot, rows, spans),
-            ).with_sizes(self.sizes)
+        told = Estimates(
+            lambda: self._beliefs(snapshot),
+            lambda row, counts: self._speed(snapshot, row, counts),
+            lambda row, basis, now: self._sentence(snapshot.jobs.job(row), basis, now),
+            lambda row, span: self._scaling(snapshot, row, span),
+            lambda rows, spans: self._scalings(snapshot, rows, spans),
         )
+        told.with_sizes(self.sizes).with_types(lambda rows: self._on_types(snapshot, rows))
+        return snapshot.with_estimates(told)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,12 +257,15 @@ class ProgressBook:
         waits: at the requested size.
         """
         job, placement = snapshot.jobs.job(row), snapshot.placements.get(row)
+        here = training and (placement is None or placement is track.placement or placement == track.placement)
+        guess = track.guess() if here else None
+        if guess is not None:
+            return guess
         asked = requested_by(job, track, snapshot.nodes)
         if not training:
             guess = track.seconds_at(asked, self.history.prior(job, asked))
-        elif placement is None or placement is track.placement or placement == track.placement:
-            guess = track.guess()
-        else:
+        elif not here:
+            assert placement is not None
             setting = Setting.of(job, placement, snapshot.nodes)
             guess = track.expected_at(setting, self.history.prior(job, asked))
         if guess is None and track.setting == asked:
@@ -295,6 +300,29 @@ class ProgressBook:
         if prior.across_spread >= PRIOR_SPREAD and track.may_leave_a_node(job.steps):
             prior = prior.without_exchange()
         return prior if track.seen else prior.without_decline()
+
+    def _on_types(self, snapshot: Snapshot, rows: Sequence[int]) -> list[OnTypes]:
+        """By own measurements, by like jobs that ran on several types, and by what is published."""
+        lessons, names, jobs = self.history.on_types, snapshot.nodes.types.names, snapshot.jobs
+
+        def leaning(row: int) -> Leaning:
+            job = jobs.job(row)
+            return lessons.leaning(job.model, job.user, names)
+
+        lean = Lean(lessons, leaning)
+        return [
+            self.cache.on_types_of(snapshot, row, lean, lambda found, row=row: self._on_type(snapshot, row, found))  # type: ignore[misc]
+            for row in rows
+        ]
+
+    def _on_type(self, snapshot: Snapshot, row: int, leaning: Leaning) -> OnTypes:
+        names, track = snapshot.nodes.types.names, self._believed(snapshot.jobs.job(row))
+        own = {} if track is None else track.paces_on_types()
+        if track is None or not own:
+            return on_types(names, leaning, {}, "" if track is None else track.setting.on)
+        training = snapshot.jobs.value(row, "state") in TRAINING
+        guess = self._pace_now(snapshot, row, track, training=training)
+        return on_types(names, leaning, own, track.setting.on if guess is None else math.log(guess.seconds))
 
     def _scalings(self, snapshot: Snapshot, rows: Sequence[int], spans: Sequence[SizeSpan]) -> list[Scaling]:
         known = self.cache.tables_of(snapshot, rows)

@@ -13,8 +13,20 @@ from headway.experiment.everything import EVERYTHING
 from headway.experiment.idle_cpu import IDLE_CPU
 from headway.experiment.migration import MIGRATION
 from headway.experiment.published import PEER
+from headway.experiment.unlike import UNLIKE
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     one.name: one
-    for one in (COMBINED_PRIORITY, SCARCE, AMPLE, IDLE_CPU, PEER, ELASTIC, ELASTIC_PUBLISHED, MIGRATION, EVERYTHING)
+    for one in (
+        COMBINED_PRIORITY,
+        SCARCE,
+        AMPLE,
+        IDLE_CPU,
+        PEER,
+        ELASTIC,
+        ELASTIC_PUBLISHED,
+        MIGRATION,
+        UNLIKE,
+        EVERYTHING,
+    )
 }

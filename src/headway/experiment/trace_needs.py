@@ -12,6 +12,7 @@ from headway.experiment.learning.plan import read_plan, windows_of
 from headway.experiment.learning.proof_windows import GENERATED
 from headway.experiment.native import slices
 from headway.experiment.published import PEER, TRACES
+from headway.experiment.unlike import FILES, UNLIKE
 from headway.workload.origins.table import origins
 
 
@@ -46,10 +47,16 @@ def _native() -> Iterator[str]:
         yield slices.SOURCES[one.source].file.format(one.place + APART if one.calibration else one.place)
 
 
+def _unlike() -> Iterator[str]:
+    for cell in UNLIKE.cells:
+        yield from FILES[cell.mix][: max(UNLIKE.full.seeds)]
+
+
 NEEDS: Mapping[str, Callable[[], Iterator[str]]] = {
     PEER.name: _peer,
     ELASTIC_PUBLISHED.name: _elastic_published,
     EVERYTHING.name: _everything,
+    UNLIKE.name: _unlike,
     "learning": _learning,
     "learning-curve": lambda: iter((SOURCES[curve.SOURCE].file,)),
     "native": _native,

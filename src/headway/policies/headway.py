@@ -33,6 +33,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place_asked
 from headway.policies.ranges import Factor, Priority, Seconds, Share
+from headway.policies.steps.by_type import TypeTerms, deal, needs_several, run_by_type, unlike, why_type
 from headway.policies.steps.cool_down import all_cool_at
 from headway.policies.steps.follow_use import follow_use
 from headway.policies.steps.in_time import Outlook, ServeInTime
@@ -103,6 +104,8 @@ class Headway:
     """The scheduler chooses the sizes of jobs that allow it, and their cpu up to their limits."""
     idle_after: Seconds = 60.0
     """Seconds without a change after which a job holds little more cpu than it uses; 0 means never."""
+    by_type: bool = True
+    """Where nodes have several types of accelerators, jobs go where they gain most from the type."""
     moving: bool = True
     """Jobs that allow it are moved to nodes where they share less."""
     favour: Factor = 0.5
@@ -111,13 +114,24 @@ class Headway:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         draft = Draft(snapshot)
-        jobs = snapshot.jobs
-        waiting = jobs.waiting()
-        sizing = self._sizing(snapshot)
+        waiting = snapshot.jobs.waiting()
         if self.scaling and self.idle_after:
             follow_use(draft, self.idle_after)
         if self._with_deadlines(snapshot) and self._serve_deadlines(draft):
             return draft.plan()
+        by_type = self._by_type(snapshot, waiting)
+        if by_type:
+            self._run_by_type(draft, waiting)
+        else:
+            self._run(draft, waiting)
+        if self.scaling and not len(waiting):
+            lend_cpu(draft, self.cool_down)
+        if self._moves(snapshot) and not by_type:
+            relocate(draft, self.relocation)
+        return draft.plan()
+
+    def _run(self, draft: Draft, waiting: Rows) -> None:
+        snapshot, sizing = draft.snapshot, self._sizing(draft.snapshot)
         if len(waiting):
             rank = self.ranks(draft)
             if self.scaling:
@@ -130,12 +144,17 @@ class Headway:
             else:
                 run_best(draft, lambda rows: rank[rows])
         elif sizing:
-            use_sizes(draft, np.zeros(jobs.count), self.terms, self.patience)
-        if self.scaling and not len(waiting):
-            lend_cpu(draft, self.cool_down)
-        if self._moves(snapshot):
-            relocate(draft, self.relocation)
-        return draft.plan()
+            use_sizes(draft, np.zeros(snapshot.jobs.count), self.terms, self.patience)
+
+    def _run_by_type(self, draft: Draft, waiting: Rows) -> None:
+        snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
+        self._wake(draft, ranking)
+        if len(waiting) and self.scaling:
+            take_back_cpu(draft)
+        others = run_by_type(draft, ranking, self._first(ranking), self._type_terms)
+        if others:  # without accelerators, or on several types at once
+            rank = ranking.column(snapshot.jobs.count)
+            run_best(draft, lambda rows: rank[rows])
 
     def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
         """What is expected of the job, its place in the order, and what is said of its size and of moving it."""
@@ -148,7 +167,11 @@ class Headway:
             "expected": expected_of(snapshot, row),
             "order": place_of(snapshot, ranking, here),
         }
-        if ranking.tail[here]:
+        if self._by_type(snapshot, snapshot.jobs.waiting()):
+            dealt = deal(Draft(snapshot), ranking, self._first(ranking), self._type_terms)
+            type_ = {} if dealt is None else why_type(snapshot, dealt, row)
+            told |= {"type": type_} if type_ else {}
+        elif ranking.tail[here]:
             told["tail"] = (
                 "It is in the tail, the jobs that would complete last: it comes before others of its priority."
             )
@@ -169,6 +192,16 @@ class Headway:
         return ServeInTime(confidence=self.confidence, cool_down=self.cool_down, restart=min(self.restart, 10.0))
 
     @property
+    def _type_terms(self) -> TypeTerms:
+        look_again = min(self.trial / 2, self.cool_down) + 1e-3
+        return TypeTerms(trial=self.trial, restart=self.restart, look_again=look_again)
+
+    def _first(self, ranking: Ranking) -> FloatArray:
+        """By class of priority, in each of them deadlines at risk: the smallest comes before all others."""
+        first: FloatArray = 2.0 * (ranking.rank // _CLASS) + ~ranking.at_risk
+        return first
+
+    @property
     def terms(self) -> Terms:
         return Terms(cool_down=self.cool_down, restart=self.restart, margin=0.1, favour=self.favour)
 
@@ -185,14 +218,18 @@ class Headway:
 
     def ranks(self, draft: Draft) -> FloatArray:
         """By row: the smallest comes first. Also asks to be called when a trial is half over, and over."""
-        snapshot, ranking = draft.snapshot, self.ranking(draft.snapshot)
+        ranking = self.ranking(draft.snapshot)
+        self._wake(draft, ranking)
+        return ranking.column(draft.snapshot.jobs.count)
+
+    def _wake(self, draft: Draft, ranking: Ranking) -> None:
+        snapshot = draft.snapshot
         if any_of(ranking.in_trial):
             began = snapshot.jobs.since[ranking.rows[ranking.in_trial]]
             _wake_after(draft, began, self.trial / 2)
             _wake_after(draft, began, self.trial)
         if any_of(ranking.cooling):
             _wake_after(draft, snapshot.jobs.touched[ranking.rows[ranking.cooling]], self.cool_down)
-        return ranking.column(snapshot.jobs.count)
 
     def ranking(self, snapshot: Snapshot) -> Ranking:
         """In each class of priority: first running jobs that are left alone, then tail and deadlines, then the rest."""
@@ -266,6 +303,15 @@ class Headway:
         class_end = (rank[row] // _CLASS + 1.0) * _CLASS
         may = [other for other in rows_to_stop(snapshot).tolist() if other not in outlook.sizes]
         return sorted((other for other in may if rank[other] >= class_end - _CLASS), key=lambda one: (-rank[one], one))
+
+    def _by_type(self, snapshot: Snapshot, waiting: Rows) -> bool:
+        """Whether jobs are dealt out to types. Not where a job has waited long that needs several types together, or
+        for a place that no stop can make.
+        """
+        if not self.by_type or not unlike(snapshot) or self._sizing(snapshot) or self._guards(snapshot, waiting):
+            return False
+        long_ = waiting[waited(snapshot, waiting) >= self.patience]
+        return not len(long_) or not any_of(needs_several(snapshot, long_))
 
     def _sizing(self, snapshot: Snapshot) -> bool:
         return self.scaling and snapshot.jobs.any_elastic and snapshot.estimates.known

@@ -105,6 +105,8 @@ class CycleLine(msgspec.Struct, tag="cycle", tag_field="line", omit_defaults=Tru
     scalings: list[tuple[int, float | None, int, list[float | None]]] = []
     """The same for jobs of one role at all sizes. Serial, the factor where replicas are apart, the least size, and the
     speeds of this and all larger sizes."""
+    on_types: list[tuple[int, list[float | None], list[bool]]] = []
+    """The same for types of accelerators. Serial, seconds there for each second left, and whether it was measured."""
     restart: float | None = None
     """In logs of earlier versions; it is read over."""
     samples: list[list[Any]] = []

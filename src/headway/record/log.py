@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from headway.core.check import Refusal
+from headway.core.estimates import OnTypes
 from headway.core.node import Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling
@@ -92,6 +93,8 @@ class LogWriter:
         """By arrival number, of jobs that are not over."""
         self._scalings: dict[int, Scaling] = {}
         """The same for speeds at all sizes."""
+        self._on_types: dict[int, OnTypes] = {}
+        """The same for types of accelerators."""
         self._written_beliefs = WrittenBeliefs()
         self._skipped.count = 0
         self._standing = UNWATCHED
@@ -151,6 +154,7 @@ class LogWriter:
             if change.state in OVER:
                 self._speeds.pop(change.serial, None)
                 self._scalings.pop(change.serial, None)
+                self._on_types.pop(change.serial, None)
         for serial, row in sorted(fresh):
             self._known = serial
             self._write(JobLine(serial, pack_job(snapshot.jobs.job(row), self._key)))
@@ -166,10 +170,11 @@ class LogWriter:
         estimates = snapshot.estimates
         if estimates.asked or snapshot.samples:
             line.beliefs = self._beliefs(snapshot)
-        if estimates.asked_speeds:
-            line.speeds = self._new_speeds(snapshot)
+        line.speeds = self._new_speeds(snapshot)
         if estimates.asked_scalings:
             line.scalings = self._new_scalings(snapshot)
+        if estimates.asked_types:
+            line.on_types = self._new_on_types(snapshot)
         if snapshot.samples:
             line.samples = [pack_sample(sample) for sample in snapshot.samples]
         if snapshot.used_cpu or self._used_cpu:
@@ -242,6 +247,15 @@ class LogWriter:
                 least = next((size for size, speed in enumerate(scaling.speeds) if speed), 0)
                 speeds = [_number(speed) for speed in scaling.speeds[least:]]
                 fresh.append((serial, _number(scaling.apart), least, speeds))
+        return fresh
+
+    def _new_on_types(self, snapshot: Snapshot) -> list[tuple[int, list[float | None], list[bool]]]:
+        fresh: list[tuple[int, list[float | None], list[bool]]] = []
+        for row, told in snapshot.estimates.asked_types.items():
+            serial = snapshot.jobs.serial_of(row)
+            if self._on_types.get(serial) != told:
+                self._on_types[serial] = told
+                fresh.append((serial, [_number(one) for one in told.seconds], list(told.measured)))
         return fresh
 
     def _beliefs(self, snapshot: Snapshot) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from headway.core.board import Board
-from headway.core.estimates import Beliefs, Estimates
+from headway.core.estimates import Beliefs, Estimates, OnTypes
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
@@ -64,6 +64,8 @@ class ReplayCluster:
     _speeds: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
     _scalings: dict[int, Scaling] = field(default_factory=dict)
     """By arrival number."""
+    _on_types: dict[int, OnTypes] = field(default_factory=dict)
+    """By arrival number; empty in a log whose policy did not ask."""
     _standing: TrainedMode = UNWATCHED
     _recorded: Plan = field(default_factory=Plan)
     _by_part: bool = False
@@ -104,7 +106,7 @@ class ReplayCluster:
         match line:
             case Head():
                 self.heads.append(line)
-                self._board, self._rows, self._speeds, self._scalings = None, {}, {}, {}
+                self._board, self._rows, self._speeds, self._scalings, self._on_types = None, {}, {}, {}, {}
                 self._standing = UNWATCHED
             case NodesLine():
                 before = () if self._board is None else self._board.nodes.nodes
@@ -170,11 +172,16 @@ class ReplayCluster:
         for serial, apart, least, speeds in line.scalings:
             known = [math.nan if speed is None else speed for speed in speeds]
             self._scalings[serial] = Scaling([0.0] * least + known, math.nan if apart is None else apart)
+        for serial, seconds, measured in line.on_types:
+            self._on_types[serial] = OnTypes(
+                tuple(math.inf if one is None else one for one in seconds), tuple(measured)
+            )
         self._recorded, self._at = unpack_plan(line), (line.cycle, line.now)
         if line.standing is not None:
             self._standing = TrainedMode(*line.standing)
         bare = board.snapshot(line.now).standing_as(self._standing)
-        return bare.with_estimates(Estimates(self._columns, self._speed, scaling=self._scaling))
+        estimates = Estimates(self._columns, self._speed, scaling=self._scaling)
+        return bare.with_estimates(estimates.with_types(self._types if self._on_types else None))
 
     def _use(self, board: Board, line: CycleLine) -> None:
         for serial, cores in line.used_cpu:
@@ -189,6 +196,12 @@ class ReplayCluster:
         board = self._need_board()
         told = self._speeds.get((int(board.table.get("serial", row)), counts))
         return self.speed(board.job(row), counts) if told is None else told
+
+    def _types(self, rows: Sequence[int]) -> list[OnTypes]:
+        """What the policy was told of types. What it did not ask for is told as if all were alike."""
+        board = self._need_board()
+        alike = OnTypes((1.0,) * len(board.nodes.types.names), (False,) * len(board.nodes.types.names))
+        return [self._on_types.get(int(board.table.get("serial", row)), alike) for row in rows]
 
     def _scaling(self, row: int, span: SizeSpan) -> Scaling:
         """The same for all sizes. A log of an earlier release has single sizes only."""

@@ -7,7 +7,7 @@ of an instant happen before its snapshot.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from headway.core.board import Board
@@ -25,7 +25,7 @@ from headway.sim.faults import NO_FAULTS, NodeFaults, with_ready
 from headway.sim.gangs import Gangs
 from headway.sim.rates import Rates
 from headway.sim.reporting import Reporter
-from headway.sim.speed import Speed
+from headway.sim.speed import ALONE, Speed
 from headway.sim.work import Work
 from headway.sim.world import Costs, Reports, SimulationError, World
 
@@ -60,6 +60,7 @@ class SimCluster:
         self._again = False
         self._cycles_now = 0
         self._idle_wakes = 0
+        self._speed_on: dict[JobId, Mapping[str, float]] = {}
 
     # ── the seam ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,6 +86,18 @@ class SimCluster:
         """For an oracle: true speed at another size, in the best place of this cluster."""
         speed = self.world.speed
         return speed.at_size(job, counts, self.board.nodes) if isinstance(speed, Speed) else plain_speed(job, counts)
+
+    def speed_on(self, job: Job) -> Mapping[str, float]:
+        """For an oracle: true speed by type of accelerators, as if one node of the type held the whole job."""
+        known = self._speed_on.get(job.id)
+        if known is None:
+            nodes, found = self.board.nodes, dict[str, float]()
+            for node, kind in enumerate(nodes.types.of_node.tolist()):
+                if kind >= 0 and nodes.types.names[kind] not in found:
+                    there = Placement(tuple((node,) * role.replicas for role in job.roles))
+                    found[nodes.types.names[kind]] = self.world.speed(job, there, nodes, ALONE)
+            known = self._speed_on[job.id] = found
+        return known
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
 

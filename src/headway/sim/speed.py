@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headway.core.job import Job, JobId
-from headway.core.node import Nodes
+from headway.core.node import Nodes, types_named
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.estimates.models.profiles import Layout, Profile
@@ -129,7 +129,7 @@ class Speed:
         kinds = {
             nodes.nodes[node].accelerator
             for role, where in zip(job.roles, placement.nodes, strict=True)
-            if not role.accelerator
+            if len(types_named(role.accelerator)) > 1 or not role.accelerator
             for node in where
         }
         return min((own.get(kind) or self.accelerators.get(kind, 1.0) for kind in kinds), default=1.0)

@@ -47,7 +47,7 @@ ROLE: Docs = {
     "limit": ("What one replica may use where its node has it spare. It holds what it requests.", "limit: {cpu: 2}"),
     "selector": ("Labels that the node must have.", "selector: {disk: ssd}"),
     "tolerates": ("Taints that these replicas accept: a key, `key=value` or `key=value:Effect`.", "tolerates: [slow]"),
-    "accelerator": ("The accelerator type that the node must have. Empty: any.", "accelerator: A100"),
+    "accelerator": ("The accelerator type that the node must have, or several. Empty: any.", "accelerator: A100, V100"),
     "after": ("Roles whose replicas must be up before these are started.", "after: [ps]"),
     "near": ("Roles that these replicas exchange data with; they are placed close to them.", "near: [worker]"),
     "apart": ("Roles that these replicas should not share a node with.", "apart: [ps]"),

@@ -32,6 +32,7 @@ from headway.estimates.speed.model import (
     with_exchange,
 )
 from headway.estimates.speed.prior import Prior, plain_prior
+from headway.estimates.speed.types import TypeLesson, TypeLessons
 
 LEARNED_SPREAD = 0.07
 MOST_KINDS = 5_000
@@ -52,6 +53,8 @@ class History:
     """What running jobs have shown so far. It is not kept in files: they show it again."""
     types: Mapping[ModelOnType, ModelHistory] = field(default_factory=dict)
     """What `kinds` has of all accelerators together, by type: told first to jobs on that type."""
+    on_types: TypeLessons = TypeLessons()
+    """What jobs have shown that ran on several types of accelerators. Not kept in files: others show it again."""
     costs: ChangeCosts = ChangeCosts()
     """What starts and stops have taken."""
     memo: dict[tuple[str, Form, str, Setting, str], Prior] = field(
@@ -162,6 +165,14 @@ class History:
         for one in _keys(key, on):
             lessons = lessons.with_lesson(one, job.id, lesson)
         return replace(alone, lessons=lessons)
+
+    def heard_on_types(self, job: Job, track: Track) -> History:
+        """The same of types of accelerators, for a job that was measured on several."""
+        paces = track.paces_on_types()
+        if len(paces) < 2 or track.doubt.strikes or self.doubt(job, track) is not Basis.NOTHING:
+            return self
+        lessons = self.on_types.heard(job.model, job.id, TypeLesson(job.user, paces))
+        return self if lessons is self.on_types else replace(self, on_types=lessons)
 
     def without_lesson(self, job: Job) -> History:
         """The history after a running job has left; the same object where it gave no lesson."""

@@ -189,8 +189,19 @@ class Track:
         now = self.guess()
         if now is None or now.spread > SURE:
             return self.seen
-        others = tuple(one for one in self.seen if one.setting != self.setting)
+        here = self.setting
+        others = tuple(one for one in self.seen if one.setting != here or one.setting.on != here.on)
         return (*others, Observation(self.setting, now.seconds, now.spread))
+
+    def paces_on_types(self) -> dict[str, float]:
+        """By type of accelerators: logarithm of seconds per step at its present size."""
+        size, cpu = self.setting.layout, self.setting.cpu
+        return {
+            one.setting.on: math.log(one.seconds)
+            for one in self.observations()
+            if one.setting.on and one.setting.cpu == cpu
+            and (one.setting.layout.workers, one.setting.layout.servers) == (size.workers, size.servers)
+        }  # fmt: skip
 
     def sizes_shown(self) -> int:
         """In how many settings its speed is known well enough to be told to others."""

@@ -7,8 +7,10 @@ in which its workers fit on one type only, that is its type from the begin.
 
 from __future__ import annotations
 
+from functools import cache
+
 from headway.core.job import Job, Role
-from headway.core.node import Constraint, Node, Nodes
+from headway.core.node import Constraint, Node, Nodes, types_named
 from headway.core.placement import Placement
 from headway.estimates.models.scaling import RELATIVE_SPEED, computes
 
@@ -27,7 +29,7 @@ def type_at(job: Job, placement: Placement, nodes: Nodes) -> str:
 def type_wanted(job: Job, nodes: Nodes) -> str:
     """The type that it names, or on which alone its workers fit; empty where there are several, or none."""
     role = next((role for role in job.roles if computes(role.name)), job.roles[0])
-    if role.accelerator or not types_of(nodes):
+    if names_one(role) or not types_of(nodes):
         return role.accelerator.lower()
     constraint = Constraint.of(role)
     known: str | None = nodes.memo.get((type_wanted, role.request, constraint))
@@ -50,10 +52,27 @@ def relative_speed(job: Job, placement: Placement, nodes: Nodes) -> float:
     types = {
         nodes.nodes[node].accelerator.lower()
         for role, where in zip(job.roles, placement.nodes, strict=True)
-        if not role.accelerator
+        if not names_one(role)
         for node in where
     }
+    if len(nodes.types.names) > 1:
+        types = {product(kind) for kind in types}
     return min((RELATIVE_SPEED.get(kind, 1.0) for kind in types), default=1.0)
+
+
+def names_one(role: Role) -> bool:
+    """Whether the role names the type of accelerators that it must have, and no other."""
+    return bool(role.accelerator) and len(types_named(role.accelerator)) == 1
+
+
+@cache
+def product(kind: str) -> str:
+    """The type in the name of a product, as a label of a node has it: `nvidia-a100-sxm4-80gb` is `a100`."""
+    plain = "".join(char for char in kind.lower() if char.isalnum())
+    return kind if kind in RELATIVE_SPEED else next((name for name in _LONGEST_FIRST if name in plain), kind)
+
+
+_LONGEST_FIRST = sorted(RELATIVE_SPEED, key=len, reverse=True)
 
 
 def _fits(role: Role, constraint: Constraint, node: Node) -> bool:

@@ -16,7 +16,10 @@ from headway.kube.api.objects import GROUP, NodeObject
 from headway.kube.pods.resources import GPU_LABEL, GPU_NAMES, allocatable, gpu_name, with_gpu
 
 DOMAIN_LABELS = (f"{GROUP}/domain", "topology.kubernetes.io/zone")
-ACCELERATOR_LABELS = (f"{GROUP}/accelerator", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+ACCELERATOR_LABELS = (
+    f"{GROUP}/accelerator", "nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name", "k8s.amazonaws.com/accelerator",
+)  # fmt: skip
 FIRST_KINDS = (CPU, MEMORY, GPU, PODS, STORAGE)
 _BARRING = frozenset({"NoSchedule", "NoExecute"})
 _CONDITION_TAINTS = "node.kubernetes.io/"

@@ -1,0 +1,146 @@
+"""How long a job takes on each type of accelerators: what is believed, whose word counts, and that the log keeps it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from headway.core.job import JobId
+from headway.core.node import Constraint, Nodes
+from headway.core.snapshot import Sample
+from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.accelerators import product
+from headway.estimates.speed.types import FAR, TypeLesson, TypeLessons, on_types, published
+from make import a_job, a_node, a_role, a_snapshot, running, waiting
+
+NAMES = ("k80", "v100")
+NODES = Nodes.of([a_node("n0", gpus=4, accelerator="K80"), a_node("n1", gpus=4, accelerator="V100")])
+PUBLISHED = 1.70 / 0.36
+
+
+def _gain(lessons, model="mine", user="", names=NAMES):
+    """How many times as fast as on the first type it is on the last."""
+    leaning = lessons.leaning(model, user, names)
+    return math.exp(leaning[0] - leaning[-1])
+
+
+def _lesson(gain, user=""):
+    return TypeLesson(user, {"k80": 0.0, "v100": -math.log(gain)})
+
+
+def test_what_is_published_counts_until_a_job_has_run_on_two_types():
+    assert _gain(TypeLessons()) == pytest.approx(PUBLISHED)
+    assert _gain(TypeLessons(), model="yolov3", names=("rtx2080ti", "v100")) == pytest.approx(1.5 / 0.61)
+    assert _gain(TypeLessons(), names=("mystery", "riddle")) == 1.0
+
+
+def test_jobs_of_the_model_move_it_and_other_models_follow_a_little():
+    lessons = TypeLessons()
+    for number in range(8):
+        lessons = lessons.heard("mine", JobId(f"j{number}"), _lesson(1.5))
+    assert _gain(lessons) == pytest.approx(1.5, rel=0.25)
+    assert 1.5 < _gain(lessons) < _gain(lessons, model="gpt") < PUBLISHED
+
+
+def test_the_jobs_of_another_user_count_as_one():
+    lessons = TypeLessons()
+    for number in range(8):
+        lessons = lessons.heard("mine", JobId(f"j{number}"), _lesson(1.5, user="bob"))
+    assert _gain(lessons, user="bob") < _gain(lessons, user="ann") < PUBLISHED
+
+
+def test_nobody_is_believed_without_bounds():
+    lessons = TypeLessons().heard("mine", JobId("liar"), _lesson(1e6))
+    assert _gain(lessons) < PUBLISHED * math.exp(4 * FAR)
+
+
+def test_what_is_nothing_new_changes_nothing():
+    lessons = TypeLessons().heard("mine", JobId("a"), _lesson(3.0))
+    assert lessons.heard("mine", JobId("a"), _lesson(3.01)) is lessons
+    before = lessons.leaning("gpt", "", NAMES)
+    again = lessons.heard("mine", JobId("a"), _lesson(3.075))
+    assert again is not lessons
+    assert again.leaning("gpt", "", NAMES) is before
+
+
+def test_a_job_is_believed_to_be_as_it_was_measured():
+    leaning = tuple(published("", ("k80", "p100", "v100")).tolist())
+    own = {"k80": math.log(8.0), "v100": math.log(4.0)}
+    told = on_types(("k80", "p100", "v100"), leaning, own, math.log(8.0))
+    assert told.seconds[0] == 1.0
+    assert told.seconds[2] == pytest.approx(0.5, rel=0.01)
+    between = math.exp((own["k80"] + own["v100"]) / 2) * math.sqrt(0.36 * 1.70) / 1.31
+    assert told.seconds[1] == pytest.approx(between / 8.0, rel=0.01)
+    assert told.measured == (True, False, True)
+
+
+def _reports(book, job, node, begins, pace, step, total=1_000_000):
+    for second in range(10, 310, 10):
+        entry = running(job, (node,), since=begins, attained=begins)
+        snapshot = a_snapshot(entry, nodes=NODES, now=begins + second)
+        sample = Sample(job.id, begins + second, step + int(second * pace), None, total)
+        book = book.fold(replace(snapshot, samples=(sample,)))
+    return book, step + int(300 * pace)
+
+
+def _on_both(job, gain=1.5, total=1_000_000):
+    """A job that has run on a K80 and then on a V100."""
+    book, step = _reports(ProgressBook(), job, 0, 0.0, 40.0, 0, total)
+    return _reports(book, job, 1, 400.0, 40.0 * gain, step, total)[0]
+
+
+def test_the_book_tells_what_a_job_has_shown_and_what_others_may_expect():
+    first, second = a_job("a", model="mine"), a_job("b", model="mine")
+    book = _on_both(first)
+    entries = [running(first, (1,), since=400.0, attained=400.0), waiting(second)]
+    told = book.annotate(a_snapshot(*entries, nodes=NODES, now=710.0)).estimates.on_types([0, 1])
+    assert told[0].seconds == (pytest.approx(1.5, rel=0.03), 1.0)
+    assert told[0].measured == (True, True)
+    assert 1.5 < told[1].seconds[0] < PUBLISHED * 0.75
+    assert told[1].measured == (False, False)
+
+
+def test_types_without_a_published_speed_are_told_apart_by_measurements():
+    nodes = Nodes.of([a_node("n0", accelerator="one"), a_node("n1", accelerator="two")])
+    job, book, step = a_job("a", model="mine"), ProgressBook(), 0
+    for node, begins, pace in ((0, 0.0, 40.0), (1, 400.0, 100.0)):
+        for second in range(10, 310, 10):
+            entry = running(job, (node,), since=begins, attained=begins)
+            sample = Sample(job.id, begins + second, step + int(second * pace), None, 1_000_000)
+            book = book.fold(replace(a_snapshot(entry, nodes=nodes, now=begins + second), samples=(sample,)))
+        step += int(300 * pace)
+    there = a_snapshot(running(job, (1,), since=400.0, attained=400.0), nodes=nodes, now=710.0)
+    assert book.annotate(there).estimates.on_types([0])[0].seconds == (pytest.approx(2.5, rel=0.03), 1.0)
+
+
+def test_a_job_that_is_not_believed_teaches_nothing():
+    liar, honest = a_job("a", model="mine"), a_job("b", model="mine")
+    book = _on_both(liar, total=100)  # it trains far past its own total of steps
+    told = book.annotate(a_snapshot(waiting(honest), nodes=NODES)).estimates.on_types([0])[0]
+    assert told.seconds[0] == pytest.approx(PUBLISHED, rel=0.01)
+
+
+def test_a_role_may_name_several_types():
+    constraint = Constraint.of(a_role(accelerator="A100, V100"))
+    assert not constraint.refusal(a_node(accelerator="v100"))
+    assert not constraint.refusal(a_node(accelerator="A100"))
+    assert "has K80, not A100, V100" in constraint.refusal(a_node(accelerator="K80"))
+
+
+def test_nodes_know_their_types():
+    nodes = Nodes.of([a_node("n0", accelerator="V100"), a_node("n1", gpus=0, cpu=4), a_node("n2", accelerator="K80")])
+    assert nodes.types.names == NAMES
+    assert nodes.types.of_node.tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("nvidia-a100-sxm4-80gb", "a100"), ("tesla-t4", "t4"), ("nvidia-tesla-v100", "v100"), ("k80", "k80"),
+        ("nvidia-geforce-rtx-2080-ti", "rtx2080ti"), ("mystery", "mystery"),
+    ],
+)  # fmt: skip
+def test_labels_of_nodes_are_read_as_types(label, kind):
+    assert product(label) == kind
