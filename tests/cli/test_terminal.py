@@ -42,7 +42,7 @@ def jobs_file() -> str:
     for number in range(30):
         command = BAD if number == 7 else LONG if number in (24, 25) else SHORT
         cpu = "40m" if number < 24 else "500m"
-        deadline = {24: ", deadline: 3h", 29: ", deadline: 1s"}.get(number, "")
+        deadline = {24: ", deadline: 3h", 29: ", deadline: 0.1s"}.get(number, "")
         lines.append(f"  - {{name: resnet-lr-{number:02}, cpu: {cpu}, memory: 20Mi, command: {command}{deadline}}}")
     return "\n".join(lines) + "\n"
 
