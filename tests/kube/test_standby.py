@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from small_cluster import HEALTHY, SmallCluster, a_node
 
-from headway.kube.api.errors import KubeError
+from headway.kube.api.errors import KubeError, error_for
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
-from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.gangs.model import Touch
 from headway.kube.inbox import UsersRecorded, WorkerEnded
 from headway.kube.standby import WarmLists
@@ -39,6 +39,19 @@ def test_lists_are_kept_as_they_are_now():
     assert (jobs.version, users, lists.highest_epoch()) == (999, UsersRecorded(12.0), 7)
     lists.take(Listed(TrainingJob, (), 1001, went_back=True))
     assert lists.messages()[1].objects == ()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_what_is_not_shown_is_not_waited_for_and_the_start_hears_of_it(status):
+    lists = WarmLists()
+    lists.take(Listed(NodeObject, (a_node("n0"),), 5))
+    lists.take(WatchFailed(error_for(503, "it restarts")))
+    assert not lists.is_warm, "that passes"
+    lists.take(WatchFailed(error_for(status, "no")))
+    assert lists.is_warm
+    assert [type(one).__name__ for one in lists.messages()] == ["WatchFailed", "Listed"]
+    lists.take(Listed(Pod, (), 6))
+    assert not lists.is_warm, "it works again"
 
 
 def test_without_its_thread_it_ends():

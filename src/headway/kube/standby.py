@@ -20,13 +20,14 @@ from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
-from headway.kube.api.watch import Changed, Deleted, Listed, number_of
+from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed, number_of
 from headway.kube.inbox import Message, UsersRecorded, WorkerEnded
 from headway.kube.writes.worker import ApiWorker
 
 FIRST = (NodeObject, TrainingJob, Pod)
 """The order in which a start needs the lists."""
 WAIT_SECONDS = 0.2
+NOT_SHOWN = (401, 403, 404)
 FRESH_SECONDS = 1.0
 """Lists that are older are of a time before the hand-over."""
 
@@ -45,11 +46,14 @@ class WarmLists:
     objects: dict[type, dict[str, Any]] = field(default_factory=dict)
     versions: dict[type, int] = field(default_factory=dict)
     users: UsersRecorded | None = None
+    refused: list[WatchFailed] = field(default_factory=list)
+    """What the API server does not know or does not show: nobody need wait for it, the start says so."""
 
     def take(self, message: Message) -> None:
         match message:
             case Listed(kind=kind, objects=objects, version=version):
                 self.objects[kind] = {_key(one): one for one in objects}
+                self.refused.clear()
                 self.versions[kind] = version
             case Changed(kind=kind, object=found):
                 self.objects.setdefault(kind, {})[_key(found)] = found
@@ -59,12 +63,14 @@ class WarmLists:
                 self.versions[kind] = number_of(found.metadata.resourceVersion)
             case UsersRecorded():
                 self.users = message
+            case WatchFailed(error=error) if error.status in NOT_SHOWN:
+                self.refused.append(message)
             case WorkerEnded(why=why):
                 raise KubeError(f"the thread that talks to the API server has ended: {why}")
 
     @property
     def is_warm(self) -> bool:
-        return all(kind in self.objects for kind in FIRST)
+        return bool(self.refused) or all(kind in self.objects for kind in FIRST)
 
     def highest_epoch(self) -> int:
         """Of all statuses."""
@@ -76,11 +82,12 @@ class WarmLists:
 
     def messages(self) -> list[Message]:
         """As if all had been listed just now."""
-        kinds = [*FIRST, *(kind for kind in self.objects if kind not in FIRST)]
+        kinds = [kind for kind in (*FIRST, *self.objects) if kind in self.objects]
         lists: list[Message] = [
-            Listed(kind, tuple(self.objects[kind].values()), self.versions.get(kind, 0)) for kind in kinds
+            Listed(kind, tuple(self.objects[kind].values()), self.versions.get(kind, 0))
+            for kind in dict.fromkeys(kinds)
         ]
-        return [*lists, *([] if self.users is None else [self.users])]
+        return [*self.refused, *lists, *([] if self.users is None else [self.users])]
 
 
 def _key(found: Any) -> str:
@@ -111,7 +118,7 @@ def stand_by(access: Access, worker: ApiWorker, namespace: str) -> None:
         warm_since = min(warm_since, time.monotonic()) if lists.is_warm else math.inf
     if failed:
         raise failed[0]
-    if time.monotonic() - warm_since > FRESH_SECONDS:
+    if time.monotonic() - warm_since > FRESH_SECONDS and not lists.refused:
         lists.take(asyncio.run(_jobs_now(access, namespace)))
     worker.inbox.put_back(lists.messages())
 
