@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from headway.cli.live_table import where
+from headway.cli.screen.live_table import where
 from headway.compare.report_text import _best
 from headway.core.placement import Placement
 from headway.core.plan import Plan

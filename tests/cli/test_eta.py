@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from forked import headway
-from headway.cli.clock_times import ClockTimes, times_of
-from headway.cli.queue_status import JobStatus
-from headway.cli.show import job_table
+from headway.cli.machine.queue_status import JobStatus
+from headway.cli.screen.clock_times import ClockTimes, times_of
+from headway.cli.screen.show import job_table
 from headway.core.job import JobId
 from headway.forecast.times import Eta, Forecast, Range
 from headway.record.metrics import Course

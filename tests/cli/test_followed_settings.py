@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from forked import headway
-from headway.cli import followed_settings
-from headway.cli.followed_settings import FollowedPolicy, followed, written_out
+from headway.cli.cluster import followed_settings
+from headway.cli.cluster.followed_settings import FollowedPolicy, followed, written_out
 from headway.cli.wiring import make_policy, queue_rules
 from headway.core.errors import UserError
 from headway.record.lines import Head

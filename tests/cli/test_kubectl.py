@@ -18,7 +18,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from headway import __version__
-from headway.cli import kubectl
+from headway.cli.cluster import kubectl
 from scheduling import SOURCE
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_help_fits_and_knows_kubectls_own_options(words):
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
-    for name, code in (("headway", "headway.cli"), ("kubectl-headway", "headway.cli.kubectl")):
+    for name, code in (("headway", "headway.cli"), ("kubectl-headway", "headway.cli.cluster.kubectl")):
         run = f"{sys.executable} -c 'from {code} import main; main()'"
         (folder / name).write_text(f'#!/bin/sh\nexec {run} "$@"\n')
         (folder / name).chmod(0o755)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from headway.cli.log_lines import JsonLines, in_cycle
+from headway.cli.cluster.log_lines import JsonLines, in_cycle
 from scheduling import run_headway
 
 
@@ -55,7 +55,7 @@ def test_a_trace_and_words_of_others_stay_in_their_line():
 
 ENDS = """
 import threading
-from headway.cli.log_lines import LogFormat, begin_log_lines
+from headway.cli.cluster.log_lines import LogFormat, begin_log_lines
 begin_log_lines(LogFormat.JSON)
 thread = threading.Thread(target=lambda: {}["a thread"])
 thread.start()

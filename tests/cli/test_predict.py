@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headway.cli.predict import app, verdicts
+from headway.cli.studies.predict import app, verdicts
 from headway.core.errors import UserError
 from headway.estimates.evaluate import SHARES, evaluate_targets
 from headway.estimates.models.coefficients import BUILT_IN

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from headway.cli import main
-from headway.cli.say import say, wrapped
+from headway.cli.screen.say import say, wrapped
 
 LONG = "headway: jobs.yaml: job 'a': field cpu: asks for 64 cpu, but the largest node has 2 cpu; ask for less"
 

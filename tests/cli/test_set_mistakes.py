@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forked import call
-from headway.cli.generate import generate
+from headway.cli.studies.generate import generate
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from headway.cli import experiment as experiment_command
-from headway.cli import queue
-from headway.cli.jobs import table_of
-from headway.cli.live_table import live_table
-from headway.cli.queue_status import JobStatus
-from headway.cli.show import job_table
-from headway.cli.tables import TableColumn, fitted
+from headway.cli.jobs.jobs import table_of
+from headway.cli.machine import queue
+from headway.cli.machine.queue_status import JobStatus
+from headway.cli.screen.live_table import live_table
+from headway.cli.screen.show import job_table
+from headway.cli.screen.tables import TableColumn, fitted
+from headway.cli.studies import experiment as experiment_command
 from headway.core.plan import Plan
 from headway.core.states import State
 from headway.cycle.loop import Decided

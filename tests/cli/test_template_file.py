@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.cli.template_file import pod_defaults
+from headway.cli.cluster.template_file import pod_defaults
 from headway.core.errors import UserError
 
 GOOD = """

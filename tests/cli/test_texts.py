@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from headway.cli import live as live_module
-from headway.cli import show
-from headway.cli.jobs import table_of
-from headway.cli.live import Live
+from headway.cli.jobs.jobs import table_of
+from headway.cli.screen import live as live_module
+from headway.cli.screen import show
+from headway.cli.screen.live import Live
 from headway.core.plan import Plan
 from headway.core.states import State
 from headway.core.text import clean, is_clean

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from forked import call
-from headway.cli import traces
+from headway.cli.studies import traces
 from headway.workload.origins.table import COLLECTIONS, origins
 
 CONTENT = b"job_id,num_gpu,submit_time,iterations,model_name,duration\n0,1,0,1000,resnet50,5\n"

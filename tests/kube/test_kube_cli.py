@@ -76,7 +76,7 @@ def test_the_manifests_are_whole_and_ask_for_little():
 
 
 def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog, tmp_path):
-    from headway.cli import schedule
+    from headway.cli.cluster import schedule
 
     small = SmallCluster()
     good = small.api.submit("good", HEALTHY)
@@ -95,7 +95,7 @@ def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog
 
 
 def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):
-    from headway.cli.earlier_log import earlier
+    from headway.cli.cluster.earlier_log import earlier
 
     log = tmp_path / "s.log"
     lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes())
@@ -109,7 +109,7 @@ def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):
 
 def test_a_damaged_log_is_used_up_to_where_it_is_good(tmp_path, capsys):
     """The same as `headway run` does: its good part stays, the whole is kept beside it."""
-    from headway.cli.earlier_log import earlier
+    from headway.cli.cluster.earlier_log import earlier
 
     log = tmp_path / "s.log"
     lines = gzip.decompress((Path(__file__).parents[1] / "golden/kube-ends.log.gz").read_bytes()).splitlines(True)
@@ -127,7 +127,7 @@ def test_a_damaged_log_is_used_up_to_where_it_is_good(tmp_path, capsys):
 
 
 def test_a_damaged_log_of_another_command_is_left_alone(tmp_path):
-    from headway.cli.earlier_log import earlier
+    from headway.cli.cluster.earlier_log import earlier
 
     log = tmp_path / "s.log"
     content = gzip.decompress((Path(__file__).parents[1] / "golden/sim-adapt.log.gz").read_bytes())[:-500] + b"x\n"
@@ -139,7 +139,7 @@ def test_a_damaged_log_of_another_command_is_left_alone(tmp_path):
 
 def test_submit_waits_for_a_server_that_is_not_ready_and_says_which_user_was_recorded(files):
     """After its start an API server answers 503 until it knows the kind; a job is created once all the same."""
-    from headway.cli.submit import _submit
+    from headway.cli.cluster.submit import _submit
     from headway.workload.jobsfile import load
 
     bodies = []
@@ -164,7 +164,7 @@ def test_submit_waits_for_a_server_that_is_not_ready_and_says_which_user_was_rec
 
 def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, monkeypatch):
     """Reading a log and listing thousands of objects take seconds each."""
-    from headway.cli import schedule
+    from headway.cli.cluster import schedule
     from headway.kube.writes import worker
 
     happened = []
@@ -197,7 +197,7 @@ def test_the_server_lists_while_the_log_is_read_and_a_bad_log_ends_that(files, m
     ],
 )
 def test_submit_tells_the_verdict_on_a_deadline_as_soon_as_there_is_one(files, capsys, monkeypatch, status_, told):
-    from headway.cli import submit
+    from headway.cli.cluster import submit
     from headway.workload.jobsfile import load
 
     monkeypatch.setattr(submit, "VERDICT_SECONDS", 1.2)

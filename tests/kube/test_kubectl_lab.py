@@ -28,7 +28,7 @@ class Kubectl:
         folder = self.folder = schedule.folder / "bin"
         folder.mkdir()
         for name, function in (("kubectl-headway", "main"), ("kubectl_complete-headway", "complete")):
-            code = f"from headway.cli.kubectl import {function}; {function}()"
+            code = f"from headway.cli.cluster.kubectl import {function}; {function}()"
             (folder / name).write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
             (folder / name).chmod(0o755)
         self.program = str(schedule.lab.kubectl)

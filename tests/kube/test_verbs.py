@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 from fake_api_server import a_list, serving, status
 
-from headway.cli import logs as logs_module
-from headway.cli import orders, why_cluster
+from headway.cli.cluster import why_cluster
+from headway.cli.jobs import logs as logs_module
+from headway.cli.jobs import orders
 from headway.core.errors import UserError
 
 BERT = {

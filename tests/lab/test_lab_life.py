@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headway.cli.lab import _life_command
+from headway.cli.cluster.lab import _life_command
 from headway.lab import Lab, Unavailable, node_groups
 
 pytestmark = pytest.mark.lab

@@ -12,7 +12,7 @@ import pytest
 
 import headway.learn  # noqa: F401  registers the environments
 from forked import call
-from headway.cli.train import _tell_whether
+from headway.cli.learn.train import _tell_whether
 from headway.compare.perform import Task, simulate
 from headway.compare.scenario import Scenario
 from headway.core.errors import UserError

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import jobs_watch
 from headway.cli.app import app_for
-from headway.cli.jobs_watch import QueueFiles
+from headway.cli.machine import jobs_watch
+from headway.cli.machine.jobs_watch import QueueFiles
 from headway.core.errors import UserError
 from headway.core.states import State
 from headway.local.added import card_of, put
@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # no other run of this user is seen
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("headway.local.gang.UP_SECONDS", 0.0)
-    monkeypatch.setattr("headway.cli.jobs_watch.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("headway.cli.machine.jobs_watch.LOOK_SECONDS", 0.05)
     (tmp_path / "jobs.yaml").write_text(FILE.format(loop=LOOP))
     (tmp_path / "more.yaml").write_text(MORE)
     return tmp_path
@@ -92,7 +92,7 @@ def _meanwhile(folder: Path, act) -> threading.Thread:
 def test_a_run_takes_in_what_is_added_and_edited_while_it_goes_on(folder, capsys, monkeypatch):
     given: dict[str, object] = {}
     said: list[str] = []
-    monkeypatch.setattr("headway.cli.live.Live.say", lambda _, sentence: said.append(sentence))
+    monkeypatch.setattr("headway.cli.screen.live.Live.say", lambda _, sentence: said.append(sentence))
     whole = (folder / "jobs.yaml").read_text()
 
     def act() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest_local import Run
 
-from headway.cli.live import Live
+from headway.cli.screen.live import Live
 from headway.core.job import Job, JobId, Role
 from headway.core.states import State
 from headway.cycle.loop import run
@@ -103,7 +103,7 @@ class Weeks(Run):
 
 @pytest.mark.usefixtures("ends_at_once")
 def test_thousands_of_jobs_leave_nothing_behind(tmp_path, monkeypatch, capsys):
-    for bound in ("cli.live.MOST_OVER", "local.editing.MOST_GONE", "record.log.MOST_STALE"):
+    for bound in ("cli.screen.live.MOST_OVER", "local.editing.MOST_GONE", "record.log.MOST_STALE"):
         monkeypatch.setattr(f"headway.{bound}", 60)
     weeks = Weeks(tmp_path, 1400).through()
     early, late = max(weeks.sizes[3:12]), max(weeks.sizes[-12:])

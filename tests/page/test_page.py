@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headway.cli.page_feed import MOST_POINTS, LossCurve
+from headway.cli.machine.page_feed import MOST_POINTS, LossCurve
 from headway.page.render import MOST_ALIVE, MOST_OVER, curves, live, page
 from headway.page.server import HEADERS, MOST_PAGES, STATIC, PageServer
 from headway.page.view import Amount, Curve, JobView, NodeView, RunView, Span

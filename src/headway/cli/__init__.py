@@ -13,7 +13,7 @@ EXTRA_OF = {"aiohttp": "kube", "uvloop": "kube", "cryptography": "lab", "matplot
 def main() -> None:
     """Runs a command."""
     from headway.cli.app import app_for
-    from headway.cli.completion import typed
+    from headway.cli.screen.completion import typed
 
     with ended_well():
         app_for(typed("headway", sys.argv[1:]))(prog_name="headway")
@@ -22,7 +22,7 @@ def main() -> None:
 @contextmanager
 def ended_well() -> Iterator[None]:
     """A user's mistake ends in one sentence and exit code 2; a traceback is always our bug."""
-    from headway.cli.say import say
+    from headway.cli.screen.say import say
     from headway.core.errors import UserError
 
     try:

@@ -9,38 +9,38 @@ from typing import Annotated, Any
 import typer
 
 from headway import __version__
-from headway.cli.completion import Completion
-from headway.cli.plain_help import PlainCommand, PlainGroup
+from headway.cli.screen.completion import Completion
+from headway.cli.screen.plain_help import PlainCommand, PlainGroup
 from headway.core.errors import UserError
 
 COMMANDS = {
-    "run": "run",
-    "up": "up",
-    "down": "up",
-    "add": "add",
-    "clean": "clean",
-    "simulate": "simulate",
-    "compare": "compare",
-    "experiment": "experiment",
-    "traces": "traces",
-    "generate": "generate",
-    "replay": "replay",
-    "why": "why",
-    "eta": "eta",
-    "schedule": "schedule",
-    "submit": "submit",
-    "jobs": "jobs",
-    "suspend": "orders",
-    "resume": "orders",
-    "cancel": "orders",
-    "logs": "logs",
-    "move-up": "orders",
-    "retry": "orders",
-    "wait": "orders",
-    "lab": "lab",
-    "predict": "predict",
-    "learn": "learn",
-    "tune": "tune",
+    "run": "machine.run",
+    "up": "machine.up",
+    "down": "machine.up",
+    "add": "machine.add",
+    "clean": "machine.clean",
+    "simulate": "studies.simulate",
+    "compare": "studies.compare",
+    "experiment": "studies.experiment",
+    "traces": "studies.traces",
+    "generate": "studies.generate",
+    "replay": "studies.replay",
+    "why": "jobs.why",
+    "eta": "jobs.eta",
+    "schedule": "cluster.schedule",
+    "submit": "cluster.submit",
+    "jobs": "jobs.jobs",
+    "suspend": "jobs.orders",
+    "resume": "jobs.orders",
+    "cancel": "jobs.orders",
+    "logs": "jobs.logs",
+    "move-up": "jobs.orders",
+    "retry": "jobs.orders",
+    "wait": "jobs.orders",
+    "lab": "cluster.lab",
+    "predict": "studies.predict",
+    "learn": "learn.learn",
+    "tune": "learn.tune",
 }
 """Name to module in this package; the module has a function of that name, or an `app` with commands of its own."""
 

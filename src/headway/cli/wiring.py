@@ -17,7 +17,7 @@ from headway.beliefs.kept_book import KeptBook, go_on_learning, kept_beliefs
 from headway.cli.own_policy import load_own
 from headway.cli.policy_settings import QUEUES, own_settings, read_settings, wrappers_of
 from headway.cli.queue_config import beyond_rules, read_queues, read_rules
-from headway.cli.say import say
+from headway.cli.screen.say import say
 from headway.cli.trained_policy import FILE, TRAINED, env_setting, is_agent, read_agent, read_named, trained_name
 from headway.core.errors import UserError
 from headway.core.job import Job

@@ -1,0 +1,1 @@
+"""Commands of a Kubernetes cluster, and of the lab that is one."""

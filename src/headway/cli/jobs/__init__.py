@@ -1,0 +1,1 @@
+"""Commands about jobs, of the queue of this machine or of a cluster."""

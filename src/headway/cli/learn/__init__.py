@@ -1,0 +1,1 @@
+"""Commands that learn from finished jobs: `learn`, `tune`, `learn train`."""

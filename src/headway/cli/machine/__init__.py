@@ -1,0 +1,1 @@
+"""Commands of this machine: `run`, and the queue of `up`."""

@@ -1,0 +1,1 @@
+"""The terminal: sentences, tables, live views, times of day, help."""

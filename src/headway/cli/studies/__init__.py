@@ -1,0 +1,1 @@
+"""Commands in virtual time and about logs: simulating, comparing, experiments."""

@@ -1,0 +1,92 @@
+"""`headway experiment native`: what it prints."""
+
+from __future__ import annotations
+
+import json as json_
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from headway.cli.options import need_extra
+from headway.cli.screen.live import Bars
+from headway.cli.screen.say import say
+from headway.cli.screen.tables import TableColumn, fitted
+from headway.compare.kept_runs import KeptRuns
+from headway.compare.perform import Workers
+
+
+def native(*, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False) -> None:
+    """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down."""
+    del workers
+    need_extra()
+    from headway.experiment.native.proof import ProofPlan, SliceFigures, prove, told
+    from headway.experiment.native.runs import LiveRuns
+    from headway.experiment.native.slices import QUICK
+
+    plan = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60) if quick else ProofPlan()
+    store = KeptRuns.of_user(fresh=fresh)
+    live = LiveRuns(store.folder / "native", fresh=fresh)
+
+    def show(found: Sequence[SliceFigures]) -> None:
+        result = told(plan, found)
+        if report is not None:
+            report.write_text(json_.dumps(result, indent=1) + "\n", encoding="utf-8")
+        if as_json:
+            print(json_.dumps(result))
+        else:
+            _show(result)
+
+    try:
+        with Bars(["virtual time", "live"], quiet=as_json) as bars:
+            found = prove(plan, live, store, bars.set, only_kept=False)
+    except KeyboardInterrupt:
+        show(prove(plan, live, store, lambda *_: None, only_kept=True))
+        say("finished runs are kept: the same command without --fresh continues from there", error=True)
+        raise
+    show(found)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    console = Console()
+    titles = found["titles"]
+    columns = [
+        TableColumn("contender", is_text=True), *map(TableColumn, ("mean", "of PodGroup", "simulated")),
+        TableColumn("unfinished", drop=1), TableColumn("half gangs", drop=2), TableColumn("decision", drop=3),
+    ]  # fmt: skip
+    for one in found["slices"]:
+        rows: list[list[str | Text]] = [
+            [
+                titles[name], f"{run['mean']:,.0f} s", _ratio(run.get("ratio")), _ratio(run.get("simulated ratio")),
+                f"{run['unfinished']:.0%}", f"{run['half gangs']:.0f}", f"{1000 * run['decision'][0]:.0f} ms",
+            ]
+            for name, run in one["runs"].items()
+        ]  # fmt: skip
+        title = f"{one['slice']}: {one['jobs']} jobs, {one['nodes']} nodes, {one['gpus']} GPUs"
+        console.print(fitted(title, columns, rows, console.width))
+    for name, against in found["against"].items():
+        for other in ("podgroup", "native"):
+            if other in against:
+                print(_sentence(titles[name], titles[other], against[other]))
+        if against.get("far"):
+            print(
+                f"  {against['far']:.1%} of its jobs took beyond 3 times as long as with PodGroup, and ten minutes more"
+            )
+    if found["other versions"]:
+        print("some kept runs are of another version of Headway; --fresh makes all of them anew")
+    if found["missing"]:
+        print(f"not run: {', '.join(found['missing'])}")
+
+
+def _sentence(name: str, other: str, against: Mapping[str, Any]) -> str:
+    simulated = f", {_ratio(against['simulated'])} in virtual time" if "simulated" in against else ""
+    return (
+        f"{name}: mean completion {_ratio(against['ratio'])} of that of {other}{simulated}; worst slice "
+        f"{_ratio(against['worst'])}; chance {against['chance']:.4f}, {against['slices']} slices"
+    )
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
