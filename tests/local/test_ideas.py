@@ -25,6 +25,7 @@ from headway.record.log import read
 from headway.record.metrics import Tally
 from headway.record.replay import snapshots
 from headway.trained.file import shipped
+from headway.trained.regret import LEAST_JOBS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -283,6 +284,27 @@ def test_the_trained_policy_decides_on_real_processes(ideas):
     assert {snapshot.standing.mode for snapshot in decided} == {"on"}
     assert all(policy.judged(snapshot)[1] is None for snapshot in decided), "nothing keeps it from deciding"
     assert any(policy.settled(snapshot) != policy.base for snapshot in decided), "by settings that it chose"
+
+
+def test_the_trained_policy_comes_out_of_shadow_by_itself_and_decides(ideas):
+    """A hundred jobs finish, the guard replays them and finds it not clearly worse: nothing is prepared by hand."""
+    tiny = "".join(f"  - {{name: t{number}, cpu: 100m, command: [sleep, '0.02']}}\n" for number in range(LEAST_JOBS + 5))
+    rest = THREE.partition("jobs:\n")[2].replace('"30"', '"250"').replace("300ms", "15s").replace("600ms", "16s")
+    (ideas / "jobs.yaml").write_text(f"nodes: [{{name: here, cpu: 1, memory: 2Gi}}]\njobs:\n{tiny}{rest}")
+    state, policy = ideas / "kept", shipped()
+    command = [sys.executable, "-m", "headway", "run", str(ideas / "jobs.yaml"), "--state", str(state)]
+    done = subprocess.run(
+        [*command, "--policy", "learned"], capture_output=True, text=True, timeout=100, check=False, cwd=ideas
+    )
+    assert done.returncode == 0, done.stderr
+    seen = list(snapshots(state / "run.log"))
+    modes = [snapshot.standing.mode for snapshot in seen]
+    assert modes[0] == "shadow"
+    assert modes[-1] == "on"
+    assert modes == sorted(modes, reverse=True), "once"
+    decided = [one for one in seen if one.standing.mode == "on" and len(one.jobs.waiting())]
+    assert decided
+    assert all(policy.judged(snapshot)[1] is None for snapshot in decided)
 
 
 def test_an_agent_of_an_environment_decides_on_real_processes(ideas):

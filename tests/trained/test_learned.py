@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import FEATURES, outlook
 from headway.trained.file import shipped
 from learn_tasks import elastic, fixed
-from make import a_job, a_snapshot, over, running, some_nodes
+from make import a_job, a_role, a_snapshot, over, running, some_nodes
 
 
 def _log(case, policy, path):
@@ -53,14 +54,13 @@ def test_the_outlook_is_what_its_names_say():
 
 
 def test_used_is_what_was_measured_of_the_cores_that_are_held():
-    """`a` uses 1 of 4 cores, `b` 6 of 2 times 2; `c` is not measured."""
-    jobs = [
-        running(a_job("a", cpu=4), [0]),
-        running(a_job("b", replicas=2, cpu=2), [0, 1]),
-        running(a_job("c", cpu=1), [1]),
-    ]
-    snapshot = a_snapshot(*jobs, nodes=some_nodes(2, cpu=8), used_cpu={"a": 1.0, "b": 6.0})
-    assert dict(zip(FEATURES, outlook(snapshot).tolist(), strict=True))["used"] == pytest.approx((1.0 + 4.0) / 8.0)
+    """`a` uses 1 of 4 cores, `b` more than its 2 times 2; `c` is not measured."""
+    roles = (a_role(cpu=4), a_role(replicas=2, cpu=2), a_role(cpu=1))
+    jobs = [a_job(name, roles=[role]) for name, role in zip("abc", roles, strict=True)]
+    where = ([0], [0, 1], [1])
+    snapshot = a_snapshot(*map(running, jobs, where), nodes=some_nodes(2, gpus=0, cpu=8))
+    measured = replace(snapshot, used_cpu={0: 1.0, 1: 6.0})
+    assert dict(zip(FEATURES, outlook(measured).tolist(), strict=True))["used"] == pytest.approx(5 / 8)
 
 
 def test_settings_are_those_of_the_networks_offsets():
@@ -93,7 +93,7 @@ def test_in_a_state_unlike_the_training_it_decides_as_at_its_end_and_why_says_so
     assert (network.offsets(features) != a_network().offsets(features)).any()
     sentence = policy.explain(snapshot, 0)["guard"]["sentence"]
     assert sentence.startswith("The trained policy decides: ")
-    assert "waiting is 0.75, it was trained on 0.00 to 0.30" in sentence
+    assert "load is 0.50, it was trained on 0.00 to 0.30" in sentence
 
 
 def test_the_one_that_ships_still_decides_after_5000_finished_jobs():
