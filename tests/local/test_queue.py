@@ -284,7 +284,7 @@ def test_retries_are_counted_over_restarts_of_the_queue(home):
 
 def test_a_job_that_was_retried_goes_on_after_a_restart_of_the_queue(home):
     """That it failed once, in an earlier life, does not take it out of the queue."""
-    retried = "test -e ok && exec python train.py --seed 1"
+    retried = f"test -e ok && exec {sys.executable} train.py --seed 1"
     _say("up", "--policy", "first-fit")
     _say("add", "--name", "late", "--", "sh", "-c", retried)
     _until(lambda: _jobs(home).get("late") == "failed")
