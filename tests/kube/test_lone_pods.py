@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from small_cluster import BEGAN, HEALTHY, MemoryApi, SmallCluster
+from small_cluster import BEGAN, HEALTHY, ChangingPods, MemoryApi, SmallCluster
 
 from headway.core.job import Can
 from headway.core.plan import Because, Plan, Start, Stop
@@ -193,6 +193,14 @@ def test_a_refused_binding_is_tried_again_after_a_pause():
     small.clock.ahead += 6.0
     small.turn(3)
     assert node_of(pod)
+
+
+def test_one_that_changed_before_its_binding_is_bound_as_it_is_now():
+    small = SmallCluster(ChangingPods())
+    pod = a_lone(small.api, "pod")
+    small.turn(5)
+    assert node_of(pod)
+    assert rows(small) == {"team/pod:pod": State.RUNNING}
 
 
 def test_another_scheduler_was_faster():

@@ -325,7 +325,7 @@ class KubeCluster:
             return
         if write.token is None:
             what: Any = write.what
-            self.following.tell(gang.uid, Answered(what, gone=done.gone, error=done.error))
+            self.following.tell(gang.uid, Answered(what, done.pod is not None, done.gone, done.error))
             self.following.due[gang.uid] = None
         elif done.error is None:
             if waited_for:

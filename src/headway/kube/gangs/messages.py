@@ -147,8 +147,8 @@ class Answered:
     """A request about one of its pods was answered."""
 
     action: PodAction
-    pod: Replica | None = None
-    """The pod in the API server after it."""
+    seen: bool = False
+    """The answer showed the pod as it is after it: `PodSeen` came before."""
     gone: bool = False
     error: ApiError | None = None
 

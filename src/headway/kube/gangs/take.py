@@ -265,8 +265,6 @@ def _answered(gang: Gang, answer: Answered) -> Gang:
     if isinstance(action, SetCondition):
         refused = (action.uid, action.why) if error is not None else gang.written.condition
         return replace(gang, written=replace(gang.written, condition=refused))
-    if answer.pod is not None:
-        gang = take(gang, PodSeen(answer.pod))
     if error is None:
         return _done(gang, answer)
     if isinstance(action, Bind | Ungate | ResizePod) and isinstance(error, NotFound):
@@ -282,7 +280,7 @@ def _done(gang: Gang, answer: Answered) -> Gang:
     match answer.action:
         case Delete(uid=uid) if answer.gone:
             return _lose(gang, uid)
-        case Bind(uid=uid, node=node) if uid in gang.pods:
+        case Bind(uid=uid, node=node) if uid in gang.pods and not answer.seen:
             bound = replace(gang.pods[uid], bound=True, node=node)
             return replace(gang, pods={**gang.pods, uid: bound})
         case Publish():

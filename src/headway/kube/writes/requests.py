@@ -92,7 +92,7 @@ class Requests:
             await self.client.post(path, body)
 
     async def _bind(self, pods: str, action: Bind) -> Pod | None:
-        """A pod that has changed since it was decided on is returned as it is: it is decided on again."""
+        """A pod that has changed since it was decided on is returned as it is: it is decided on again. None: it is bound."""
         target = {"apiVersion": "v1", "kind": "Node", "name": action.node}
         metadata = {"name": action.name, "uid": action.uid}
         metadata |= {"resourceVersion": action.version} if action.version else {}
