@@ -325,7 +325,8 @@ class KubeCluster:
             return
         if write.token is None:
             what: Any = write.what
-            self.following.tell(gang.uid, Answered(what, done.pod is not None, done.gone, done.error))
+            if waited_for or done.error is None:  # what nobody wants any more may have been refused
+                self.following.tell(gang.uid, Answered(what, done.pod is not None, done.gone, done.error))
             self.following.due[gang.uid] = None
         elif done.error is None:
             if waited_for:

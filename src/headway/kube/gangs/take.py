@@ -50,6 +50,7 @@ from headway.kube.gangs.model import (
     Release,
     ResizePod,
     SetCondition,
+    Touch,
     Ungate,
 )
 from headway.kube.gangs.outcome import take_down
@@ -269,16 +270,24 @@ def _answered(gang: Gang, answer: Answered) -> Gang:
         return _done(gang, answer)
     if isinstance(action, Bind | Ungate | ResizePod) and isinstance(error, NotFound):
         return _lose(gang, action.uid)  # it was deleted meanwhile: the gang lacks it
-    if isinstance(error, Unreachable | Forbidden) or isinstance(action, Delete):
-        return gang  # the door asks again
-    if gang.is_foreign:
-        return _binding_refused(gang, error)
-    return replace(gang, refusal=_refusal(action, error))
+    if isinstance(error, Unreachable | Forbidden) or isinstance(action, Delete | Touch):
+        return gang  # the door asks again, or nothing depends on it
+    if gang.waits or not _is_of_now(gang, action):
+        return gang
+    return _binding_refused(gang, error) if gang.is_foreign else replace(gang, refusal=_refusal(action, error))
+
+
+def _is_of_now(gang: Gang, action: object) -> bool:
+    """Whether it was asked for a pod of the present attempt."""
+    if isinstance(action, Bind | Ungate | ResizePod):
+        pod = gang.pods.get(action.uid)
+        return pod is not None and pod.attempt == gang.wanted.attempt
+    return not isinstance(action, Create) or action.attempt == gang.wanted.attempt
 
 
 def _done(gang: Gang, answer: Answered) -> Gang:
     match answer.action:
-        case Delete(uid=uid) if answer.gone:
+        case Delete(uid=uid) | Ungate(uid=uid) | ResizePod(uid=uid) if answer.gone:
             return _lose(gang, uid)
         case Bind(uid=uid, node=node) if uid in gang.pods and not answer.seen:
             bound = replace(gang.pods[uid], bound=True, node=node)
