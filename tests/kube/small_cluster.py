@@ -320,6 +320,13 @@ class Reports:
     def close(self) -> None: ...
 
 
+def a_lone(api: MemoryApi, name: str, cpu: str = "1", namespace: str = "team", **more) -> dict:
+    spec = {"schedulerName": "headway", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    meta = {"name": name, "namespace": namespace, "creationTimestamp": "2023-11-14T22:13:25Z"}
+    meta |= more.pop("meta", {})
+    return api.put_pod({"metadata": meta, "spec": spec | more, "status": {"phase": "Pending"}})
+
+
 def a_node(name: str, cpu: str = "8") -> NodeObject:
     ready = [{"type": "Ready", "status": "True"}]
     status = {"allocatable": {"cpu": cpu, "memory": "16Gi"}, "conditions": ready}

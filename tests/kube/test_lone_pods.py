@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from small_cluster import BEGAN, HEALTHY, ChangingPods, MemoryApi, SmallCluster
+from small_cluster import BEGAN, HEALTHY, ChangingPods, MemoryApi, SmallCluster, a_lone
 
 from headway.core.job import Can
 from headway.core.plan import Because, Plan, Start, Stop
@@ -16,13 +16,6 @@ from headway.kube.intake.foreign import foreign_gang
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import ClaimSettings, KubeSettings
 from headway.policies.registry import POLICIES
-
-
-def a_lone(api: MemoryApi, name: str, cpu: str = "1", namespace: str = "team", **more) -> dict:
-    spec = {"schedulerName": "headway", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
-    meta = {"name": name, "namespace": namespace, "creationTimestamp": "2023-11-14T22:13:25Z"}
-    meta |= more.pop("meta", {})
-    return api.put_pod({"metadata": meta, "spec": spec | more, "status": {"phase": "Pending"}})
 
 
 def node_of(pod: dict) -> str:

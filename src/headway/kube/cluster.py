@@ -45,6 +45,7 @@ from headway.kube.gangs.take import hears
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.inbox import ClaimsRead, LeaseRead, UsersRecorded, Wake, WorkerEnded
 from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.foreign import is_for_us
 from headway.kube.intake.groups import GroupRead
 from headway.kube.intake.table import Intake
 from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, touched
@@ -60,10 +61,10 @@ from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.demand import PREFIX, Demand
 from headway.kube.views.explain import Explaining
-from headway.kube.views.status import event_on_lease
+from headway.kube.views.status import delete_refused, event_on_lease
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
-from headway.kube.writes.write import WriteDone
+from headway.kube.writes.write import Rank, WriteDone
 from headway.progress_server import Connected, ProgressServer, Reported, Saved
 
 log = logging.getLogger("headway.kube")
@@ -233,6 +234,7 @@ class KubeCluster:
             self.following.enrol(one)
             self._touch(one.gang)
         self.store.see_pods(look.pods)
+        self._touch_others(look.pods.objects)
         self._worker.inbox.put_back(look.later)
         self.outbox.flush()
 
@@ -240,8 +242,16 @@ class KubeCluster:
         """What an earlier scheduler sent about pods of a change under way may still arrive: it is to come too late."""
         epoch = self._worker.fence.epoch
         for pod in gang.pods.values():
-            if epoch and not pod.over and (not pod.bound or gang.state in IN_FLIGHT) and not gang.is_foreign:
+            if epoch and not pod.over and (not pod.bound or gang.state in IN_FLIGHT):
                 self.outbox.touch(gang.meta.namespace, pod.name, touched(pod.uid, epoch))
+
+    def _touch_others(self, pods: Iterable[Pod]) -> None:
+        """Likewise pods of others without a node: a late binding would fill a node that is promised to others."""
+        epoch = self._worker.fence.epoch
+        for pod in pods:
+            if epoch > 1 and not pod.spec.nodeName and is_for_us(pod, self.settings):  # the first has none before it
+                meta = pod.metadata
+                self.outbox.touch(meta.namespace, meta.name, touched(meta.uid, epoch), Rank.EVENT)
 
     def _read_messages(self) -> None:
         self.intake.new_turn()
@@ -254,13 +264,15 @@ class KubeCluster:
         for event in self._server.poll():
             self._hear(event)
 
-    def _take(self, message: Any) -> None:
+    def _take(self, message: Any) -> None:  # noqa: C901  one line a message
         match message:
             case Wake():
                 self._worker.wake_taken()
             case UsersRecorded(since=since) if since != self.intake.settings.claims.users_since:
                 log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
                 self.intake.trust_users(since)
+            case WriteDone(again=True):
+                self._refused(message)
             case WriteDone():
                 self._answered(message)
             case LeaseRead():
@@ -335,6 +347,13 @@ class KubeCluster:
             job, words = gang.job.id, "job %s: its status is refused, it is written again later: %s"
             log.warning(words, job, done.error, extra={"job": job})
             self.following.tell(gang.uid, StatusRefused(done.error, self.now()))
+
+    def _refused(self, done: WriteDone) -> None:
+        """A delete that the door asks for again."""
+        gang = self.gangs.get(done.write.key)
+        if gang is not None and done.error is not None:
+            body = delete_refused(gang, done.write.name, done.error, self.settings.clock.now())
+            self.outbox.notice(gang.meta.namespace, body)
 
     # ── gangs come and go ───────────────────────────────────────────────────────────────────────────────
 

@@ -110,9 +110,9 @@ class Outbox:
         what = SetCondition(meta.name, meta.uid)
         self._new.append(Write("", meta.namespace, meta.name, what, body, uid=meta.uid, rank=Rank.EVENT))
 
-    def touch(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+    def touch(self, namespace: str, name: str, body: dict[str, Any], rank: Rank = Rank.BIND) -> None:
         what = Touch(name, body["metadata"]["uid"])
-        self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=Rank.BIND))
+        self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=rank))
 
     def keep(self, namespace: str, name: str, body: dict[str, Any]) -> None:
         """What the next leader goes on with. An older one need not be sent."""
