@@ -160,6 +160,15 @@ def test_the_rules_of_queues_hold_for_it():
     assert "may not use 'web'" in condition(foreign)[2]
 
 
+def test_rules_that_change_while_it_runs_hold_for_it_too():
+    small = SmallCluster(claims=ClaimSettings(queues=(QueueRule(name="web", namespaces=("team",)),)))
+    small.cluster.obey((QueueRule(name="web", namespaces=("other",)), QueueRule(name="research", namespaces=("team",))))
+    pod = a_lone(small.api, "pod", meta={"labels": {"headway.dev/queue": "web"}})
+    small.turn(4)
+    assert node_of(pod) == ""
+    assert "may not use 'web'" in condition(pod)[2]
+
+
 def test_a_scheduler_of_one_namespace_binds_pods_of_that_one():
     small = SmallCluster(namespace="team")
     pods = [a_lone(small.api, "pod", namespace=namespace) for namespace in ("team", "other")]

@@ -169,8 +169,8 @@ class KubeCluster:
             self.outbox.keep(state.system, STATE, body)
 
     def obey(self, queues: tuple[QueueRule, ...]) -> None:
-        """The rules of queues have changed."""
-        self.intake.obey(queues)
+        """From now on what comes, and what changes, is held to these rules."""
+        self.settings.claims.queues = queues
 
     def tell_administrators(self, namespace: str, reason: str, message: str) -> None:
         """An event on the scheduler's own Lease."""
@@ -268,9 +268,9 @@ class KubeCluster:
         match message:
             case Wake():
                 self._worker.wake_taken()
-            case UsersRecorded(since=since) if since != self.intake.settings.claims.users_since:
+            case UsersRecorded(since=since) if since != self.settings.claims.users_since:
                 log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
-                self.intake.trust_users(since)
+                self.settings.claims.users_since = since
             case WriteDone(again=True):
                 self._refused(message)
             case WriteDone():

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.job import Job, JobId
-from headway.core.queue_rules import QueueRule
 from headway.core.states import OVER, State
 from headway.core.text import clean
 from headway.kube.api.mutators import RULES, Mutators, RuleNews
@@ -203,14 +202,6 @@ class Intake:
             self._put(pod)
         else:
             entry.found = pod
-
-    def obey(self, queues: tuple[QueueRule, ...]) -> None:
-        """From now on new jobs and changes are held to these rules."""
-        self.settings = replace(self.settings, claims=replace(self.settings.claims, queues=queues))
-
-    def trust_users(self, since: float | None) -> None:
-        """From this Unix time on the user that a job names is who submitted it; never, if None."""
-        self.settings = replace(self.settings, claims=replace(self.settings.claims, users_since=since))
 
     # ── turns ──
 
