@@ -205,6 +205,19 @@ def test_one_that_changed_before_its_binding_is_bound_as_it_is_now():
     assert rows(small) == {"team/pod:pod": State.RUNNING}
 
 
+def test_one_that_is_made_anew_with_the_same_name_waits_for_the_end_of_the_first():
+    """As those of a StatefulSet are."""
+    small = SmallCluster()
+    first = a_lone(small.api, "web-0")
+    small.turn(3)
+    small.api.inbox.put(Deleted(Pod, msgspec.convert(small.api.pods.pop("team/web-0"), Pod)))
+    second = a_lone(small.api, "web-0")
+    small.turn(4)
+    assert node_of(second)
+    assert rows(small) == {"team/pod:web-0": State.RUNNING}
+    assert small.gang("team/pod:web-0").uid == second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
 def test_another_scheduler_was_faster():
     small = SmallCluster()
     pod = a_lone(small.api, "pod")

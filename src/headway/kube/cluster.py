@@ -107,7 +107,7 @@ class KubeCluster:
         self._plan_room = PlanRoom(self.board, self.store.neighbours)
         self._explaining, self.meter = Explaining(settings), Meter(settings.measure)
         self._wake, self._idle_since, self._sampled, self._cycled = math.inf, math.inf, -math.inf, -math.inf
-        self._forget_at, self._expire_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf, -math.inf
+        self._forget_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf
         self._cycle_began = time.monotonic()
         self._room_changed = self._closing = False
         with collector_rests():
@@ -200,10 +200,8 @@ class KubeCluster:
             self._save_at = self.now() + SAMPLE_SECONDS
             self.following.save_by_time()
         self.meter.ask(self.gangs.values(), self.now(), self._worker.measure)
-        if self.now() >= self._expire_at:
-            for meta in self.intake.expiry.due(self.now()):
-                self.outbox.remove(meta)
-            self._expire_at = self.intake.expiry.next()
+        for meta in self.intake.expiry.due(self.now()):
+            self.outbox.remove(meta)
         self.outbox.flush()
         self.turned_at = time.monotonic()
         if self.watcher is not NOBODY and self.now() >= self._count_at:
@@ -288,7 +286,6 @@ class KubeCluster:
                 self.store.see_nodes(message, self.now())
             case Listed() | Changed() | Deleted() | DryRunDone() | ClaimsRead() | GroupRead():
                 self.intake.hear(message)
-                self._expire_at = -math.inf
 
     def _measured(self, message: Measured) -> None:
         for gang, usage in self.meter.take(message, list(self.gangs.values()), self.now()):
@@ -455,12 +452,15 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
+        if not self.settings.until_idle:
+            return False
         busy = self.gangs or self.intake.to_come or not self.following.seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
-        return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
+        return self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float) -> None:
-        moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf, self._expire_at]
+        moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf]
+        moments += [self.intake.expiry.next()]
         moments += [self._sampled + SAMPLE_SECONDS if self.following.heard else math.inf, self.store.health.next(now)]
         moments += [now if self.intake.waiting or self.following.due else math.inf]
         moments += [self._cycled + ROOM_SECONDS if self._room_changed and self.following.waiting else math.inf]

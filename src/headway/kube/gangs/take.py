@@ -37,6 +37,7 @@ from headway.kube.gangs.messages import (
     StatusLost,
     StatusRefused,
     StatusWritten,
+    TermsFound,
     Unbookable,
     UsageSeen,
     Withdrawn,
@@ -79,8 +80,8 @@ def take(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a mes
             return _edited(gang, message)
         case Withdrawn():
             return replace(gang, terms=replace(gang.terms, withdrawn=True), frozen=THAWED)
-        case Faulted(why=why, now=now):
-            return gang.freezes(why, now)
+        case Faulted(why=why, now=now, again=again):
+            return gang.freezes(why, now, again=again)
     return _told(_explained(_booked(gang, message), message), message)
 
 
@@ -132,6 +133,8 @@ def _booked(gang: Gang, message: Message) -> Gang:
             return gang.becomes(take_down(gang.view(Around(), now), State.WAITING, "Released", why))
         case HeldMore(job=job, refusal=refusal):
             return replace(gang, job=job, refusal=refusal or gang.refusal)
+        case TermsFound(pending=pending):
+            return replace(gang, terms=replace(gang.terms, pending=pending))
     return gang
 
 
