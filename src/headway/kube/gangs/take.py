@@ -117,7 +117,7 @@ def _told(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a me
     return gang
 
 
-def _booked(gang: Gang, message: Message) -> Gang:
+def _booked(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a message
     """What it holds, and where."""
     match message:
         case Rebooked(booking=booking) if gang.waits:
