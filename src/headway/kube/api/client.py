@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import socket
@@ -15,7 +16,7 @@ import msgspec
 
 from headway.core.text import writable
 from headway.kube.api.access import Access
-from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable, error_for
+from headway.kube.api.errors import ApiError, Expired, Faulty, KubeError, Unreachable, error_for
 from headway.kube.api.objects import ObjectList, StatusObject, WatchLine, cut
 
 T = TypeVar("T")
@@ -88,11 +89,13 @@ class Client:
         """The body of the answer. Raises ApiError if the server refuses or cannot be reached."""
         assert self._session is not None
         data = None if body is None else _encoded(method, path, body)
-        headers = self._headers() | ({} if data is None else {"Content-Type": kind})
+        more = {} if data is None else {"Content-Type": kind}
         url = self._access.url + path
         try:
-            async with self._session.request(method, url, data=data, headers=headers) as response:
-                content = await response.read()
+            async with asyncio.timeout(self._patience.request):  # what waits for credentials must not leave late
+                headers = await self._headers() | more
+                async with self._session.request(method, url, data=data, headers=headers) as response:
+                    content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable(method, path, error) from error
         if response.status >= 400:
@@ -128,7 +131,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=patience.watch + patience.late)
         url = f"{self._access.url}{path}?{query}"
         try:
-            async with self._session.get(url, headers=self._headers(), timeout=timeout) as response:
+            async with self._session.get(url, headers=await self._headers(), timeout=timeout) as response:
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
                 async for line in _lines(response):
@@ -141,7 +144,8 @@ class Client:
         assert self._session is not None
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
-            async with self._session.get(self._access.url + path, headers=self._headers(), timeout=timeout) as response:
+            headers = await self._headers()
+            async with self._session.get(self._access.url + path, headers=headers, timeout=timeout) as response:
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
                 async for chunk in response.content.iter_any():
@@ -149,9 +153,14 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable("GET", path, error) from error
 
-    def _headers(self) -> dict[str, str]:
+    async def _headers(self) -> dict[str, str]:
+        """A program that gives credentials may take long, and may fail for a while: that is trouble that passes."""
+        access = self._access
         try:
-            authorization = self._access.authorization()
+            at_once = access.is_at_hand()
+            authorization = access.authorization() if at_once else await asyncio.to_thread(access.authorization)
+        except KubeError as error:
+            raise Unreachable(0, str(error)) from error
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise Unreachable(0, f"the token file {self._access.token_file} cannot be read: {why}") from error
