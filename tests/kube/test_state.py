@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
+import math
 import os
+from functools import partial
 
 import pytest
+from aiohttp import web
+from fake_api_server import serving, status
 from small_cluster import SmallCluster
 
 from headway.kube import state as state_module
+from headway.kube.api.errors import Denied, KubeError
+from headway.kube.api.patience import patiently
 from headway.kube.state import ClusterState, _part
 from headway.kube.writes.write import KeepState
 
@@ -72,3 +80,62 @@ def test_only_the_newest_is_sent(tmp_path):
     small.cluster.keep(state)
     small.turn()
     assert sum(isinstance(one.what, KeepState) for one in small.api.sent) == 1, "it is not written again unchanged"
+
+
+def read_from(tmp_path, *answers) -> ClusterState:
+    """A state that was read from a server which answers so, one after the other."""
+    left = list(answers)
+
+    async def main() -> ClusterState:
+        async def answer(_request):
+            return left.pop(0) if left else web.json_response({"data": {"began": base64.b64encode(b"77.0").decode()}})
+
+        async with serving(answer) as client:
+            state = a_state(tmp_path)
+            await state.read(client._access)
+            return state
+
+    return asyncio.run(main())
+
+
+def test_a_server_that_is_away_for_a_moment_wipes_nothing(tmp_path):
+    state = read_from(tmp_path, status(503), status(429))
+    assert (state.began, state.taken_over) == (77.0, True)
+
+
+def test_what_may_not_be_read_is_not_written_over(tmp_path, caplog):
+    state = read_from(tmp_path, status(403))
+    state.began = 1.0
+    (tmp_path / "run.log.beliefs").write_bytes(b"new")
+    assert state.changed(now=True) is None
+    assert "neither taken over nor kept" in caplog.text
+    assert read_from(tmp_path, status(404)).changed(now=True) is not None, "there is none"
+
+
+def test_a_server_that_stays_away_ends_the_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("headway.kube.state.patiently", partial(patiently, seconds=0.0))
+    with pytest.raises(KubeError, match="cannot be reached within 0 seconds"):
+        read_from(tmp_path, *(status(503) for _ in range(9)))
+
+
+def test_what_is_refused_is_told_and_written_again(tmp_path, caplog, monkeypatch):
+    small, state = SmallCluster(), a_state(tmp_path, began=1.0)
+    take = small.api.take
+
+    def refuses(write):
+        if isinstance(write.what, KeepState):
+            raise Denied(403, "no room")
+        return take(write)
+
+    small.api.take = refuses
+    small.cluster.keep(state)
+    small.turn(2)
+    assert "Secret headway-system/headway-state cannot be written, trying again: no room" in caplog.text
+    small.api.take = take
+    small.cluster.keep(state)
+    small.turn()
+    assert sum(isinstance(one.what, KeepState) for one in small.api.sent) == 1, "not at once"
+    monkeypatch.setattr(state, "_look_at", -math.inf)
+    small.cluster.keep(state)
+    small.turn()
+    assert sum(isinstance(one.what, KeepState) for one in small.api.sent) == 2
