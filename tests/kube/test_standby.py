@@ -87,7 +87,9 @@ def worker(monkeypatch):
     return made
 
 
-def test_the_lease_is_asked_for_when_all_is_listed_so_that_the_epoch_is_known(worker):
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_lease_is_asked_for_when_all_is_listed_so_that_the_epoch_is_known(worker, waits):
+    worker.lease.waits = waits
     worker.inbox.put(Listed(NodeObject, (), 1))
     jobs = Listed(TrainingJob, (a_job("a", 1, {"epoch": 7}),), 2)
     threading.Timer(0.1, lambda: [worker.inbox.put(one) for one in (jobs, Listed(Pod, (), 3))]).start()
