@@ -15,7 +15,7 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +107,9 @@ class StopPoint:
                 return web.Response(status=answer.status, body=await answer.read(), headers=kept)
             told = web.StreamResponse(status=answer.status, headers=kept)
             await told.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await told.write(chunk)
+            with suppress(ConnectionError):  # whoever watched is gone
+                async for chunk in answer.content.iter_any():
+                    await told.write(chunk)
             return told
 
     async def _stop(self) -> None:
