@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,14 +16,14 @@ from headway.cycle.loop import Fallback
 from headway.estimates.progress import ProgressBook
 from headway.kube import cluster as cluster_module
 from headway.kube.api.client import _encoded
-from headway.kube.api.errors import ApiError, Conflict
+from headway.kube.api.errors import ApiError, Conflict, NotFound
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured
 from headway.kube.api.watch import Changed, Listed
 from headway.kube.clock import WallClock
 from headway.kube.cluster import KubeCluster
 from headway.kube.gangs.gang import Gang
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, SetCondition, Touch, Ungate
+from headway.kube.gangs.model import Bind, Publish, Release
 from headway.kube.inbox import ClaimsRead, Inbox, LeaseRead
 from headway.kube.intake.dry_runs import DryRunDone
 from headway.kube.intake.groups import GroupRead, GroupRef
@@ -33,11 +33,14 @@ from headway.kube.settings import KubeSettings
 from headway.kube.telemetry.figures import NOBODY, Watcher
 from headway.kube.values import replace
 from headway.kube.writes.fence import Fence
-from headway.kube.writes.write import Notice, Removal, Stage, StatusPatch, Write, WriteDone
+from headway.kube.writes.requests import Requests
+from headway.kube.writes.write import KeepState, Notice, Removal, Stage, StatusPatch, Write, WriteDone
 from headway.policies.baselines.fifo import first_fit
 from headway.progress_server import Event
 
 cluster_module.MESSAGE_SECONDS = 30.0  # a turn here reads all that is there, however busy the machine is
+T = TypeVar("T")
+_encoder = msgspec.json.Encoder()
 BEGAN = 1_700_000_000.0
 STAMP = "2023-11-14T22:13:20Z"
 
@@ -187,9 +190,8 @@ class MemoryApi:
 
     def close(self) -> None: ...
 
-    def take(self, write: Write) -> WriteDone:  # noqa: C901, PLR0912  one line a request
-        what, key = write.what, f"{write.namespace}/{getattr(write.what, 'name', '')}"
-        match what:
+    def take(self, write: Write) -> WriteDone:
+        match write.what:
             case StatusPatch():
                 written = msgspec.json.decode(_encoded("PATCH", "status", write.body))
                 self.jobs[write.uid]["status"] = merged(self.jobs[write.uid]["status"], written)
@@ -201,42 +203,99 @@ class MemoryApi:
                 self.services.append(write.body)
             case Release():
                 self.released.append(write.body)
-            case Create():
-                if key in self.pods:
-                    raise Conflict(409, "it exists")
-                body = self.webhook(msgspec.json.decode(_encoded("POST", "pods", write.body)))
-                pod = self.put_pod({**body, "status": {"phase": "Pending"}})
-                return WriteDone(write, msgspec.convert(pod, Pod))
-            case Bind():
-                pod = self.pods[key]
-                if pod["metadata"].get("labels", {}).get("fault") == "bind":
-                    raise Conflict(409, "not now")
-                pod["spec"]["nodeName"], pod["status"] = what.node, {"phase": "Running", "podIP": "10.0.0.1"}
-                self.tell(pod)
-            case Ungate():
-                pod = self.pods[key]
-                if pod["metadata"]["uid"] != what.uid or pod["metadata"]["resourceVersion"] != what.version:
-                    return WriteDone(write, msgspec.convert(pod, Pod))
-                body = merged(pod, write.body)
-                pod["spec"], pod["metadata"] = body["spec"], body["metadata"]
-                self.tell(pod)
-            case Touch():
-                pod = self.pods[key]
-                self.tell(pod)
-                return WriteDone(write, msgspec.convert(pod, Pod))
-            case SetCondition():
-                pod = self.pods[key]
-                pod["status"] = {**pod["status"], **write.body["status"]}
-                self.tell(pod)
-            case Delete():
-                pod = self.pods.get(key)
-                if pod is not None and pod["metadata"]["uid"] == what.uid:
-                    del self.pods[key]
-                return WriteDone(write, gone=True)
+            case KeepState():
+                pass
+            case _:
+                return at_once(Requests(MemoryClient(self))._sent(write))  # type: ignore[arg-type]
         return WriteDone(write)
+
+    # ── what the server does with pods ──
+
+    def create_pod(self, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        if f"{namespace}/{body['metadata']['name']}" in self.pods:
+            raise Conflict(409, "it exists")
+        body = self.webhook(msgspec.json.decode(_encoded("POST", "pods", body)))
+        return self.put_pod({**body, "status": {"phase": "Pending"}})
+
+    def bind_pod(self, pod: dict[str, Any], node: str) -> None:
+        if pod["metadata"].get("labels", {}).get("fault") == "bind" or pod["spec"].get("nodeName"):
+            raise Conflict(409, "not now")
+        pod["spec"]["nodeName"], pod["status"] = node, {"phase": "Running", "podIP": "10.0.0.1"}
+        self.tell(pod)
+
+    def patch_pod(self, pod: dict[str, Any], part: str, body: dict[str, Any]) -> None:
+        if part == "status":
+            pod["status"] = {**pod["status"], **body["status"]}
+        elif part == "resize":
+            pod["spec"]["containers"][0]["resources"] = body["spec"]["containers"][0]["resources"]
+        else:
+            patched = merged(pod, body)
+            pod["spec"], pod["metadata"] = patched["spec"], patched["metadata"]
+        self.tell(pod)
+
+    def delete_pod(self, key: str) -> None:
+        del self.pods[key]
 
     def _job(self, uid: str) -> TrainingJob:
         return msgspec.json.decode(json.dumps(self.jobs[uid]), type=TrainingJob)
+
+
+class ChangingPods(MemoryApi):
+    """A pod is changed by another hand just before it is bound."""
+
+    changes = 1
+
+    def take(self, write):
+        if isinstance(write.what, Bind) and self.changes:
+            self.changes -= 1
+            self.tell(self.pods[f"{write.namespace}/{write.what.name}"])
+        return super().take(write)
+
+
+class MemoryClient:
+    """Requests about pods, as the server answers them: it looks at the uid and the version that they name."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self._api = api
+
+    async def get(self, path: str) -> bytes:
+        return _encoder.encode(self._pod(path))
+
+    async def post(self, path: str, body: dict[str, Any]) -> bytes:
+        if path.endswith("/pods"):
+            return _encoder.encode(self._api.create_pod(path.split("/")[-2], body))
+        pod = self._pod(path, body["metadata"])
+        self._api.bind_pod(pod, body["target"]["name"])
+        return b"{}"
+
+    async def patch(self, path: str, body: dict[str, Any], _kind: str = "") -> bytes:
+        pod = self._pod(path, body.get("metadata", {}))
+        self._api.patch_pod(pod, path.rpartition("/")[2], body)
+        return _encoder.encode(pod)
+
+    async def delete(self, path: str, body: dict[str, Any]) -> bytes:
+        pod = self._pod(path, body["preconditions"])
+        self._api.delete_pod(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+        return _encoder.encode(pod)
+
+    def _pod(self, path: str, named: Mapping[str, Any] = {}) -> dict[str, Any]:
+        _, namespace, _, name = path.split("/")[3:7]
+        pod = self._api.pods.get(f"{namespace}/{name}")
+        if pod is None:
+            raise NotFound(404, f"pod {name} is not there")
+        for one in ("uid", "resourceVersion"):
+            if one in named and named[one] != pod["metadata"][one]:
+                raise Conflict(409, f"{one} of pod {name} is {pod['metadata'][one]}, not {named[one]}")
+        return pod
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
 
 
 class Reports:
@@ -259,6 +318,13 @@ class Reports:
     def resize(self, *_: object) -> None: ...
 
     def close(self) -> None: ...
+
+
+def a_lone(api: MemoryApi, name: str, cpu: str = "1", namespace: str = "team", **more) -> dict:
+    spec = {"schedulerName": "headway", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    meta = {"name": name, "namespace": namespace, "creationTimestamp": "2023-11-14T22:13:25Z"}
+    meta |= more.pop("meta", {})
+    return api.put_pod({"metadata": meta, "spec": spec | more, "status": {"phase": "Pending"}})
 
 
 def a_node(name: str, cpu: str = "8") -> NodeObject:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from small_cluster import MemoryApi, SmallCluster, a_node
-from test_lone_pods import a_lone, condition
+from small_cluster import MemoryApi, SmallCluster, a_lone, a_node
+from test_lone_pods import condition
 
 from headway.core.quantity import CPU
 from headway.kube.api.errors import Denied

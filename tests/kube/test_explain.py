@@ -23,7 +23,7 @@ from headway.kube.api.watch import Changed
 from headway.kube.gangs.gang import Around, Gang, Reports, TrainingProgress
 from headway.kube.gangs.intent import Intent
 from headway.kube.gangs.messages import LookedAt
-from headway.kube.gangs.model import Bind, Create, WriteStatus
+from headway.kube.gangs.model import Bind, Create, Delete, ResizePod, WriteStatus
 from headway.kube.gangs.step import step
 from headway.kube.gangs.take import take
 from headway.kube.settings import KubeSettings
@@ -116,6 +116,20 @@ def test_what_is_under_way_is_not_sent_again_and_what_is_not_wanted_is_dropped()
     box.outbox.flush()
     assert [write.what for write in box.dropped] == [other, BIND]
     assert (box.outbox.unbound, box.outbox.is_idle) == (0, True)
+
+
+def test_what_is_wanted_otherwise_replaces_what_waits():
+    """A queued binding must not go to a node that was given to another pod meanwhile."""
+    box = Sent()
+    resize, delete = ResizePod("p", "u", (("cpu", 1),), "5"), Delete("q", "v", None, "5")
+    box.want(BIND, resize, delete)
+    elsewhere, more, faster = replace(BIND, node="n9"), replace(resize, amounts=(("cpu", 2),)), replace(delete, grace=1)
+    assert box.want(elsewhere, more, faster) == [elsewhere, more, faster]
+    assert [write.replaces for write in box.new[3:]] == box.new[:3], "never two of one pod at once"
+    assert (box.outbox.unbound, box.dropped) == (1, [])
+    assert box.want(replace(elsewhere, version="6"), more, faster) == [], "the server says whether it has changed"
+    assert not box.outbox.answered(box.new[0])
+    assert box.outbox.answered(box.new[3])
 
 
 def test_the_newest_status_replaces_one_that_waits_and_its_answer_alone_counts():

@@ -34,7 +34,7 @@ from headway.kube.gangs.messages import (
     StatusWritten,
     Withdrawn,
 )
-from headway.kube.gangs.model import Bind, Create, Delete, PostEvent, SetCondition, WriteStatus
+from headway.kube.gangs.model import Bind, Create, Delete, PostEvent, ResizePod, SetCondition, Touch, WriteStatus
 from headway.kube.gangs.step import shown, step
 from headway.kube.gangs.take import hears, take
 from headway.kube.intake.orders import Orders
@@ -174,12 +174,28 @@ def test_what_an_answer_means():
         (Bind("p", "uid", "n"), NotFound(404, "gone"), "lost"),
     ]
     for action, error, meaning in cases:
-        gang = take(a_gang(replicas=0), PodSeen(Replica(name="p", uid="uid", role="ps", index=0)))
+        gang = take(a_gang(replicas=0), PodSeen(Replica(name="p", uid="uid", role="ps", index=0, attempt=1)))
         gang = take(gang, Answered(action, error=error))
         refused = gang.refusal is not None and ("refused for good" if gang.refusal.permanent else "refused")
         refused = "waits" if gang.refusal is not None and gang.refusal.waits else refused
         lost = "lost" if not gang.pods else ""
         assert (refused or lost) == meaning, action
+
+
+@pytest.mark.parametrize(
+    "action", [Create("p", "ps", 0, 0, "n", ()), Bind("p-9", "uid-9", "n2"), ResizePod("p-9", "uid-9", ())]
+)
+def test_a_refusal_that_comes_late_is_not_one_of_this_attempt(action):
+    """A gang that waits again would be Failed for what its last attempt was refused."""
+    gang = replace(a_gang(), wanted=Intent(state=State.STARTING, attempt=1, target=HERE))
+    assert take(gang, Answered(action, error=Invalid(422, "no"))).refusal is None
+    waits = replace(a_gang(replicas=0), wanted=Intent(attempt=1))
+    assert take(waits, Answered(replace(action, name="p"), error=Invalid(422, "no"))).refusal is None
+
+
+def test_a_pod_that_is_gone_before_it_is_touched_harms_nobody():
+    gang = a_gang()
+    assert take(gang, Answered(Touch("p-0", "uid-0"), error=NotFound(404, "gone"))) == gang
 
 
 def test_answers_that_say_what_a_pod_is_count_at_once():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from small_cluster import MemoryApi, SmallCluster, a_node
+from small_cluster import ChangingPods, MemoryApi, SmallCluster, a_node
 
 from headway.kube.api.objects import PLANNED_NODE
 from headway.kube.gangs.model import Bind, Create
@@ -96,3 +96,13 @@ def test_a_pod_whose_mark_somebody_changed_is_never_bound():
     small.turn(8)
     assert victim["spec"].get("nodeName") is None
     assert small.phase(uid) != "Running"
+
+
+def test_a_pod_that_changed_before_its_binding_is_bound_as_it_is_now():
+    small = SmallCluster(ChangingPods(3))
+    uid = small.api.submit("gang", GANG)
+    small.turn(8)
+    assert all(pod["spec"].get("nodeName") for pod in small.api.pods_of("gang"))
+    assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 0)
+    binds = [write.what.name for write in small.api.sent if isinstance(write.what, Bind)]
+    assert len(binds) == 5, "one twice"

@@ -344,3 +344,29 @@ def test_a_job_that_is_over_is_removed_when_its_time_has_come_and_asked_for_agai
         assert [meta.name for meta in expiry.due(now)] == due, now
     intake.hear(Deleted(TrainingJob, an_object(spec=spec)))
     assert expiry.next() == math.inf
+
+
+class NoScan(dict):
+    """Whoever goes through all of it has made one message cost as much as there are jobs."""
+
+    def _scanned(self, *_: object) -> Any:
+        raise AssertionError("a scan")
+
+    __iter__ = items = values = keys = _scanned
+
+
+def test_no_message_costs_a_scan_over_jobs_that_wait_or_are_over():
+    intake = AnIntake()
+    intake.hear(changed(an_object()))
+    intake.hear(changed(an_object(uid="u2")))
+    table = intake.table
+    table.entries = table._others.entries = NoScan(table.entries)
+    table.expiry.at = NoScan(table.expiry.at)
+    spec = {"roles": {"w": {"cpu": "500m"}}, "ttlSecondsAfterFinished": 100}
+    for number in range(3):
+        over = an_object(f"over{number}", uid=f"o{number}", spec=spec, intent=Intent(state=State.FINISHED, since=10.0))
+        intake.hear(changed(over))
+    assert table.expiry.next() == 110.0
+    assert len(list(table.expiry.due(120.0))) == 3
+    intake.forget("u")
+    assert intake.some() == ["team/j"]

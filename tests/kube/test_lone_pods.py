@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from small_cluster import BEGAN, HEALTHY, MemoryApi, SmallCluster
+from small_cluster import BEGAN, HEALTHY, ChangingPods, MemoryApi, SmallCluster, a_lone
 
 from headway.core.job import Can
 from headway.core.plan import Because, Plan, Start, Stop
@@ -16,13 +16,6 @@ from headway.kube.intake.foreign import foreign_gang
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import ClaimSettings, KubeSettings
 from headway.policies.registry import POLICIES
-
-
-def a_lone(api: MemoryApi, name: str, cpu: str = "1", namespace: str = "team", **more) -> dict:
-    spec = {"schedulerName": "headway", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
-    meta = {"name": name, "namespace": namespace, "creationTimestamp": "2023-11-14T22:13:25Z"}
-    meta |= more.pop("meta", {})
-    return api.put_pod({"metadata": meta, "spec": spec | more, "status": {"phase": "Pending"}})
 
 
 def node_of(pod: dict) -> str:
@@ -167,6 +160,15 @@ def test_the_rules_of_queues_hold_for_it():
     assert "may not use 'web'" in condition(foreign)[2]
 
 
+def test_rules_that_change_while_it_runs_hold_for_it_too():
+    small = SmallCluster(claims=ClaimSettings(queues=(QueueRule(name="web", namespaces=("team",)),)))
+    small.cluster.obey((QueueRule(name="web", namespaces=("other",)), QueueRule(name="research", namespaces=("team",))))
+    pod = a_lone(small.api, "pod", meta={"labels": {"headway.dev/queue": "web"}})
+    small.turn(4)
+    assert node_of(pod) == ""
+    assert "may not use 'web'" in condition(pod)[2]
+
+
 def test_a_scheduler_of_one_namespace_binds_pods_of_that_one():
     small = SmallCluster(namespace="team")
     pods = [a_lone(small.api, "pod", namespace=namespace) for namespace in ("team", "other")]
@@ -193,6 +195,27 @@ def test_a_refused_binding_is_tried_again_after_a_pause():
     small.clock.ahead += 6.0
     small.turn(3)
     assert node_of(pod)
+
+
+def test_one_that_changed_before_its_binding_is_bound_as_it_is_now():
+    small = SmallCluster(ChangingPods())
+    pod = a_lone(small.api, "pod")
+    small.turn(5)
+    assert node_of(pod)
+    assert rows(small) == {"team/pod:pod": State.RUNNING}
+
+
+def test_one_that_is_made_anew_with_the_same_name_waits_for_the_end_of_the_first():
+    """As those of a StatefulSet are."""
+    small = SmallCluster()
+    first = a_lone(small.api, "web-0")
+    small.turn(3)
+    small.api.inbox.put(Deleted(Pod, msgspec.convert(small.api.pods.pop("team/web-0"), Pod)))
+    second = a_lone(small.api, "web-0")
+    small.turn(4)
+    assert node_of(second)
+    assert rows(small) == {"team/pod:web-0": State.RUNNING}
+    assert small.gang("team/pod:web-0").uid == second["metadata"]["uid"] != first["metadata"]["uid"]
 
 
 def test_another_scheduler_was_faster():

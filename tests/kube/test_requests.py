@@ -11,7 +11,8 @@ from aiohttp import web
 from fake_api_server import serving, status
 
 from headway.kube.api.errors import Conflict, Faulty, Invalid, NotFound, Unreachable
-from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition
+from headway.kube.gangs.model import Bind, Create, Delete, Publish, Release, ResizePod, SetCondition, Ungate
+from headway.kube.pods.gate import Gate
 from headway.kube.pods.marks import GANG
 from headway.kube.writes.requests import Requests
 from headway.kube.writes.write import Notice, Removal, StatusPatch, What, Write, WriteDone
@@ -65,7 +66,8 @@ def sent(what: What, answers, body: dict[str, Any] | None = None) -> tuple[Write
             "preconditions": {"uid": "pod-1", "resourceVersion": "5"}, "gracePeriodSeconds": 1,
         }),
         (Delete("p", "pod-1"), "DELETE", f"{PODS}/p", {"preconditions": {"uid": "pod-1"}}),
-        (ResizePod("p", "pod-1", ()), "PATCH", f"{PODS}/p/resize", {
+        (ResizePod("p", "pod-1", (), "5"), "PATCH", f"{PODS}/p/resize", {
+            "metadata": {"uid": "pod-1", "resourceVersion": "5"},
             "spec": {"containers": [{"name": "main", "resources": {"a": 1}}]},
         }),
     ],
@@ -77,7 +79,7 @@ def test_each_write_is_one_request_about_one_object(what, method, path, body):
 
 
 def test_answers_bring_the_pod_as_it_is_now():
-    for what in (CREATE, ResizePod("p", "pod-1", ())):
+    for what in (CREATE, ResizePod("p", "pod-1", (), "5")):
         done, _ = sent(what, a_pod("9"))
         assert done.pod is not None
         assert done.pod.metadata.resourceVersion == "9"
@@ -127,6 +129,22 @@ def test_a_deletion_tells_whether_the_pod_is_gone(answers, gone):
     assert (done.gone, done.error) == (gone, None)
     assert (done.pod is None) is gone
     assert [one[0] for one in asked].count("DELETE") == 1, "a pod that has changed is decided on again"
+
+
+@pytest.mark.parametrize("what", [ResizePod("p", "pod-1", (), "5"), Ungate("p", "pod-1", "n1", Gate(), "5")])
+def test_a_pod_that_has_changed_is_neither_resized_nor_let_run_but_decided_on_again(what):
+    done, asked = sent(what, {"PATCH": 409, "GET": a_pod("7")})
+    assert [one[0] for one in asked] == ["PATCH", "GET"]
+    assert (done.gone, done.error) == (False, None)
+    assert done.pod is not None
+    assert sent(what, {"PATCH": 409, "GET": a_pod("7", uid="another")})[0].gone
+
+
+@pytest.mark.parametrize("what", [Delete("p", "pod-1", 1, "5"), ResizePod("p", "pod-1", (), "5")])
+def test_a_conflict_about_a_pod_that_has_not_changed_is_a_refusal(what):
+    """A rule of the cluster may answer so: to decide again at once would be without end."""
+    done, _ = sent(what, {"DELETE": 409, "PATCH": 409, "GET": a_pod("5")})
+    assert isinstance(done.error, Conflict)
 
 
 def test_a_pod_that_was_bound_meanwhile_is_never_deleted_without_grace():

@@ -7,17 +7,17 @@ import threading
 
 import msgspec
 import pytest
-from small_cluster import HEALTHY, SmallCluster, a_node
+from small_cluster import HEALTHY, MemoryApi, SmallCluster, a_lone, a_node
 
-from headway.kube.api.errors import KubeError, error_for
+from headway.kube.api.errors import Denied, KubeError, error_for
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
-from headway.kube.gangs.model import Touch
+from headway.kube.gangs.model import Delete, Touch
 from headway.kube.inbox import Inbox, UsersRecorded, WorkerEnded
 from headway.kube.standby import WarmLists, stand_by
 from headway.kube.writes.fence import Fence
 from headway.kube.writes.lease import SchedulerLease
-from headway.kube.writes.write import StatusPatch
+from headway.kube.writes.write import Rank, StatusPatch, WriteDone
 
 
 def a_job(name: str, version: int, status: dict | None = None) -> TrainingJob:
@@ -147,6 +147,49 @@ def test_the_new_leader_touches_the_pods_of_what_was_under_way_and_its_statuses_
     assert small.phase(half) == "Running"
     epochs = {write.body["epoch"] for write in small.api.sent if isinstance(write.what, StatusPatch)}
     assert epochs == {5}
+
+
+def test_the_new_leader_touches_pods_of_others_that_have_no_node_and_binds_before():
+    """A binding of the last leader that is late would fill a node that is promised to others by now."""
+    small = SmallCluster(MemoryApi(nodes=1))
+    small.api.fence.epoch = 5
+    for name in ("first", "second"):
+        a_lone(small.api, name, "6")
+    small.start()
+    small.turn(4)
+    touched = [write.name for write in small.api.sent if isinstance(write.what, Touch)]
+    assert touched == ["first", "second"]
+    assert {write.rank for write in small.api.sent if isinstance(write.what, Touch)} == {Rank.EVENT}
+    assert sorted(bool(pod["spec"].get("nodeName")) for pod in small.api.pods.values()) == [False, True]
+    small.api.sent.clear()
+    small.api.fence.epoch = 6
+    small.start()
+    small.turn(4)
+    assert [write.name for write in small.api.sent if isinstance(write.what, Touch)] == ["second"]
+
+
+def test_a_delete_that_the_cluster_refuses_is_told_in_an_event_and_stays_under_way():
+    class NoDeletes(MemoryApi):
+        def put(self, writes, dropped=()) -> None:
+            super().put([one for one in writes if not isinstance(one.what, Delete)], dropped)
+
+    small = SmallCluster(NoDeletes())
+    uid = small.api.submit("job", HEALTHY)
+    small.turn(6)
+    small.api.jobs[uid]["spec"] = {**HEALTHY, "suspend": True}
+    small.api.change(uid)
+    small.turn(3)
+    open_ = small.cluster.outbox._open[uid]
+    (first, _) = [write for write in open_.values() if isinstance(write.what, Delete)]
+    small.api.inbox.put(WriteDone(first, error=Denied(403, "no deletes on Fridays"), again=True))
+    small.turn()
+    (told,) = [event for event in small.api.events if event["reason"] == "DeleteRefused"]
+    assert (told["involvedObject"]["kind"], told["involvedObject"]["uid"], told["type"]) == (
+        "TrainingJob", uid, "Warning",
+    )  # fmt: skip
+    assert first.name in told["message"]
+    assert "no deletes on Fridays" in told["message"]
+    assert first in small.cluster.outbox._open[uid].values(), "the door asks again"
 
 
 def test_what_is_no_gang_has_the_epoch_too():

@@ -163,10 +163,10 @@ def test_a_deletion_tells_whether_the_pod_is_gone(answer, gone):
 
 
 def test_a_resize_goes_to_its_own_door():
-    (done,), asked = performed(lambda *_: web.json_response(a_pod()), a_write(ResizePod("p", "pod-1", ())))
+    (done,), asked = performed(lambda *_: web.json_response(a_pod()), a_write(ResizePod("p", "pod-1", (), "5")))
     assert done.error is None
     assert asked[0][:2] == ("PATCH", "/api/v1/namespaces/team/pods/p/resize")
-    assert asked[0][2] == {"spec": {"containers": [{"name": "main", "resources": {"a": 1}}]}}
+    assert asked[0][2]["spec"] == {"containers": [{"name": "main", "resources": {"a": 1}}]}
 
 
 def test_a_pod_of_another_under_the_same_name_is_told():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headway.kube.api.errors import ApiError, Conflict, Forbidden, Invalid, Unreachable
+from headway.kube.api.errors import ApiError, Conflict, Denied, Forbidden, Invalid, Unreachable
 from headway.kube.gangs.model import Bind, Create, Delete
 from headway.kube.writes import door as door_module
 from headway.kube.writes.door import AT_ONCE, LEAST_AT_ONCE, Door, InFlight
@@ -202,6 +202,17 @@ def test_a_request_that_failed_is_sent_again_after_pauses_that_grow_until_it_is_
         for pause, at_least in zip(pauses, (0.02, 0.04, 0.08, 0.1), strict=False):
             assert pause >= 0.9 * at_least
         assert caplog.text.count("a request failed and is tried again") == 2, "once each"
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(("status", "fewer"), [(429, True), (503, True), (504, True), (500, False), (502, False)])
+def test_a_webhook_of_one_tenant_that_fails_slows_nobody_else(status, fewer):
+    async def check() -> None:
+        at = AtDoor(Server(*[Unreachable(status, "failed calling webhook")] * 4))
+        at.door.put([a_write(Rank.CREATE, name=f"j{number}") for number in range(8)])
+        await at.until(lambda: len(at.done) == 8)
+        assert (at.door.in_flight.allowed < AT_ONCE) is fewer
 
     asyncio.run(check())
 
@@ -411,6 +422,48 @@ def test_what_rests_after_a_failure_is_dropped_too():
         at.door.put([], [write])
         await asyncio.sleep(0.1)
         assert (len(at.server.sent), at.done) == (1, [])
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unreachable(0, "time-out"), Unreachable(429, "slow down"), Unreachable(503, "restarting"), Denied(403, "no")],
+)
+def test_what_is_dropped_while_it_is_under_way_is_not_sent_again(error):
+    """A delete that nobody wants any more, because its gang goes on."""
+
+    async def check() -> None:
+        at = AtDoor(Server(error))
+        at.server.open.clear()
+        write = a_write(Rank.DELETE)
+        at.door.put([write])
+        await at.until(lambda: write.stage is Stage.SENT)
+        at.door.put([], [write])
+        at.server.open.set()
+        await at.until(lambda: write.stage is Stage.OVER)
+        await asyncio.sleep(0.2)
+        assert (len(at.server.sent), at.done) == (1, [])
+
+    asyncio.run(check())
+
+
+def test_a_delete_that_the_server_refuses_is_told_and_asked_for_again_ever_more_slowly(monkeypatch):
+    """A pod must go. A rule of the cluster may say otherwise for days."""
+    monkeypatch.setattr(door_module, "LONGEST_REFUSED_SECONDS", 0.3)
+
+    async def check() -> None:
+        at = AtDoor(Server(*[Denied(403, "no deletes on Fridays")] * 5))
+        at.door.put([a_write(Rank.DELETE)])
+        await at.until(lambda: len(at.server.sent) == 6)
+        pauses = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(at.server.sent)]
+        for pause, at_least in zip(pauses, (0.1, 0.2, 0.3, 0.3, 0.3), strict=True):
+            assert pause >= 0.9 * at_least
+        await at.until(lambda: at.done[-1].error is None)
+        told = [done for done in at.done if done.again]
+        assert [str(done.error) for done in told] == ["no deletes on Fridays"] * 4, (
+            "first, and then every longest pause"
+        )
 
     asyncio.run(check())
 

@@ -45,6 +45,7 @@ from headway.kube.gangs.take import hears
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.inbox import ClaimsRead, LeaseRead, UsersRecorded, Wake, WorkerEnded
 from headway.kube.intake.dry_runs import DryRunDone
+from headway.kube.intake.foreign import is_for_us
 from headway.kube.intake.groups import GroupRead
 from headway.kube.intake.table import Intake
 from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, touched
@@ -60,10 +61,10 @@ from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.demand import PREFIX, Demand
 from headway.kube.views.explain import Explaining
-from headway.kube.views.status import event_on_lease
+from headway.kube.views.status import delete_refused, event_on_lease
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
-from headway.kube.writes.write import WriteDone
+from headway.kube.writes.write import Rank, WriteDone
 from headway.progress_server import Connected, ProgressServer, Reported, Saved
 
 log = logging.getLogger("headway.kube")
@@ -106,7 +107,7 @@ class KubeCluster:
         self._plan_room = PlanRoom(self.board, self.store.neighbours)
         self._explaining, self.meter = Explaining(settings), Meter(settings.measure)
         self._wake, self._idle_since, self._sampled, self._cycled = math.inf, math.inf, -math.inf, -math.inf
-        self._forget_at, self._expire_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf, -math.inf
+        self._forget_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf
         self._cycle_began = time.monotonic()
         self._room_changed = self._closing = False
         with collector_rests():
@@ -173,8 +174,8 @@ class KubeCluster:
             self.outbox.keep(state.system, STATE, body, state)
 
     def obey(self, queues: tuple[QueueRule, ...]) -> None:
-        """The rules of queues have changed."""
-        self.intake.obey(queues)
+        """From now on what comes, and what changes, is held to these rules."""
+        self.settings.claims.queues = queues
 
     def tell_administrators(self, namespace: str, reason: str, message: str) -> None:
         """An event on the scheduler's own Lease."""
@@ -204,10 +205,8 @@ class KubeCluster:
             self._save_at = self.now() + SAMPLE_SECONDS
             self.following.save_by_time()
         self.meter.ask(self.gangs.values(), self.now(), self._worker.measure)
-        if self.now() >= self._expire_at:
-            for meta in self.intake.expiry.due(self.now()):
-                self.outbox.remove(meta)
-            self._expire_at = self.intake.expiry.next()
+        for meta in self.intake.expiry.due(self.now()):
+            self.outbox.remove(meta)
         self.outbox.flush()
         self.turned_at = time.monotonic()
         if self.watcher is not NOBODY and self.now() >= self._count_at:
@@ -238,6 +237,7 @@ class KubeCluster:
             self.following.enrol(one)
             self._touch(one.gang)
         self.store.see_pods(look.pods)
+        self._touch_others(look.pods.objects)
         self._worker.inbox.put_back(look.later)
         self.outbox.flush()
 
@@ -245,8 +245,16 @@ class KubeCluster:
         """What an earlier scheduler sent about pods of a change under way may still arrive: it is to come too late."""
         epoch = self._worker.fence.epoch
         for pod in gang.pods.values():
-            if epoch and not pod.over and (not pod.bound or gang.state in IN_FLIGHT) and not gang.is_foreign:
+            if epoch and not pod.over and (not pod.bound or gang.state in IN_FLIGHT):
                 self.outbox.touch(gang.meta.namespace, pod.name, touched(pod.uid, epoch))
+
+    def _touch_others(self, pods: Iterable[Pod]) -> None:
+        """Likewise pods of others without a node: a late binding would fill a node that is promised to others."""
+        epoch = self._worker.fence.epoch
+        for pod in pods:
+            if epoch > 1 and not pod.spec.nodeName and is_for_us(pod, self.settings):  # the first has none before it
+                meta = pod.metadata
+                self.outbox.touch(meta.namespace, meta.name, touched(meta.uid, epoch), Rank.EVENT)
 
     def _read_messages(self) -> None:
         self.intake.new_turn()
@@ -259,13 +267,15 @@ class KubeCluster:
         for event in self._server.poll():
             self._hear(event)
 
-    def _take(self, message: Any) -> None:
+    def _take(self, message: Any) -> None:  # noqa: C901  one line a message
         match message:
             case Wake():
                 self._worker.wake_taken()
-            case UsersRecorded(since=since) if since != self.intake.settings.claims.users_since:
+            case UsersRecorded(since=since) if since != self.settings.claims.users_since:
                 log.warning("from now on the cluster %s who submits", "records" if since else "no longer records")
-                self.intake.trust_users(since)
+                self.settings.claims.users_since = since
+            case WriteDone(again=True):
+                self._refused(message)
             case WriteDone():
                 self._answered(message)
             case LeaseRead():
@@ -281,7 +291,6 @@ class KubeCluster:
                 self.store.see_nodes(message, self.now())
             case Listed() | Changed() | Deleted() | DryRunDone() | ClaimsRead() | GroupRead():
                 self.intake.hear(message)
-                self._expire_at = -math.inf
 
     def _measured(self, message: Measured) -> None:
         for gang, usage in self.meter.take(message, list(self.gangs.values()), self.now()):
@@ -332,7 +341,8 @@ class KubeCluster:
             return
         if write.token is None:
             what: Any = write.what
-            self.following.tell(gang.uid, Answered(what, gone=done.gone, error=done.error))
+            if waited_for or done.error is None:  # what nobody wants any more may have been refused
+                self.following.tell(gang.uid, Answered(what, done.pod is not None, done.gone, done.error))
             self.following.due[gang.uid] = None
         elif done.error is None:
             if waited_for:
@@ -341,6 +351,13 @@ class KubeCluster:
             job, words = gang.job.id, "job %s: its status is refused, it is written again later: %s"
             log.warning(words, job, done.error, extra={"job": job})
             self.following.tell(gang.uid, StatusRefused(done.error, self.now()))
+
+    def _refused(self, done: WriteDone) -> None:
+        """A delete that the door asks for again."""
+        gang = self.gangs.get(done.write.key)
+        if gang is not None and done.error is not None:
+            body = delete_refused(gang, done.write.name, done.error, self.settings.clock.now())
+            self.outbox.notice(gang.meta.namespace, body)
 
     # ── gangs come and go ───────────────────────────────────────────────────────────────────────────────
 
@@ -442,12 +459,15 @@ class KubeCluster:
         return self.board.snapshot(now)
 
     def _idle(self) -> bool:
+        if not self.settings.until_idle:
+            return False
         busy = self.gangs or self.intake.to_come or not self.following.seen_any
         self._idle_since = math.inf if busy else min(self._idle_since, self.now())
-        return self.settings.until_idle and self.now() - self._idle_since >= IDLE_SECONDS
+        return self.now() - self._idle_since >= IDLE_SECONDS
 
     def _wait(self, now: float) -> None:
-        moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf, self._expire_at]
+        moments = [self._wake, self.following.wakes[0][0] if self.following.wakes else math.inf]
+        moments += [self.intake.expiry.next()]
         moments += [self._sampled + SAMPLE_SECONDS if self.following.heard else math.inf, self.store.health.next(now)]
         moments += [now if self.intake.waiting or self.following.due else math.inf]
         moments += [self._cycled + ROOM_SECONDS if self._room_changed and self.following.waiting else math.inf]

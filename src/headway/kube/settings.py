@@ -73,9 +73,9 @@ class PodDefaults:
     """By node: the resource name of its GPUs. One cluster may have several vendors'."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ClaimSettings:
-    """What submitters may claim."""
+    """What submitters may claim. The only settings that change while it runs: all who have them see that."""
 
     queues: tuple[QueueRule, ...] = ()
     """What each queue allows. None: a job may name any queue and have any priority and deadline."""

@@ -32,6 +32,10 @@ class Access:
     program: ExecCredential | None = None
     """Gives tokens, and another one before the last expires."""
 
+    def is_at_hand(self) -> bool:
+        """Whether `authorization` answers at once; else a program is asked, and a person may have to log in."""
+        return self.program is None or self.program.is_at_hand()
+
     def authorization(self) -> str:
         if self.program is not None:
             token = self.program.status().token

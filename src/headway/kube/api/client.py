@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import socket
@@ -17,7 +18,7 @@ import msgspec
 
 from headway.core.text import writable
 from headway.kube.api.access import Access
-from headway.kube.api.errors import ApiError, Expired, Faulty, Unreachable, error_for
+from headway.kube.api.errors import ApiError, Expired, Faulty, KubeError, Unreachable, error_for
 from headway.kube.api.objects import ObjectList, StatusObject, WatchLine, cut
 
 T = TypeVar("T")
@@ -101,11 +102,13 @@ class Client:
     async def _send(self, method: str, path: str, body: Any, kind: str) -> bytes:
         assert self._session is not None
         data = None if body is None else _encoded(method, path, body)
-        headers = self._headers() | ({} if data is None else {"Content-Type": kind})
+        more = {} if data is None else {"Content-Type": kind}
         url = self._access.url + path
         try:
-            async with self._session.request(method, url, data=data, headers=headers) as response:
-                content = await response.read()
+            async with asyncio.timeout(self._patience.request):  # what waits for credentials must not leave late
+                headers = await self._headers() | more
+                async with self._session.request(method, url, data=data, headers=headers) as response:
+                    content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable(method, path, error) from error
         if response.status >= 400:
@@ -144,7 +147,7 @@ class Client:
         url = f"{self._access.url}{path}?{query}"
         try:
             with self._timed("watch"):
-                response = await self._session.get(url, headers=self._headers(), timeout=timeout)
+                response = await self._session.get(url, headers=await self._headers(), timeout=timeout)
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
             async with response:
@@ -158,7 +161,8 @@ class Client:
         assert self._session is not None
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
-            async with self._session.get(self._access.url + path, headers=self._headers(), timeout=timeout) as response:
+            headers = await self._headers()
+            async with self._session.get(self._access.url + path, headers=headers, timeout=timeout) as response:
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
                 async for chunk in response.content.iter_any():
@@ -168,18 +172,22 @@ class Client:
 
     @contextmanager
     def _timed(self, kind: str) -> Iterator[None]:
-        began, code = time.monotonic(), 200
+        began = time.monotonic()
         try:
             yield
         except Exception as error:
-            code = error.status if isinstance(error, ApiError) else 0
+            self._heard(kind, error.status if isinstance(error, ApiError) else 0, time.monotonic() - began)
             raise
-        finally:
-            self._heard(kind, code, time.monotonic() - began)
+        self._heard(kind, 200, time.monotonic() - began)
 
-    def _headers(self) -> dict[str, str]:
+    async def _headers(self) -> dict[str, str]:
+        """A program that gives credentials may take long, and may fail for a while: that is trouble that passes."""
+        access = self._access
         try:
-            authorization = self._access.authorization()
+            at_once = access.is_at_hand()
+            authorization = access.authorization() if at_once else await asyncio.to_thread(access.authorization)
+        except KubeError as error:
+            raise Unreachable(0, str(error)) from error
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise Unreachable(0, f"the token file {self._access.token_file} cannot be read: {why}") from error

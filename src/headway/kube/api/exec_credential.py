@@ -9,8 +9,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from headway.kube.api.errors import KubeError
 
 SECONDS = 60.0
 """So long the program may take; a person may have to log in."""
+AGAIN_SECONDS = 5.0
+"""After this a program that has failed is asked again."""
 EARLY_SECONDS = 60.0
 """It is asked again so long before its token expires."""
 
@@ -61,6 +64,10 @@ class ExecCredential:
     _status: Status | None = None
     _until: float = 0.0
     """By the wall clock, in seconds."""
+    _failed: KubeError | None = None
+    _failed_at: float = 0.0
+    """By the monotonic clock."""
+    _asking: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def read(cls, where: str, folder: Path, how: object, cluster: dict[str, Any]) -> ExecCredential:
@@ -69,14 +76,30 @@ class ExecCredential:
         except msgspec.ValidationError as error:
             raise KubeError(f"{where}: field exec: {error}") from error
 
-    def status(self) -> Status:
-        """What the program said last, or says now if that is nearly over. Raises KubeError."""
-        if self._status is None or time.time() > self._until - EARLY_SECONDS:
-            self._status = self._ask()
-            self._until = _moment(self._status.expirationTimestamp)
-        return self._status
+    def is_at_hand(self) -> bool:
+        """Whether `status` answers without asking the program."""
+        return self._status is not None and time.time() <= self._until - EARLY_SECONDS
 
-    def _ask(self) -> Status:
+    def status(self) -> Status:
+        """What the program said last, or says now if that is nearly over. Raises KubeError. From any thread."""
+        with self._asking:
+            if self._status is None or not self.is_at_hand():
+                self._ask()
+            assert self._status is not None
+            return self._status
+
+    def _ask(self) -> None:
+        """One that has just failed is left alone for a while. What it said before counts until it is over."""
+        if self._failed is None or time.monotonic() >= self._failed_at + AGAIN_SECONDS:
+            try:
+                self._status, self._failed = self._answer(), None
+                self._until = _moment(self._status.expirationTimestamp)
+            except KubeError as error:
+                self._failed, self._failed_at = error, time.monotonic()
+        if self._failed is not None and (self._status is None or time.time() >= self._until):
+            raise KubeError(str(self._failed))
+
+    def _answer(self) -> Status:
         how, command = self.how, self.how.command
         program = str(self.folder / command) if "/" in command else command
         spec: dict[str, Any] = {"interactive": sys.stdin is not None and sys.stdin.isatty()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -255,6 +257,23 @@ def timestamp(seconds: float) -> str:
     """A Unix time as Kubernetes writes it. What is outside the years 1970 to 9999 is moved to their ends."""
     moment = dt.datetime.fromtimestamp(min(max(seconds, 0.0), LAST_MOMENT), dt.UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def named(meta: Meta, api_version: str = API_VERSION, kind: str = KIND) -> dict[str, str]:
+    """The object as others refer to it."""
+    found = {"apiVersion": api_version, "kind": kind, "name": meta.name, "namespace": meta.namespace}
+    return found | ({"uid": meta.uid} if meta.uid else {})
+
+
+def event(about: Mapping[str, str], reason: str, message: str, at: float, *, warning: bool) -> dict[str, Any]:
+    """One Kubernetes event about an object."""
+    when = timestamp(at)[:19] + "Z"
+    return {
+        "apiVersion": "v1", "kind": "Event", "involvedObject": about, "reason": reason, "message": message[:1000],
+        "metadata": {"generateName": f"{about['name'][:40]}.", "namespace": about["namespace"]},
+        "type": "Warning" if warning else "Normal", "source": {"component": SCHEDULER},
+        "reportingComponent": SCHEDULER, "firstTimestamp": when, "lastTimestamp": when, "count": 1,
+    }  # fmt: skip
 
 
 # ruff: noqa: N815  Kubernetes' spelling

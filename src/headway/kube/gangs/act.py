@@ -183,7 +183,7 @@ def _adjust(view: View, allocation: Allocation) -> Iterator[PodAction]:
             spec = dict(replica.spec)
             meant = {kind: amount for kind, amount in share.amounts if kind in spec}
             if replica.phase is Phase.UP and meant != spec:
-                yield ResizePod(replica.name, replica.uid, tuple(sorted(meant.items())))
+                yield ResizePod(replica.name, replica.uid, tuple(sorted(meant.items())), replica.version)
 
 
 def _request_checkpoint(view: View) -> Iterator[PodAction]:

@@ -51,6 +51,13 @@ def joined(gang: Gang, pod: Pod, role: str) -> Replica:
     return foreign_replica(pod, name, next(number for number in range(len(taken) + 1) if number not in taken))
 
 
+def as_found(gang: Gang, now: float) -> Gang:
+    """At the start, or when it comes: one of which every pod has a node runs there."""
+    if not all(pod.bound for pod in gang.pods.values()):
+        return gang
+    return replace(gang, wanted=Intent(state=State.RUNNING, allocation=allocated(gang), since=now))
+
+
 def foreign_step(gang: Gang, around: Around, now: float) -> tuple[Gang, tuple[Effect, ...]]:
     if gang.refusal is not None and gang.state is State.STARTING:
         gang = _back(gang, now)

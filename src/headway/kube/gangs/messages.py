@@ -147,8 +147,8 @@ class Answered:
     """A request about one of its pods was answered."""
 
     action: PodAction
-    pod: Replica | None = None
-    """The pod in the API server after it."""
+    seen: bool = False
+    """The answer showed the pod as it is after it: `PodSeen` came before."""
     gone: bool = False
     error: ApiError | None = None
 
@@ -218,15 +218,24 @@ class LeftBoard:
 
 
 @dataclass(frozen=True, slots=True)
+class TermsFound:
+    """After a restart: the job as its spec asks for it, where its present gang is another one."""
+
+    pending: Job | None
+
+
+@dataclass(frozen=True, slots=True)
 class Faulted:
-    """A step for it raised."""
+    """A step for it raised, or what an earlier process left of it makes no sense."""
 
     why: str
     now: float
+    again: float | None = None
+    """When it is tried again; None: after a pause that grows."""
 
 
 Message = (
     PodSeen | PodGone | Edited | Withdrawn | StatusLost | UsageSeen | Decided | Explained | LookedAt | NoPlace | Placed
     | Sampled | Heard | SaveAsked | SaveByTime | SizeTold | Answered | StatusWritten | StatusRefused | Rebooked
-    | Unbookable | NodesFound | NoNodes | HeldMore | LeftBoard | Faulted
+    | Unbookable | NodesFound | NoNodes | HeldMore | LeftBoard | TermsFound | Faulted
 )  # fmt: skip

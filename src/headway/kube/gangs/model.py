@@ -144,6 +144,7 @@ class ResizePod:
     name: str
     uid: str
     amounts: Amounts
+    version: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from headway.kube.gangs.messages import (
     StatusLost,
     StatusRefused,
     StatusWritten,
+    TermsFound,
     Unbookable,
     UsageSeen,
     Withdrawn,
@@ -50,6 +51,7 @@ from headway.kube.gangs.model import (
     Release,
     ResizePod,
     SetCondition,
+    Touch,
     Ungate,
 )
 from headway.kube.gangs.outcome import take_down
@@ -78,8 +80,8 @@ def take(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a mes
             return _edited(gang, message)
         case Withdrawn():
             return replace(gang, terms=replace(gang.terms, withdrawn=True), frozen=THAWED)
-        case Faulted(why=why, now=now):
-            return gang.freezes(why, now)
+        case Faulted(why=why, now=now, again=again):
+            return gang.freezes(why, now, again=again)
     return _told(_explained(_booked(gang, message), message), message)
 
 
@@ -115,7 +117,7 @@ def _told(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a me
     return gang
 
 
-def _booked(gang: Gang, message: Message) -> Gang:
+def _booked(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a message
     """What it holds, and where."""
     match message:
         case Rebooked(booking=booking) if gang.waits:
@@ -131,6 +133,8 @@ def _booked(gang: Gang, message: Message) -> Gang:
             return gang.becomes(take_down(gang.view(Around(), now), State.WAITING, "Released", why))
         case HeldMore(job=job, refusal=refusal):
             return replace(gang, job=job, refusal=refusal or gang.refusal)
+        case TermsFound(pending=pending):
+            return replace(gang, terms=replace(gang.terms, pending=pending))
     return gang
 
 
@@ -265,24 +269,30 @@ def _answered(gang: Gang, answer: Answered) -> Gang:
     if isinstance(action, SetCondition):
         refused = (action.uid, action.why) if error is not None else gang.written.condition
         return replace(gang, written=replace(gang.written, condition=refused))
-    if answer.pod is not None:
-        gang = take(gang, PodSeen(answer.pod))
     if error is None:
         return _done(gang, answer)
     if isinstance(action, Bind | Ungate | ResizePod) and isinstance(error, NotFound):
         return _lose(gang, action.uid)  # it was deleted meanwhile: the gang lacks it
-    if isinstance(error, Unreachable | Forbidden) or isinstance(action, Delete):
-        return gang  # the door asks again
-    if gang.is_foreign:
-        return _binding_refused(gang, error)
-    return replace(gang, refusal=_refusal(action, error))
+    if isinstance(error, Unreachable | Forbidden) or isinstance(action, Delete | Touch):
+        return gang  # the door asks again, or nothing depends on it
+    if gang.waits or not _is_of_now(gang, action):
+        return gang
+    return _binding_refused(gang, error) if gang.is_foreign else replace(gang, refusal=_refusal(action, error))
+
+
+def _is_of_now(gang: Gang, action: object) -> bool:
+    """Whether it was asked for a pod of the present attempt."""
+    if isinstance(action, Bind | Ungate | ResizePod):
+        pod = gang.pods.get(action.uid)
+        return pod is not None and pod.attempt == gang.wanted.attempt
+    return not isinstance(action, Create) or action.attempt == gang.wanted.attempt
 
 
 def _done(gang: Gang, answer: Answered) -> Gang:
     match answer.action:
-        case Delete(uid=uid) if answer.gone:
+        case Delete(uid=uid) | Ungate(uid=uid) | ResizePod(uid=uid) if answer.gone:
             return _lose(gang, uid)
-        case Bind(uid=uid, node=node) if uid in gang.pods:
+        case Bind(uid=uid, node=node) if uid in gang.pods and not answer.seen:
             bound = replace(gang.pods[uid], bound=True, node=node)
             return replace(gang, pods={**gang.pods, uid: bound})
         case Publish():

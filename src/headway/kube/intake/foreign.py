@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from headway.core.job import Can, Job, JobId, Role
 from headway.core.quantity import PODS
 from headway.core.queue_rules import ClaimRefused, QueueClaim, allowed_queue, held_to
-from headway.core.states import State
 from headway.core.text import clean
 from headway.kube.api.objects import GROUP, SCHEDULER, Meta, Pod, unix
-from headway.kube.gangs.foreign import allocated, foreign_replica
+from headway.kube.gangs.foreign import as_found, foreign_replica
 from headway.kube.gangs.gang import FOREIGN, GATED, Gang
 from headway.kube.gangs.intent import Intent
 from headway.kube.intake.groups import GroupRef, role_of_pod
@@ -68,14 +67,11 @@ def foreign_gang(
         for role, kind in zip(job.roles, kinds.values(), strict=True)
         for index, pod in enumerate(kind.pods)
     ]
-    gang = Gang(
+    return as_found(Gang(
         meta=meta, job=job, can=FOREIGN if pods[0].spec.schedulerName == SCHEDULER else GATED,
         rules={role.name: kind.rules for role, kind in zip(job.roles, kinds.values(), strict=True)},
         wanted=Intent(since=now), pods={replica.uid: replica for replica in replicas},
-    )  # fmt: skip
-    if all(replica.bound for replica in replicas):
-        gang = replace(gang, wanted=Intent(state=State.RUNNING, allocation=allocated(gang), since=now))
-    return gang
+    ), now)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -45,6 +45,8 @@ class Others:
     """The intake's own."""
     put: Callable[[TrainingJob | Pod], None]
     """It is read in its namespace's turn."""
+    waits: Callable[[Entry, JobId], None]
+    """It is read when an earlier gang of this name is forgotten."""
     _claims: dict[str, Mapping[str, BoundClaim]] = field(default_factory=dict)
     """By the uid of a pod: claims for volumes that were read."""
     _groups: dict[str, Group] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class Others:
         pods = [pod] if group is None or alone else [self._newest(one) for one in group.pods.values()]
         gang = foreign_gang(None if alone else ref, pods, self._claims, self.settings, self.now())
         if gang.job.id in self.ids:
-            entry.stage = IntakeStage.NAMESAKE
+            self.waits(entry, gang.job.id)
             return None
         for one in pods:
             self.gone(one.metadata.uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Expiry:
 
     at: dict[str, tuple[float, Meta]] = field(default_factory=dict)
     """By uid: when a job that is over is deleted."""
+    _heap: list[tuple[float, str]] = field(default_factory=list)
+    """These moments, and some that count no more."""
 
     def see(self, found: TrainingJob, kept: KeptStatus | None) -> None:
         """Takes in a job and its status. One that is not over, or has no lifetime, stays."""
@@ -77,16 +80,24 @@ class Expiry:
         if kept is None or lifetime is None:
             self.forget(meta.uid)
         else:
-            self.at[meta.uid] = kept.intent.since + lifetime, meta
+            self._put(kept.intent.since + lifetime, meta)
 
     def forget(self, uid: str) -> None:
         self.at.pop(uid, None)
 
     def due(self, now: float) -> Iterator[Meta]:
-        for uid, (at, meta) in list(self.at.items()):
-            if at <= now:
-                self.at[uid] = now + AGAIN_SECONDS, meta
-                yield meta
+        while self.next() <= now:
+            _, meta = self.at[heapq.heappop(self._heap)[1]]
+            self._put(now + AGAIN_SECONDS, meta)
+            yield meta
 
     def next(self) -> float:
-        return min((at for at, _ in self.at.values()), default=math.inf)
+        while self._heap and self.at.get(self._heap[0][1], (math.nan,))[0] != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def _put(self, at: float, meta: Meta) -> None:
+        known = self.at.get(meta.uid)
+        self.at[meta.uid] = at, meta
+        if known is None or known[0] != at:
+            heapq.heappush(self._heap, (at, meta.uid))

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.job import Job, JobId
-from headway.core.queue_rules import QueueRule
 from headway.core.states import OVER, State
 from headway.core.text import clean
 from headway.kube.api.mutators import RULES, Mutators, RuleNews
@@ -25,9 +24,10 @@ from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.gangs.fault import FAULT, sentence
 from headway.kube.gangs.gang import Around, Gang, Saving, Terms
 from headway.kube.gangs.intent import Intent
-from headway.kube.gangs.messages import Message, Rebooked, StatusLost, Unbookable, Withdrawn
+from headway.kube.gangs.messages import Faulted, Message, Rebooked, StatusLost, TermsFound, Unbookable, Withdrawn
 from headway.kube.gangs.outcome import CANCELLED, SUSPENDED
 from headway.kube.gangs.recover import OwnPod, Recovered, fresh_round, recover
+from headway.kube.gangs.take import take
 from headway.kube.inbox import ClaimsRead
 from headway.kube.intake.changes import edited, pending, stretched
 from headway.kube.intake.dry_runs import Booking, DryRunDone, DryRuns
@@ -42,7 +42,6 @@ from headway.kube.intake.stages import AGAIN_SECONDS, Entry, Expiry, IntakeStage
 from headway.kube.pods.constraints import Unplaceable
 from headway.kube.settings import KubeSettings
 from headway.kube.store.versions import Versions
-from headway.kube.values import replace
 from headway.kube.views.status import event_of, status_of
 from headway.kube.views.status_read import KeptStatus, suits
 
@@ -79,6 +78,8 @@ class Intake:
     _waiting_for: dict[str, set[str]] = field(default_factory=dict)
     """By the key of a dry run: entries and gangs that wait for the answer."""
     expiry: Expiry = field(default_factory=Expiry)
+    _namesakes: dict[JobId, dict[str, None]] = field(default_factory=dict)
+    """By the id of a job that is followed: uids of those that wait until it is forgotten."""
     _reading: Reading = field(init=False)
     _versions: Versions = field(default_factory=Versions)
     _pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
@@ -91,8 +92,9 @@ class Intake:
         self._reading = Reading(self.settings.began, self.settings.pods.template)
         self.dry_runs = DryRuns(self.settings.pods)
         self._others = Others(
-            self.settings, self.reads, self.tells, self.gangs, self.ids, self.now, self.joins, self.entries, self._put
-        )
+            self.settings, self.reads, self.tells, self.gangs, self.ids, self.now, self.joins, self.entries, self._put,
+            self._waits,
+        )  # fmt: skip
 
     # ── what is heard ──
 
@@ -149,8 +151,12 @@ class Intake:
 
     def gone(self, meta: Meta) -> None:
         """The object is gone."""
-        self.entries.pop(meta.uid, None)
+        self._drop(meta)
         self.expiry.forget(meta.uid)
+
+    def _drop(self, meta: Meta) -> None:
+        """It waits for nothing any more."""
+        self.entries.pop(meta.uid, None)
         self._others.gone(meta.uid)
         waiting = self._unread.get(meta.namespace, {})
         waiting.pop(meta.uid, None)
@@ -186,7 +192,7 @@ class Intake:
             self.tell(meta.uid, edited(gang, found, self.settings))
             self.entries.pop(meta.uid, None)
             if gang.is_over and gang.wanted.suspended and not over:
-                self.entries[meta.uid] = Entry(found, IntakeStage.NAMESAKE)  # resumed before it was forgotten
+                self._waits(Entry(found), gang.job.id)  # resumed before it was forgotten
         elif meta.deletionTimestamp is not None or over or (entry and entry.stage is IntakeStage.REFUSED):
             if entry is None or entry.stage is not IntakeStage.REFUSED:
                 self._drop(meta)
@@ -203,14 +209,6 @@ class Intake:
             self._put(pod)
         else:
             entry.found = pod
-
-    def obey(self, queues: tuple[QueueRule, ...]) -> None:
-        """From now on new jobs and changes are held to these rules."""
-        self.settings = replace(self.settings, claims=replace(self.settings.claims, queues=queues))
-
-    def trust_users(self, since: float | None) -> None:
-        """From this Unix time on the user that a job names is who submitted it; never, if None."""
-        self.settings = replace(self.settings, claims=replace(self.settings.claims, users_since=since))
 
     # ── turns ──
 
@@ -254,16 +252,16 @@ class Intake:
         self.entries[meta.uid] = Entry(found, told="" if entry is None else entry.told)
         self._unread.setdefault(meta.namespace, {})[meta.uid] = None
 
-    def _drop(self, meta: Meta) -> None:
-        expires = self.expiry.at.get(meta.uid)
-        self.gone(meta)
-        if expires is not None:
-            self.expiry.at[meta.uid] = expires
+    def _waits(self, entry: Entry, job: JobId) -> None:
+        """Until an earlier gang of this name is forgotten."""
+        entry.stage = IntakeStage.NAMESAKE
+        self.entries[entry.meta.uid] = entry
+        self._namesakes.setdefault(job, {})[entry.meta.uid] = None
 
     def forgotten(self, job: JobId) -> None:
         """A gang is followed no more: one of the same name may come."""
-        for entry in list(self.entries.values()):
-            if entry.stage is IntakeStage.NAMESAKE and job_id(entry.meta.namespace, entry.meta.name) == job:
+        for uid in self._namesakes.pop(job, ()):
+            if (entry := self.entries.get(uid)) is not None and entry.stage is IntakeStage.NAMESAKE:
                 self._put(entry.found)
 
     # ── TrainingJobs ──
@@ -271,8 +269,8 @@ class Intake:
     def _job(self, entry: Entry) -> Recovered | None:
         found = entry.found
         assert isinstance(found, TrainingJob)
-        if job_id(found.metadata.namespace, found.metadata.name) in self.ids:
-            entry.stage = IntakeStage.NAMESAKE
+        if (job := job_id(found.metadata.namespace, found.metadata.name)) in self.ids:
+            self._waits(entry, job)
             return None
         return self._admit(found)
 
@@ -317,12 +315,10 @@ class Intake:
             log.warning("job %s: %s", gang.job.id, why, extra={"job": gang.job.id})
             found = recover(gang, None, (), frozenset(), around, now)
             if own:  # its pods stay, and it is told
-                frozen = found.gang.freezes(why, now, again=math.inf)
-                found = Recovered(frozen, {})
+                found = Recovered(take(found.gang, Faulted(why, now, again=math.inf)), {})
         if kept is None:
             return found
-        terms = found.gang.terms
-        return Recovered(replace(found.gang, terms=replace(terms, pending=pending(found.gang, asked))), found.columns)
+        return Recovered(take(found.gang, TermsFound(pending(found.gang, asked))), found.columns)
 
     def _read(self, found: TrainingJob, kept: KeptStatus | None) -> tuple[JobSpec, Job, Booking] | None:
         """Its spec, the job as it asks for it, and as its pods will be; None until that is known."""

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from headway.core.reason import Code
-from headway.kube.api.objects import GROUP, SCHEDULER, Meta, Pod, timestamp
+from headway.kube.api.objects import GROUP, Meta, Pod, event, named, timestamp
 
 UNSCHEDULABLE, WAITING, HELD_BACK = "Unschedulable", "Waiting", "SchedulingGated"
 _BY_THE_SERVER = "Scheduling is blocked due to"
@@ -55,13 +55,4 @@ def touched(uid: str, epoch: int) -> dict[str, Any]:
 
 
 def pod_event(meta: Meta, reason: str, why: str) -> dict[str, Any]:
-    now = timestamp(time.time())[:19] + "Z"
-    return {
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": f"{meta.name[:40]}.", "namespace": meta.namespace},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "namespace": meta.namespace,
-                           "uid": meta.uid},
-        "reason": reason, "message": why[:1000], "type": "Warning",
-        "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
-        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
-    }  # fmt: skip
+    return event(named(meta, "v1", "Pod"), reason, why, time.time(), warning=True)

@@ -21,7 +21,8 @@ from headway.core.restarts import Losses
 from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, TRAINING, State
 from headway.core.text import lasting
-from headway.kube.api.objects import API_VERSION, KIND, LAST_MOMENT, SCHEDULER, Meta, timestamp
+from headway.kube.api.errors import ApiError
+from headway.kube.api.objects import LAST_MOMENT, Meta, event, named, timestamp
 from headway.kube.gangs.gang import Gang, TrainingProgress
 from headway.kube.gangs.intent import PAUSES, Allocation, Intent
 from headway.kube.intake.changes import written_terms
@@ -198,29 +199,20 @@ def event_of(meta: Meta, old: Intent, new: Intent, began: float) -> dict[str, An
     places = "; ".join(_where(where))
     words = f"{old.state.name.lower()} to {new.state.name.lower()}"
     message = ". ".join(part for part in (words, new.message, places) if part)
-    now = timestamp(new.since + began)
-    return {
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": f"{meta.name[:40]}.", "namespace": meta.namespace},
-        "involvedObject": {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name,
-                           "namespace": meta.namespace, "uid": meta.uid},
-        "reason": reason, "message": message[:1000], "type": "Warning" if reason in _BAD else "Normal",
-        "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
-        "firstTimestamp": now[:19] + "Z", "lastTimestamp": now[:19] + "Z", "count": 1,
-    }  # fmt: skip
+    return event(named(meta), reason, message, new.since + began, warning=reason in _BAD)
+
+
+def delete_refused(gang: Gang, pod: str, error: ApiError, now: float) -> dict[str, Any]:
+    """For users: a pod that must go stays, because the cluster refuses it."""
+    about = named(Meta(name=pod, namespace=gang.meta.namespace), "v1", "Pod") if gang.is_foreign else named(gang.meta)
+    message = f"pod {pod} cannot be deleted, and is asked for again: {error.message}"
+    return event(about, "DeleteRefused", message, now, warning=True)
 
 
 def event_on_lease(namespace: str, reason: str, message: str, now: float) -> dict[str, Any]:
     """For administrators: about the scheduler itself."""
-    when = timestamp(now)[:19] + "Z"
-    return {
-        "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "headway.", "namespace": namespace},
-        "involvedObject": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": "headway",
-                           "namespace": namespace},
-        "reason": reason, "message": message[:1000], "type": "Warning" if reason.endswith("Refused") else "Normal",
-        "source": {"component": SCHEDULER}, "reportingComponent": SCHEDULER,
-        "firstTimestamp": when, "lastTimestamp": when, "count": 1,
-    }  # fmt: skip
+    about = named(Meta(name="headway", namespace=namespace), "coordination.k8s.io/v1", "Lease")
+    return event(about, reason, message, now, warning=reason.endswith("Refused"))
 
 
 def _pack(allocation: Allocation | None) -> list[dict[str, Any]] | None:

@@ -21,10 +21,14 @@ from headway.kube.writes.write import Notice, Rank, Stage, Write, WriteDone
 
 log = logging.getLogger("headway.kube")
 AT_ONCE, LEAST_AT_ONCE = 32, 4
+PUSHES_BACK = frozenset({429, 503, 504})
+"""A server that has too much to do says so. A 500 may be the webhook of one namespace."""
 SLOW_SECONDS = 1.0
 """Where every answer takes longer, the server has more to do than it can."""
 LOOK_SECONDS = 1.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
+LONGEST_REFUSED_SECONDS = 300.0
+"""Between two requests for a delete that the server refuses. The pod must go, and who refuses that may change."""
 MOST_EVENTS = 1000
 """Events of one namespace that wait. More are not recorded."""
 FENCE_SECONDS = 0.5
@@ -82,8 +86,9 @@ class Door:
         return len(self._under_way)
 
     def put(self, writes: Iterable[Write], dropped: Iterable[Write] = ()) -> None:
-        """Takes writes, and forgets those that are no longer wanted and not under way."""
+        """Takes writes, and forgets those that are no longer wanted. One that is under way is not sent again."""
         for write in dropped:
+            write.dropped = True
             if write.stage is not Stage.SENT:
                 write.stage = Stage.OVER
         for write in writes:
@@ -149,11 +154,11 @@ class Door:
         self._answered(write, done, time.monotonic() - began)
         error, then = done.error, write.then
         self._see_server(error, began)
-        pushed_back = error is not None and isinstance(error, Unreachable) and error.status > 0
+        pushed_back = error is not None and error.status in PUSHES_BACK
         self.in_flight.answered(time.monotonic() - began, pushed_back=pushed_back, now=time.monotonic())
         while then is not None and then.then is not None:
             then = then.then
-        if error is not None and _is_passing(write, error) and then is None:
+        if error is not None and _is_passing(write, error) and then is None and not write.dropped:
             self._again(write, error)
             return
         write.stage = Stage.OVER
@@ -180,7 +185,12 @@ class Door:
         write.tries += 1
         if write.tries == 1:
             log.warning("%s/%s: a request failed and is tried again: %s", write.namespace, write.name, error)
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(write.tries - 1, 16), LONGEST_PAUSE_SECONDS)
+        refused = not isinstance(error, Unreachable | Forbidden)
+        first, longest = FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+        first, longest = (longest, LONGEST_REFUSED_SECONDS) if refused else (first, longest)
+        pause = min(first * 2.0 ** min(write.tries - 1, 16), longest)
+        if refused and (write.tries == 1 or pause == longest):
+            self._tell(WriteDone(write, error=error, again=True))
         pause, now = max(pause, error.retry_after_seconds), time.monotonic()
         if error.status == 0 and self._away_until > now:
             pause = self._away_until - now

@@ -1,7 +1,7 @@
 """What the thread that decides wants written: sent once, replaced by what is newer, dropped when it is not wanted.
 
-A gang says with each step all that is left to do. What is under way already is not sent again; what is queued and not
-wanted any more is dropped.
+A gang says with each step all that is left to do. What is under way already is not sent again; what is wanted otherwise
+comes in its place; what is not wanted any more is dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.kube.api.objects import Meta
-from headway.kube.gangs.model import Bind, Create, SetCondition, Touch, Ungate
+from headway.kube.gangs.model import Bind, Create, Publish, Release, SetCondition, Touch, Ungate
 from headway.kube.writes.write import KeepState, Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
 
 Put = Callable[[Sequence[Write], Sequence[Write]], None]
@@ -19,6 +19,8 @@ STATUS = identity(StatusPatch())
 MAX_OPEN = 128
 """Requests of one gang that are under way or queued. Bodies of the rest are made when it is their turn: a gang of a
 thousand must not stop all others for seconds."""
+MADE = (Create, Publish, Release)
+"""What is made once by its name. Of all else the newest counts: another node, other amounts."""
 PASSING = frozenset({"progress", "history", "deadline", "explained"})
 
 
@@ -57,15 +59,17 @@ class Outbox:
         for one in [one for one in known if one not in wanted and one != STATUS]:
             self._close(uid, one)
         for one, action in wanted.items():
-            if one in self._open.get(uid, {}):
+            old = self._open.get(uid, {}).get(one)
+            if old is not None and (old.what == action or isinstance(action, MADE)):
                 continue
-            if len(self._open.get(uid, ())) >= MAX_OPEN:
+            if old is None and len(self._open.get(uid, ())) >= MAX_OPEN:
                 return
             made = body(action)
             if made is not None:
                 write = Write(
-                    uid, meta.namespace, getattr(action, "name", ""), action, made, uid=meta.uid, rank=rank_of(action)
-                )
+                    uid, meta.namespace, getattr(action, "name", ""), action, made, uid=meta.uid, rank=rank_of(action),
+                    replaces=old,
+                )  # fmt: skip
                 self._send(one, write)
 
     def status(self, meta: Meta, body: Mapping[str, Any], token: Any, *, urgent: bool = False) -> None:
@@ -106,9 +110,9 @@ class Outbox:
         what = SetCondition(meta.name, meta.uid)
         self._new.append(Write("", meta.namespace, meta.name, what, body, uid=meta.uid, rank=Rank.EVENT))
 
-    def touch(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+    def touch(self, namespace: str, name: str, body: dict[str, Any], rank: Rank = Rank.BIND) -> None:
         what = Touch(name, body["metadata"]["uid"])
-        self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=Rank.BIND))
+        self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=rank))
 
     def keep(self, namespace: str, name: str, body: dict[str, Any], token: Any) -> None:
         """What the next leader goes on with. An older one need not be sent."""
@@ -126,8 +130,9 @@ class Outbox:
         return {**body, "epoch": epoch} if epoch else dict(body)
 
     def _send(self, one: tuple[object, ...], write: Write) -> None:
-        self._open.setdefault(write.key, {})[one] = write
-        self.unbound += isinstance(write.what, Create | Bind | Ungate)
+        known = self._open.setdefault(write.key, {})
+        self.unbound += one not in known and isinstance(write.what, Create | Bind | Ungate)
+        known[one] = write
         self._new.append(write)
 
     def _close(self, uid: str, one: tuple[object, ...], *, drop: bool = True) -> None:

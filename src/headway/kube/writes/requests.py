@@ -67,9 +67,7 @@ class Requests:
             case Delete():
                 return await self._delete(pods, what, write)
             case ResizePod():
-                patch = {"spec": {"containers": [{"name": MAIN, "resources": write.body}]}}
-                answer = await self.client.patch(f"{pods}/{what.name}/resize", patch, STRATEGIC_PATCH)
-                return WriteDone(write, _pods.decode(answer))
+                return await self._resize(pods, what, write)
         return WriteDone(write)
 
     async def _create(self, pods: str, action: Create, body: dict[str, Any]) -> Pod:
@@ -92,10 +90,9 @@ class Requests:
             await self.client.post(path, body)
 
     async def _bind(self, pods: str, action: Bind) -> Pod | None:
-        """A pod that has changed since it was decided on is returned as it is: it is decided on again."""
+        """None: it is bound. A pod that has changed is returned, and decided on again."""
         target = {"apiVersion": "v1", "kind": "Node", "name": action.node}
-        metadata = {"name": action.name, "uid": action.uid}
-        metadata |= {"resourceVersion": action.version} if action.version else {}
+        metadata = {"name": action.name, **_as_it_was(action)}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         try:
             await self.client.post(f"{pods}/{action.name}/binding", body)
@@ -107,16 +104,22 @@ class Requests:
             raise
         return None
 
+    async def _resize(self, pods: str, action: ResizePod, write: Write) -> WriteDone:
+        patch = {"metadata": _as_it_was(action), "spec": {"containers": [{"name": MAIN, "resources": write.body}]}}
+        try:
+            answer = await self.client.patch(f"{pods}/{action.name}/resize", patch, STRATEGIC_PATCH)
+            return WriteDone(write, _pods.decode(answer))
+        except Conflict:
+            return await self._looked_at(pods, action, write)
+
     async def _ungate(self, pods: str, action: Ungate, write: Write) -> WriteDone:
-        """A pod that has changed since it was decided on is returned as it is: it is decided on again."""
         try:
             return WriteDone(write, _pods.decode(await self.client.patch(f"{pods}/{action.name}", write.body)))
         except Conflict:
             return await self._looked_at(pods, action, write)
 
     async def _delete(self, pods: str, action: Delete, write: Write) -> WriteDone:
-        conditions = {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
-        body: dict[str, Any] = {"preconditions": conditions}
+        body: dict[str, Any] = {"preconditions": _as_it_was(action)}
         if action.grace is not None:
             body["gracePeriodSeconds"] = action.grace
         try:
@@ -130,13 +133,22 @@ class Requests:
             return WriteDone(write, gone=True)  # the answer was a status, or the last state of the pod
         return WriteDone(write, _pods.decode(answer))
 
-    async def _looked_at(self, pods: str, action: Delete | Ungate, write: Write) -> WriteDone:
-        """The pod is another one, or has changed: then it is decided on again."""
+    async def _looked_at(self, pods: str, action: Delete | Ungate | ResizePod, write: Write) -> WriteDone:
+        """After a conflict. A pod that is another one, or has changed, is decided on again; else it was refused."""
         try:
             there = _pods.decode(await self.client.get(f"{pods}/{action.name}"))
         except NotFound:
             return WriteDone(write, gone=True)
-        return WriteDone(write, there) if there.metadata.uid == action.uid else WriteDone(write, gone=True)
+        if there.metadata.uid != action.uid:
+            return WriteDone(write, gone=True)
+        if action.version in ("", there.metadata.resourceVersion):
+            raise Conflict(409, f"pod {action.name} has not changed, and the server refuses")
+        return WriteDone(write, there)
+
+
+def _as_it_was(action: Bind | Delete | ResizePod) -> dict[str, str]:
+    """Which pod, and in which version."""
+    return {"uid": action.uid} | ({"resourceVersion": action.version} if action.version else {})
 
 
 def _is_later(pod: Pod, version: str) -> bool:

@@ -95,6 +95,8 @@ class Write:
     then: Write | None = None
     """The one that comes after it."""
     stage: Stage = Stage.NEW
+    dropped: bool = False
+    """Nobody wants it any more."""
     tries: int = 0
 
 
@@ -110,3 +112,5 @@ class WriteDone:
     """The pod in the API server after it."""
     gone: bool = False
     error: ApiError | None = None
+    again: bool = False
+    """It was refused, and is sent again later."""
