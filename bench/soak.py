@@ -2,10 +2,10 @@
 
     python bench/soak.py [--minutes 120] [--every 60] [--seed 1]
 
-Gangs arrive on simulated nodes without end. Once a minute, in turn: the leader ends in order, is killed, stands still
-for 20 seconds and goes on; a node is drained; pods fail; the API server starts anew. It prints each minute what is
-there, and at the end how long hand-overs took, how long a gang was half bound at most, the memory of each leader, and
-what must be 0.
+Gangs arrive on simulated nodes without end. Once a minute, in turn: a node is drained, pods fail, the API server starts
+anew; and in the first third the leader ends in order, is killed, or stands still for 20 seconds and goes on. Then one
+leader lives to the end: its memory in the last third of its life is compared with the middle one. The policy stops no
+job: a training pod that goes, though nothing happened to its job, is one too many.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ OVER = ("Succeeded", "Failed", "Cancelled")
 HALF_BOUND = 30.0
 """Seconds after which a gang that is half bound counts as half."""
 FROZEN = 20.0
+TOLD = 90.0
+"""Seconds within which an event must say what happened to a job."""
+GROWTH = 0.03
+"""Of the leader's memory, from the middle third of its life to the last: more is not flat."""
 
 
 def resident(process: subprocess.Popen[bytes]) -> float:
@@ -60,6 +65,15 @@ class Soak:
     longest_half: float = 0.0
     hand_overs: dict[str, list[float]] = field(default_factory=lambda: collections.defaultdict(list))
     memory: list[float] = field(default_factory=list)
+    """Of the present leader, every few seconds."""
+    training: dict[str, str] = field(default_factory=dict)
+    """By uid of a pod that trains: its job."""
+    disturbed: dict[str, float] = field(default_factory=dict)
+    """When something happened to a job that an event must tell."""
+    touched: set[str] = field(default_factory=set)
+    """Jobs to which something has ever happened."""
+    deleted: int = 0
+    untold: int = 0
     lost: int = 0
     crashed: int = 0
 
@@ -68,7 +82,7 @@ class Soak:
     def add(self) -> subprocess.Popen[bytes]:
         folder = self.folder / f"scheduler-{next(self.numbers)}"
         folder.mkdir()
-        options = ("--standby", "--measure", "off", "--policy", "headway")
+        options = ("--standby", "--measure", "off", "--policy", "first-fit")
         process, _ = started(self.lab, NAMESPACE, folder, TEMPLATE, *options)
         self.running.append(process)
         return process
@@ -83,7 +97,7 @@ class Soak:
     def replaced(self, how: str) -> None:
         """The leader goes; counts until the other one leads."""
         old, before, began = self.running.pop(0), self.epoch(), time.monotonic()
-        self.memory.append(resident(old))
+        self.memory.clear()
         old.send_signal({"ends": signal.SIGTERM, "killed": signal.SIGKILL, "stands still": signal.SIGSTOP}[how])
         while self.epoch() <= before:
             if time.monotonic() - began > 60.0:
@@ -104,6 +118,7 @@ class Soak:
         self.lab.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
         for pod in self.pods():
             if pod["spec"].get("nodeName") == node:
+                self.disturb(pod)
                 self.lab.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
         time.sleep(5.0)
         self.lab.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
@@ -114,7 +129,14 @@ class Soak:
             path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}/status"
             ended = {"name": "main", "image": "any", "imageID": "", "ready": False, "restartCount": 0,
                      "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}  # fmt: skip
+            self.disturb(pod)
             self.lab.api.patch(path, {"status": {"phase": "Failed", "containerStatuses": [ended]}})
+
+    def disturb(self, pod: dict[str, Any]) -> None:
+        job = pod["metadata"]["labels"]["headway.dev/job"]
+        if pod["status"].get("phase") == "Running":
+            self.disturbed.setdefault(job, time.time())
+        self.touched.add(job)
 
     def server_restarts(self) -> None:
         self.lab.restart("kube-apiserver")
@@ -128,6 +150,9 @@ class Soak:
     def look(self) -> None:
         now = phases(self.lab, NAMESPACE)
         self.lost += len(self.submitted - now.keys())
+        self.look_at_training(now)
+        self.look_at_events(now)
+        self.memory.append(resident(self.running[0]))
         for name, status in now.items():
             if status.get("phase") in OVER:
                 self.ended[status["phase"]] += 1
@@ -136,6 +161,41 @@ class Soak:
         for _ in range(FLOOR - len(self.submitted)):
             self.submit()
         self.look_at_gangs()
+
+    def look_at_training(self, now: dict[str, dict[str, Any]]) -> None:
+        """A training pod goes with its job's end, or because something happened to one of its gang."""
+        here = {pod["metadata"]["uid"]: pod["metadata"]["labels"]["headway.dev/job"] for pod in self.pods()
+                if pod["status"].get("phase") in ("Running", "Succeeded")}  # fmt: skip
+        for uid, job in self.training.items():
+            if uid not in here and job not in self.touched and now.get(job, {}).get("phase", "Succeeded") not in OVER:
+                status = now.get(job, {})
+                if self.phase_now(job) not in OVER:
+                    print(
+                        f"a training pod of {job} is gone: {status.get('phase')}, {status.get('message')}", flush=True
+                    )
+                    self.deleted += 1
+        self.training = {uid: job for uid, job in here.items() if job in now}
+
+    def phase_now(self, job: str) -> str:
+        path = f"/apis/headway.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs/{job}"
+        return str(self.lab.api.get(path).get("status", {}).get("phase", ""))
+
+    def look_at_events(self, now: dict[str, dict[str, Any]]) -> None:
+        for job, since in list(self.disturbed.items()):
+            if job not in now:  # it ended at the same moment
+                del self.disturbed[job]
+                continue
+            if self.is_told(job, since):
+                del self.disturbed[job]
+            elif time.time() - since > TOLD:
+                print(f"nothing says what happened to {job}: {now[job]}", flush=True)
+                del self.disturbed[job]
+                self.untold += 1
+
+    def is_told(self, job: str, since: float) -> bool:
+        found = self.lab.api.get(f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name={job}")
+        told = [one.get("lastTimestamp") or one.get("eventTime") or "" for one in found["items"]]
+        return any(datetime.fromisoformat(at).timestamp() >= since - 1.0 for at in told if at)
 
     def submit(self) -> None:
         name, size = f"j{next(self.numbers):06}", self.rng.choice((1, 1, 2, 4, 8, 16))
@@ -169,11 +229,10 @@ def faults(folder: Path) -> int:
 
 
 def soak(run: Soak, minutes: float, every: float) -> None:
-    leader = {how: partial(run.replaced, how) for how in ("ends", "killed", "stands still")}
-    happenings = itertools.cycle([
-        ("ends", leader["ends"]), ("pods fail", run.pods_fail), ("killed", leader["killed"]), ("drain", run.drain),
-        ("stands still", leader["stands still"]), ("API server", run.server_restarts),
-    ])  # fmt: skip
+    others = [("pods fail", run.pods_fail), ("drain", run.drain), ("API server", run.server_restarts)]
+    leaders = [(how, partial(run.replaced, how)) for how in ("ends", "killed", "stands still")]
+    early = itertools.cycle(itertools.chain(*zip(leaders, others, strict=True)))
+    late = itertools.cycle(others)
     run.add()
     while not run.epoch():
         time.sleep(0.2)
@@ -184,7 +243,7 @@ def soak(run: Soak, minutes: float, every: float) -> None:
             run.look()
             if time.monotonic() >= then:
                 then = time.monotonic() + every
-                what, do = next(happenings)
+                what, do = next(early if time.monotonic() - began < 20.0 * minutes else late)
                 do()
                 memory = " ".join(f"{resident(one):.0f}" for one in run.running)
                 print(
@@ -214,10 +273,12 @@ def main() -> None:
                 f"a leader that {how}: {len(took)} hand-overs, {statistics.median(took):.1f} s, {max(took):.1f} at most"
             )
         print(f"jobs ended: {dict(run.ended)}; a gang was half bound for {run.longest_half:.1f} s at most")
-        if len(run.memory) > 3:
-            print(f"memory of leaders, MiB: first {run.memory[0]:.0f}, last {run.memory[-1]:.0f}")
+        third = max(1, len(run.memory) // 3)
+        middle, last = statistics.median(run.memory[third : 2 * third + 1]), statistics.median(run.memory[-third:])
+        print(f"memory of the last leader: {middle:.1f} MiB in the middle third of its life, {last:.1f} in the last")
         bad = {"jobs lost": run.lost, "half gangs": int(run.longest_half > HALF_BOUND), "crashes": run.crashed,
-               "faults": faults(folder)}  # fmt: skip
+               "faults": faults(folder), "training pods deleted": run.deleted, "untold": run.untold,
+               "memory grows": int(last > (1.0 + GROWTH) * middle)}  # fmt: skip
         print(f"must be 0: {bad}")
         raise SystemExit(any(bad.values()))
 

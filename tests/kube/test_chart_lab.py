@@ -78,7 +78,22 @@ def folder(lab, tmp_path_factory) -> Path:
     (folder / "bin").mkdir()
     for program in ("helm", "kubectl"):
         (folder / "bin" / program).symlink_to(lab.program(program))
+    (folder / "bin/headway").write_text(f'#!/bin/sh\nexec {sys.executable} -m headway "$@"\n')
+    (folder / "bin/headway").chmod(0o755)
     return folder
+
+
+FRAGMENTS = ("kubectl describe", "kubectl logs --previous", "headway resume", "headway why")
+"""A reader adds whose."""
+SERVES = "headway schedule --metrics-listen"
+"""It does not end; tests/kube/test_alerts_lab.py runs it."""
+
+
+def inline(name: str) -> list[str]:
+    """Commands within the text of a page, about the job `long`."""
+    found = re.findall(r"`((?:kubectl|headway) [^`]+)`", (ROOT / "docs" / name).read_text())
+    whole = [one for one in dict.fromkeys(found) if one not in FRAGMENTS and not one.startswith(SERVES)]
+    return [re.sub(r"(JOB|bert)( -n NAMESPACE)?", f"long -n {TEAM}", one) for one in whole]
 
 
 def page(heading: str) -> list[str]:
@@ -178,6 +193,9 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     for line in (*page("Backup and restore"), *page("Rights")):
         run(lab, folder, line)
     assert "name: long" in (folder / "jobs.yaml").read_text()
+    for line in (*inline("alarms.md"), *inline("troubleshooting.md")):
+        run(lab, folder, line)
+    assert pods(lab, "long") == before
 
     run(lab, folder, uninstall)
     assert pods(lab, "long") == before, "training goes on without Headway"
@@ -189,6 +207,11 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
         [sys.executable, str(ROOT / "deploy/release.py"), "--plain", str(folder / "headway.yaml")], check=False
     )
     assert made.returncode == 0
+    secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
+    for name in ("headway-pods", "headway-progress", "headway-state"):
+        lab.api.delete(f"{secrets}/{name}")
+    (restore,) = re.findall(r"`(kubectl apply -f secrets.yaml)`", PAGE.read_text())
+    run(lab, folder, restore)
     run(lab, folder, plain)
     wait(lab, "long", "Succeeded", seconds=180.0)
     assert pods(lab, "long") == before, "the next installation knows its pods again"

@@ -6,15 +6,20 @@ import base64
 import json
 import signal
 import socket
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from scheduling import Schedule
+from scheduling import TRAINING, Schedule
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+from stop_points import StopPoint, kubeconfig, over_booked
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-LEASE_SECONDS, MOST_SECONDS, ORDERLY_SECONDS = 11.0, 30.0, 10.0
-"""The lease; and what a hand-over may take on a busy machine, from one that hangs and from one that ends in order."""
+LEASE_SECONDS, MOST_SECONDS, ORDERLY_SECONDS, START_SECONDS = 11.0, 15.0, 5.0, 60.0
+"""The lease; what a hand-over may take, from one that hangs and from one that ends in order; and a first start."""
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def stands_by(one: Schedule) -> None:
 
 def test_one_that_hangs_is_replaced_and_ends_by_itself_when_it_goes_on(schedule, second):
     schedule.start()
-    leads(schedule)
+    leads(schedule, START_SECONDS)
     second.start("--standby")
     stands_by(second)
     schedule.submit("old", {"worker": {"replicas": 2}}, ["--steps", "400"])
@@ -74,7 +79,7 @@ def test_one_that_hangs_is_replaced_and_ends_by_itself_when_it_goes_on(schedule,
 
 def test_one_that_ends_in_order_hands_over_what_it_has_learned(schedule, second):
     schedule.start()
-    leads(schedule)
+    leads(schedule, START_SECONDS)
     schedule.submit("first", {"worker": {}}, ["--steps", "60"])
     schedule.wait("first", "Succeeded")
     schedule.submit("old", {"worker": {}}, ["--steps", "300"])
@@ -93,3 +98,51 @@ def test_one_that_ends_in_order_hands_over_what_it_has_learned(schedule, second)
     assert (second.folder / "run.log.beliefs").exists(), "what the first job taught"
     assert (second.folder / "run.log.speeds").stat().st_size > 10
     second.wait("old", "Succeeded")
+
+
+@pytest.mark.parametrize(("kind", "when", "how"), [("create", "before", "frozen"), ("delete", "before", "frozen")])
+def test_one_that_stops_at_a_write_harms_nothing_when_the_write_arrives_late(schedule, second, kind, when, how):
+    """`bench/hand_over.py` has all such points."""
+    point = StopPoint(schedule.lab, kind, when, how)
+    with point.served():
+        second.kubeconfig()  # with the way to the API server itself
+        path = kubeconfig(schedule.lab, point.port, schedule.folder)
+        schedule.start("--kubeconfig", str(path))
+        leads(schedule, START_SECONDS)
+        second.start("--standby")
+        schedule.submit("old", {"worker": {}}, ["--steps", "6000"])
+        schedule.wait("old", "Running")
+        before = living(schedule, "old")
+        job, roles = f"{TRAINING.format(schedule.namespace)}/new", {"worker": {"replicas": 2}}
+        if kind == "delete":
+            schedule.submit("new", roles, ["--steps", "6000"])
+            schedule.wait("new", "Running")
+        stands_by(second)
+        point.arm(schedule.process.pid)
+        if kind == "delete":
+            schedule.lab.api.patch(job, {"spec": {"suspend": True}})
+        else:
+            schedule.submit("new", roles, ["--steps", "6000"])
+        assert point.stopped.wait(60), schedule.words()
+        leads(second)
+        point.go_on()
+        assert point.passed.wait(10)
+        if how == "frozen":
+            schedule.process.send_signal(signal.SIGCONT)
+            assert schedule.process.wait(30) != 0
+            assert "another scheduler has taken over" in schedule.words()
+    if kind == "delete":
+        second.wait("new", "Suspended")
+        second.lab.api.patch(job, {"spec": {"suspend": False}})
+    second.wait("new", "Running")
+    new = living(second, "new")
+    time.sleep(2.0)
+    assert living(second, "new") == new
+    assert len(new) == 2
+    assert living(second, "old") == before, "training pods are as they were"
+    everywhere = second.lab.api.get("/api/v1/pods")["items"], second.lab.api.get("/api/v1/nodes")["items"]
+    assert over_booked(*everywhere) == []
+
+
+def living(one: Schedule, job: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in one.pods(job) if "deletionTimestamp" not in pod["metadata"]}

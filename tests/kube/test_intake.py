@@ -284,7 +284,9 @@ LISTS = [Listed(kind, ()) for kind in (TrainingJob, Pod, NodeObject)]
 
 def test_the_start_waits_for_all_three_lists_and_keeps_the_rest():
     later = changed(an_object())
-    state = read_initial_state(an_inbox(WatchFailed(Unreachable(0, "slow")), LISTS[0], later, Wake(), *LISTS[1:]))
+    state = read_initial_state(
+        an_inbox(WatchFailed(Unreachable(0, "slow"), TrainingJob), LISTS[0], later, Wake(), *LISTS[1:])
+    )
     assert (state.jobs, state.pods, state.nodes) == tuple(LISTS)
     assert state.later == [later, Wake()]
 
@@ -292,9 +294,9 @@ def test_the_start_waits_for_all_three_lists_and_keeps_the_rest():
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([WatchFailed(NotFound(404, "no"))], "headway schedule --install"),
-        ([WatchFailed(Forbidden(403, "may not list"))], "refuses access: may not list"),
-        ([WatchFailed(Unreachable(503, "restarting")), *LISTS[:2]], "restarting"),
+        ([WatchFailed(NotFound(404, "no"), TrainingJob)], "headway schedule --install"),
+        ([WatchFailed(Forbidden(403, "may not list"), Pod)], "refuses access: may not list"),
+        ([WatchFailed(Unreachable(503, "restarting"), Pod), *LISTS[:2]], "restarting"),
         ([], "no answer"),
     ],
 )

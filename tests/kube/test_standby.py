@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import msgspec
 import pytest
@@ -12,8 +13,10 @@ from headway.kube.api.errors import Denied, KubeError, error_for
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed
 from headway.kube.gangs.model import Delete, Touch
-from headway.kube.inbox import UsersRecorded, WorkerEnded
-from headway.kube.standby import WarmLists
+from headway.kube.inbox import Inbox, UsersRecorded, WorkerEnded
+from headway.kube.standby import WarmLists, stand_by
+from headway.kube.writes.fence import Fence
+from headway.kube.writes.lease import SchedulerLease
 from headway.kube.writes.write import Rank, StatusPatch, WriteDone
 
 
@@ -41,17 +44,75 @@ def test_lists_are_kept_as_they_are_now():
     assert lists.messages()[1].objects == ()
 
 
+def refused(status: int, kind: type) -> WatchFailed:
+    return WatchFailed(error_for(status, "no"), kind)
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_what_is_not_shown_is_not_waited_for_and_the_start_hears_of_it(status):
+def test_what_is_not_shown_any_more_is_not_there_until_it_is_listed_again(status):
     lists = WarmLists()
-    lists.take(Listed(NodeObject, (a_node("n0"),), 5))
-    lists.take(WatchFailed(error_for(503, "it restarts")))
-    assert not lists.is_warm, "that passes"
-    lists.take(WatchFailed(error_for(status, "no")))
+    for kind in (NodeObject, TrainingJob, Pod):
+        lists.take(Listed(kind, (), 5))
+    lists.take(refused(503, TrainingJob))
+    assert lists.is_warm, "that passes"
+    lists.take(refused(status, TrainingJob))
+    lists.take(Listed(NodeObject, (a_node("n0"),), 6))
+    assert not lists.is_warm, "the list of another kind says nothing of this one"
+    lists.take(Listed(TrainingJob, (), 7))
     assert lists.is_warm
-    assert [type(one).__name__ for one in lists.messages()] == ["WatchFailed", "Listed"]
-    lists.take(Listed(Pod, (), 6))
-    assert not lists.is_warm, "it works again"
+
+
+class AWorker:
+    """The thread that talks to the API server, as a standby sees it."""
+
+    def __init__(self, *messages, led: bool = True) -> None:
+        self.inbox, self.lease, self.asked, self.led = Inbox(), SchedulerLease("sys", Fence()), [], led
+        for message in messages:
+            self.inbox.put(message)
+
+    def lead(self) -> None: ...
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    made = AWorker()
+
+    async def acquire(lease, _access):
+        made.asked.append(lease.highest())
+        if not made.led:
+            made.inbox.put(refused(403, TrainingJob))
+            made.inbox.put(Listed(NodeObject, (), 9))
+
+    monkeypatch.setattr(SchedulerLease, "acquire", acquire)
+    return made
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_lease_is_asked_for_when_all_is_listed_so_that_the_epoch_is_known(worker, waits):
+    worker.lease.waits = waits
+    worker.inbox.put(Listed(NodeObject, (), 1))
+    jobs = Listed(TrainingJob, (a_job("a", 1, {"epoch": 7}),), 2)
+    threading.Timer(0.1, lambda: [worker.inbox.put(one) for one in (jobs, Listed(Pod, (), 3))]).start()
+    stand_by(None, worker, "")
+    assert worker.asked == [7]
+    assert [one.kind for one in iter(worker.inbox.next, None)] == [NodeObject, TrainingJob, Pod]
+
+
+@pytest.mark.parametrize(("status", "words"), [(404, "does not know TrainingJobs"), (403, "refuses access")])
+def test_who_is_not_shown_a_list_says_so_and_never_asks_for_the_lease(worker, status, words):
+    for message in (Listed(NodeObject, (), 1), refused(status, TrainingJob), Listed(Pod, (), 3)):
+        worker.inbox.put(message)
+    with pytest.raises(KubeError, match=words):
+        stand_by(None, worker, "")
+    assert worker.asked == []
+
+
+def test_who_loses_a_list_as_it_begins_to_lead_says_so(worker):
+    worker.led = False
+    for kind in (NodeObject, TrainingJob, Pod):
+        worker.inbox.put(Listed(kind, (), 1))
+    with pytest.raises(KubeError, match="refuses access"):
+        stand_by(None, worker, "")
 
 
 def test_without_its_thread_it_ends():

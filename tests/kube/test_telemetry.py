@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from fake_api_server import a_list, serving, status, stream
 from prometheus_client.parser import text_string_to_metric_families as families
 from small_cluster import SmallCluster
 
 from headway import __version__
 from headway.core.errors import UserError
 from headway.core.states import State
+from headway.kube.api.client import Client
+from headway.kube.api.errors import NotFound, Unreachable
 from headway.kube.telemetry.figures import MAX_QUEUES, OTHERS, figures
 from headway.kube.telemetry.metrics import Metrics, Sources
+from headway.kube.telemetry.serve import Telemetry
 from headway.kube.telemetry.server import Health, TelemetryServer
 from headway.kube.values import replace
+from headway.kube.writes.fence import Fence
+from headway.kube.writes.lease import SchedulerLease
+from headway.progress_server import ProgressServer
 
 FITS = {"roles": {"worker": {"replicas": 2, "cpu": "2"}}}
 TOO_LARGE = {"roles": {"worker": {"replicas": 9, "cpu": "2"}}}
@@ -115,6 +124,72 @@ def test_many_queues_are_told_as_one(small):
     found = figures(gangs, 0.0, small.cluster.board.nodes)
     assert len({queue for queue, _ in found.jobs}) == MAX_QUEUES + 1
     assert sum(count for (queue, _), count in found.jobs.items() if queue == OTHERS) == 50
+
+
+def test_many_queues_of_what_happens_are_told_as_one(small):
+    uid = small.api.submit("runs", FITS)
+    small.turn(3)
+    gang, metrics = small.cluster.gangs[uid], Metrics()
+    for number in range(MAX_QUEUES + 50):
+        old = replace(gang, job=replace(gang.job, queue=f"q{number}"))
+        old = replace(old, wanted=replace(old.wanted, state=State.STARTING, attempt=0))
+        metrics.changed(old, replace(old, wanted=replace(old.wanted, state=State.RUNNING)), 350.0)
+        metrics.changed(old, replace(old, wanted=replace(old.wanted, state=State.FINISHED)), 350.0)
+    found = read(metrics)
+    for name, count in (("headway_jobs_ended_total", 2), ("headway_gang_wait_seconds_count", 1)):
+        assert len({labels[0] for what, labels in found if what == name}) == MAX_QUEUES + 1, count
+    assert found["headway_jobs_ended_total", (OTHERS, "finished")] == 50
+
+
+def test_lists_watches_and_reads_are_counted_by_code():
+    async def handler(request):
+        if request.path.endswith("/gone"):
+            return status(404)
+        if "watch" in request.query:
+            return await stream(request)
+        return a_list([])
+
+    async def main() -> None:
+        async with serving(handler) as client, Client(client._access, heard=metrics.heard) as asking:
+            await asking.get("/x")
+            assert [page async for page in asking.list_pages("/x")]
+            assert [line async for line in asking.watch("/x", "1")] == []
+            with pytest.raises(NotFound):
+                await asking.get("/gone")
+            with pytest.raises(NotFound):
+                assert [line async for line in asking.watch("/gone", "1")]
+        async with Client(client._access, heard=metrics.heard) as asking:
+            with pytest.raises(Unreachable):
+                await asking.post("/x", {})
+
+    metrics = Metrics()
+    asyncio.run(main())
+    found = {labels: value for (name, labels), value in read(metrics).items() if name == "headway_api_reads_total"}
+    assert found == dict.fromkeys(
+        [("200", "get"), ("200", "list"), ("200", "watch"), ("404", "get"), ("404", "watch"), ("0", "post")], 1.0
+    )
+    assert read(metrics)["headway_api_read_seconds_count", ("watch",)] == 2
+
+
+def test_the_threads_of_a_scheduler_are_watched(tmp_path):
+    seen = Telemetry("127.0.0.1:0")
+    server = ProgressServer(f"unix:{tmp_path / 'progress'}")
+    lease = SchedulerLease("sys", Fence())
+    try:
+        seen.follow(worker=SimpleNamespace(beat_at=time.monotonic(), lease=lease))
+        assert set(seen._ages()) == {"worker"}, "a standby renews nothing"
+        lease.beat_at = time.monotonic() - 100.0
+        small = SmallCluster()
+        small.cluster._server = server
+        seen.follow(cluster=small.cluster)
+        time.sleep(0.6)
+        ages = seen._ages()
+        assert set(ages) == {"worker", "lease", "decider", "listener"}
+        assert ages["lease"] > 99.0
+        assert ages["listener"] < ages["worker"], "its thread goes on where nothing comes"
+    finally:
+        server.close()
+        seen.close()
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_what_is_dropped_is_not_sent_and_the_fence_is_waited_for(monkeypatch):
         while dropped.stage is not Stage.OVER:
             time.sleep(0.01)
         assert not any(entry[0] in ("POST", "DELETE", "PATCH") for entry in asked)
-        fence.renew(60.0)
+        fence.renew(time.monotonic(), 60.0)
 
     found, asked = performed(
         lambda *_: web.json_response(a_pod()), bind, create, before=[dropped], fence=fence, then=then

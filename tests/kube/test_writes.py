@@ -475,11 +475,11 @@ def test_the_fence_is_open_while_a_request_still_arrives_in_time():
     clock = [100.0]
     fence = Fence(clock=lambda: clock[0])
     assert fence.is_open()
-    fence.renew(30.0)
+    fence.renew(clock[0], 30.0)
     for now, is_open in ((100.0, True), (130.0 - REQUEST_SECONDS - 0.1, True), (130.0 - REQUEST_SECONDS, False)):
         clock[0] = now
         assert fence.is_open() is is_open, now
-    fence.renew(30.0)
+    fence.renew(clock[0], 30.0)
     assert fence.is_open()
     fence.close()
     assert not fence.is_open()
@@ -493,7 +493,7 @@ def test_while_the_fence_is_closed_nothing_leaves():
         at.door.put([a_write(rank) for rank in Rank])
         await asyncio.sleep(0.1)
         assert at.server.sent == []
-        fence.renew(60.0)
+        fence.renew(time.monotonic(), 60.0)
         await at.until(lambda: len(at.server.sent) == len(Rank))
         assert [write.rank for _, write in at.server.sent] == list(Rank)
 

@@ -118,6 +118,11 @@ class KubeCluster:
         """Whether it may write now. From any thread."""
         return self._worker.fence.is_open()
 
+    @property
+    def listened_at(self) -> float:
+        """When the thread that receives progress last went on, by the monotonic clock."""
+        return self._server.turned_at
+
     def now(self) -> float:
         """Seconds since `began`, by the clock of the settings."""
         return self.settings.clock.now() - self.settings.began
@@ -166,7 +171,7 @@ class KubeCluster:
     def keep(self, state: ClusterState, *, now: bool = False) -> None:
         """Writes what the next leader goes on with, where it has changed."""
         if (body := state.changed(now=now)) is not None:
-            self.outbox.keep(state.system, STATE, body)
+            self.outbox.keep(state.system, STATE, body, state)
 
     def obey(self, queues: tuple[QueueRule, ...]) -> None:
         """From now on what comes, and what changes, is held to these rules."""
@@ -330,6 +335,8 @@ class KubeCluster:
             self.store.see_pod(done.pod)
         if write.key.startswith(PREFIX):
             self._demand.answered(done, self.now())
+        if isinstance(write.token, ClusterState) and done.error is not None:
+            write.token.refused(done.error)
         if gang is None:
             return
         if write.token is None:

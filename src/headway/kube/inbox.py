@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ class Inbox(Generic[T]):
         if self._held:
             return True
         try:
-            self._held.append(self._queue.get(timeout=max(0.0, seconds)))
+            self._held.append(self._queue.get(timeout=max(0.0, seconds) if math.isfinite(seconds) else None))
         except queue.Empty:
             return False
         return True

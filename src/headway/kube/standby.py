@@ -1,7 +1,8 @@
 """Before it leads, a scheduler follows the API server as the leader does and decides nothing.
 
-All lists are kept as they are now, not the changes that led there, so that days of standing by cost no memory. At a
-hand-over the TrainingJobs are listed once more: their statuses are what the last leader wrote before it acted.
+All lists are kept as they are now, not the changes that led there, so that days of standing by cost no memory. Only
+who has them all asks for the Lease: the epoch must be higher than that of every status. At a hand-over the TrainingJobs
+are listed once more: their statuses are what the last leader wrote before it acted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,14 +22,15 @@ from headway.kube.api.access import Access
 from headway.kube.api.client import Client
 from headway.kube.api.errors import KubeError
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
+from headway.kube.api.patience import patiently
 from headway.kube.api.watch import Changed, Deleted, Listed, WatchFailed, number_of
 from headway.kube.inbox import Message, UsersRecorded, WorkerEnded
+from headway.kube.start import INITIAL_STATE_SECONDS, LISTS_SECONDS, NOT_SHOWN, read_initial_state, refusal
 from headway.kube.writes.worker import ApiWorker
 
 FIRST = (NodeObject, TrainingJob, Pod)
 """The order in which a start needs the lists."""
 WAIT_SECONDS = 0.2
-NOT_SHOWN = (401, 403, 404)
 FRESH_SECONDS = 1.0
 """Lists that are older are of a time before the hand-over."""
 
@@ -46,14 +49,14 @@ class WarmLists:
     objects: dict[type, dict[str, Any]] = field(default_factory=dict)
     versions: dict[type, int] = field(default_factory=dict)
     users: UsersRecorded | None = None
-    refused: list[WatchFailed] = field(default_factory=list)
-    """What the API server does not know or does not show: nobody need wait for it, the start says so."""
+    refused: dict[type, WatchFailed] = field(default_factory=dict)
+    """What the API server does not know or does not show, until it is listed again."""
 
     def take(self, message: Message) -> None:
         match message:
             case Listed(kind=kind, objects=objects, version=version):
                 self.objects[kind] = {_key(one): one for one in objects}
-                self.refused.clear()
+                self.refused.pop(kind, None)
                 self.versions[kind] = version
             case Changed(kind=kind, object=found):
                 self.objects.setdefault(kind, {})[_key(found)] = found
@@ -63,14 +66,14 @@ class WarmLists:
                 self.versions[kind] = number_of(found.metadata.resourceVersion)
             case UsersRecorded():
                 self.users = message
-            case WatchFailed(error=error) if error.status in NOT_SHOWN:
-                self.refused.append(message)
+            case WatchFailed(error=error, kind=kind) if error.status in NOT_SHOWN:
+                self.refused[kind] = message
             case WorkerEnded(why=why):
                 raise KubeError(f"the thread that talks to the API server has ended: {why}")
 
     @property
     def is_warm(self) -> bool:
-        return bool(self.refused) or all(kind in self.objects for kind in FIRST)
+        return all(kind in self.objects and kind not in self.refused for kind in FIRST)
 
     def highest_epoch(self) -> int:
         """Of all statuses."""
@@ -87,7 +90,7 @@ class WarmLists:
             Listed(kind, tuple(self.objects[kind].values()), self.versions.get(kind, 0))
             for kind in dict.fromkeys(kinds)
         ]
-        return [*self.refused, *lists, *([] if self.users is None else [self.users])]
+        return [*lists, *([] if self.users is None else [self.users])]
 
 
 def _key(found: Any) -> str:
@@ -96,9 +99,14 @@ def _key(found: Any) -> str:
 
 
 def stand_by(access: Access, worker: ApiWorker, namespace: str) -> None:
-    """Until the Lease is ours. Afterwards the worker's inbox begins with all lists, as at any start."""
+    """Until the Lease is ours. Afterwards the worker's inbox begins with all lists, as at any start. Raises KubeError
+    if the API server refuses a list.
+    """
     lists, lease = WarmLists(), worker.lease
     lease.highest = lists.highest_epoch
+    patience = (math.inf, math.inf) if lease.waits else (INITIAL_STATE_SECONDS, LISTS_SECONDS)
+    for first in read_initial_state(worker.inbox, *patience).messages():
+        lists.take(first)
     failed: list[BaseException] = []
 
     def acquire() -> None:
@@ -109,27 +117,27 @@ def stand_by(access: Access, worker: ApiWorker, namespace: str) -> None:
             failed.append(error)
 
     thread = threading.Thread(target=acquire, name="headway-election", daemon=True)
+    began = time.monotonic()
     thread.start()
-    warm_since = math.inf
-    while thread.is_alive() or (not lists.is_warm and not failed):
+    while thread.is_alive() or not (lists.is_warm or failed):
         worker.inbox.wait(WAIT_SECONDS)
         while (message := worker.inbox.next()) is not None:
             lists.take(message)
-        warm_since = min(warm_since, time.monotonic()) if lists.is_warm else math.inf
+        if lists.refused and not thread.is_alive():
+            raise refusal(next(iter(lists.refused.values())).error)
     if failed:
         raise failed[0]
-    if time.monotonic() - warm_since > FRESH_SECONDS and not lists.refused:
-        lists.take(asyncio.run(_jobs_now(access, namespace)))
+    if time.monotonic() - began > FRESH_SECONDS:
+        lists.take(asyncio.run(patiently(access, partial(_jobs_now, namespace=namespace))))
     worker.inbox.put_back(lists.messages())
 
 
-async def _jobs_now(access: Access, namespace: str) -> Listed[TrainingJob]:
+async def _jobs_now(client: Client, namespace: str) -> Listed[TrainingJob]:
     inside, found, version = f"namespaces/{namespace}/" if namespace else "", [], ""
     decoder = msgspec.json.Decoder(TrainingJob)
-    async with Client(access) as client:
-        async for page in client.list_pages(f"/apis/{API_VERSION}/{inside}trainingjobs"):
-            for raw in page.items or []:
-                with suppress(msgspec.DecodeError):
-                    found.append(decoder.decode(raw))
-            version = page.metadata.resourceVersion
+    async for page in client.list_pages(f"/apis/{API_VERSION}/{inside}trainingjobs"):
+        for raw in page.items or []:
+            with suppress(msgspec.DecodeError):
+                found.append(decoder.decode(raw))
+        version = page.metadata.resourceVersion
     return Listed(TrainingJob, tuple(found), number_of(version))

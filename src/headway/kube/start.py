@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headway.core.job import Job, JobId
-from headway.kube.api.errors import KubeError, NotFound
+from headway.kube.api.errors import ApiError, KubeError, NotFound
 from headway.kube.api.objects import NodeObject, Pod, TrainingJob
 from headway.kube.api.watch import Listed, WatchFailed
 from headway.kube.gangs.recover import Recovered
@@ -23,6 +23,7 @@ from headway.kube.pods.marks import owner_uid
 
 log = logging.getLogger("headway.kube")
 INITIAL_STATE_SECONDS = 60.0
+NOT_SHOWN = (401, 403, 404)
 LISTS_SECONDS = 900.0
 """A large cluster on a slow server is listed in minutes."""
 
@@ -52,6 +53,10 @@ class InitialState:
     def whole(self) -> bool:
         return self.nodes is not None and self.jobs is not None and self.pods is not None
 
+    def messages(self) -> list[Message]:
+        """All that it has taken."""
+        return [one for one in (self.nodes, self.jobs, self.pods) if one is not None] + self.later
+
 
 @contextmanager
 def collector_rests() -> Iterator[None]:
@@ -80,10 +85,8 @@ def read_initial_state(
         message = inbox.next()
         assert message is not None
         match message:
-            case WatchFailed(error=NotFound()):
-                raise KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
-            case WatchFailed(error=error) if error.status in (401, 403):
-                raise KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
+            case WatchFailed(error=error) if error.status in NOT_SHOWN:
+                raise refusal(error)
             case WatchFailed(error=error):
                 failing_since, trouble = min(failing_since, time.monotonic()), str(error)
             case WorkerEnded(why=why):
@@ -92,6 +95,13 @@ def read_initial_state(
                 failing_since = math.inf
                 look.take(message)
     return look
+
+
+def refusal(error: ApiError) -> KubeError:
+    """A list that the API server does not know or does not show."""
+    if isinstance(error, NotFound):
+        return KubeError("the cluster does not know TrainingJobs: run `headway schedule --install` first")
+    return KubeError(f"the API server refuses access: {error}; check the kubeconfig and the roles")
 
 
 def first_gangs(

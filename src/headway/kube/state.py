@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from headway.beliefs.whole_file import write_whole
 from headway.core.errors import UserError
 from headway.kube.api.access import Access
-from headway.kube.api.client import Client, loads
-from headway.kube.api.errors import ApiError, Forbidden, NotFound
+from headway.kube.api.client import Client
+from headway.kube.api.errors import ApiError, NotFound
+from headway.kube.api.patience import patiently
 
 log = logging.getLogger("headway.kube")
 NAME = "headway-state"
@@ -33,6 +36,14 @@ MOST_BYTES = 800 * 1024
 """Compressed: a Secret holds a mebibyte."""
 MOST_FILE_BYTES = 64 << 20
 LOOK_SECONDS = 5.0
+REFUSED_SECONDS = 60.0
+
+
+class _Secret(msgspec.Struct):
+    data: dict[str, Any] | None = None
+
+
+_secret = msgspec.json.Decoder(_Secret)
 
 
 @dataclass(slots=True)
@@ -51,23 +62,27 @@ class ClusterState:
     _mirrored: dict[str, tuple[int, int]] | None = None
     """By part: time and size of the file that the Secret has."""
     _look_at: float = -math.inf
+    _unread: bool = False
+    """What the Secret has was not shown, so nothing is written over it."""
     _too_large: bool = False
 
     async def read(self, access: Access) -> None:
-        """Takes over what the last leader has left. Without the right to, everything is as on a new cluster."""
+        """Takes over what the last leader has left. Raises KubeError if the API server cannot be reached. Without the
+        right to, everything is as on a new cluster, and nothing is kept.
+        """
         try:
-            async with Client(access) as client:
-                path = f"/api/v1/namespaces/{self.system}/secrets/{NAME}"
-                data = loads(await client.get(path)).get("data") or {}
+            data = await patiently(access, self._data)
         except NotFound:
             return
-        except Forbidden as error:
-            log.warning("what was learned is not taken over: %s; run `headway schedule --install`", error)
-            return
-        except ApiError as error:
-            log.warning("Secret %s/%s cannot be read: %s", self.system, NAME, error)
+        except (ApiError, msgspec.DecodeError) as error:
+            self._unread = True
+            words = "what was learned is neither taken over nor kept: %s; run `headway schedule --install`"
+            log.warning(words, error)
             return
         self.unpack({name: _part(data.get(self._key(name))) for name in (BEGAN, *PARTS)})
+
+    async def _data(self, client: Client) -> Mapping[str, Any]:
+        return _secret.decode(await client.get(f"/api/v1/namespaces/{self.system}/secrets/{NAME}")).data or {}
 
     def unpack(self, parts: Mapping[str, bytes]) -> None:
         with suppress(ValueError):
@@ -81,7 +96,7 @@ class ClusterState:
 
     def changed(self, *, now: bool = False) -> dict[str, Any] | None:
         """The body of a write, if a file is another one since the last write."""
-        if not now and time.monotonic() < self._look_at:
+        if self._unread or (not now and time.monotonic() < self._look_at):
             return None
         self._look_at = time.monotonic() + LOOK_SECONDS
         there = {name: _stamp(self._file(name)) for name in PARTS if self._file(name).exists()}
@@ -97,6 +112,11 @@ class ClusterState:
             data[self._key(name)] = _text(packed)
         self._mirrored = there
         return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "data": data}
+
+    def refused(self, error: ApiError) -> None:
+        """The API server did not take the last body: after a while it is made anew."""
+        log.warning("Secret %s/%s cannot be written, trying again: %s", self.system, NAME, error)
+        self._mirrored, self._look_at = None, time.monotonic() + REFUSED_SECONDS
 
     def _tell_too_large(self, name: str, size: int) -> None:
         if not self._too_large:

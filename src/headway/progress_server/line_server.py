@@ -67,6 +67,8 @@ class LineServer:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, "wake")
         self._closing = False
         self._starts = 0
+        self.turned_at = time.monotonic()
+        """When its thread last went on, by the monotonic clock."""
 
     def start(self) -> None:
         self._starts += 1
@@ -168,7 +170,7 @@ class LineServer:
         unread, self._unread = self._unread, set()
         for connection in unread:
             self._guarded(connection, self._receive)
-        now = time.monotonic()
+        self.turned_at = now = time.monotonic()
         for connection in [one for one in self._paused if not one.budget.is_spent(now)]:
             self._guarded(connection, self.go_on)
         self._serve_some(strangers, STRANGERS_PER_TURN)

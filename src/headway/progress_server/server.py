@@ -110,6 +110,11 @@ class ProgressServer:
             raise ListenError(f"headway no longer receives progress at {self.address}: its listener has ended")
         return self._events.drain()
 
+    @property
+    def turned_at(self) -> float:
+        """When its thread last went on, by the monotonic clock."""
+        return self._lines.turned_at
+
     def connected(self, job: JobId) -> list[Connected]:
         """The replicas of the job that are connected now."""
         with self._lock:

@@ -276,12 +276,13 @@ def _worker(
     """The thread that talks to the API server. It lists at once, and writes nothing before it leads."""
     from headway.kube.writes.fence import Fence
     from headway.kube.writes.lease import NAME, SchedulerLease
-    from headway.kube.writes.worker import ApiWorker
+    from headway.kube.writes.worker import ApiWorker, Hears
 
     lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME, waits=standby)
     if seen is None:
         return ApiWorker(access, namespace, all_pods=all_pods, lease=lease)
-    worker = ApiWorker(access, namespace, all_pods=all_pods, lease=lease, answered=seen.metrics.answered)
+    hears = Hears(seen.metrics.answered, seen.metrics.heard)
+    worker = ApiWorker(access, namespace, all_pods=all_pods, lease=lease, hears=hears)
     seen.follow(worker=worker)
     return worker
 
@@ -323,13 +324,13 @@ def _open(
     seen: Telemetry | None,
     service: str,
 ) -> KubeCluster:
-    from headway.kube.api.endpoints import point
     from headway.kube.cluster import KubeCluster
     from headway.kube.identity.certificates import PROGRESS_AUTHORITY, server_context
     from headway.kube.identity.secrets import POD_KEY
     from headway.kube.identity.tokens import PodIdentity, PodRoster
     from headway.kube.pods.marks import PodMarks
     from headway.kube.telemetry.figures import NOBODY
+    from headway.kube.writes.service import ProgressService
     from headway.progress_server import ProgressServer, raise_descriptor_limit
 
     raise_descriptor_limit()
@@ -339,8 +340,7 @@ def _open(
     identify, marks = PodIdentity(roster, worker.ask), PodMarks(asyncio.run(POD_KEY.find(access, system)))
     server = ProgressServer(f"tcp:{listen}", worker.wake, identify, server_context(authority))
     if service:
-        address = _own_address(access.url)
-        asyncio.run(point(access, system, service, address, int(_port(server.address))))
+        worker.lead_here(ProgressService(system, service, _own_address(access.url), int(_port(server.address))))
     watcher = NOBODY if seen is None else seen.metrics
     cluster = KubeCluster(worker, server, replace(how, marks=marks), roster, watcher)
     if seen is not None:

@@ -6,7 +6,9 @@ import asyncio
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,6 +22,8 @@ from headway.kube.api.errors import ApiError, Expired, Faulty, KubeError, Unreac
 from headway.kube.api.objects import ObjectList, StatusObject, WatchLine, cut
 
 T = TypeVar("T")
+Heard = Callable[[str, int, float], None]
+"""Hears of each answer: what it was to, its code (0: nobody answered), and how many seconds it took."""
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -51,12 +55,17 @@ class Patience:
     late: float = 15.0
 
 
+def not_heard(_kind: str, _code: int, _seconds: float) -> None:
+    """Nobody is interested."""
+
+
 class Client:
     """Use as an async context manager, in one event loop."""
 
-    def __init__(self, access: Access, patience: Patience = Patience()) -> None:
+    def __init__(self, access: Access, patience: Patience = Patience(), heard: Heard = not_heard) -> None:
         self._access = access
         self._patience = patience
+        self._heard = heard
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,6 +96,10 @@ class Client:
 
     async def send(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> bytes:
         """The body of the answer. Raises ApiError if the server refuses or cannot be reached."""
+        with self._timed(method.lower()):
+            return await self._send(method, path, body, kind)
+
+    async def _send(self, method: str, path: str, body: Any, kind: str) -> bytes:
         assert self._session is not None
         data = None if body is None else _encoded(method, path, body)
         more = {} if data is None else {"Content-Type": kind}
@@ -119,7 +132,9 @@ class Client:
 
     async def _page(self, path: str, query: str) -> ObjectList:
         try:
-            return _decoded(_list_decoder, await self.get(f"{path}?{query}"))
+            with self._timed("list"):
+                found = await self._send("GET", f"{path}?{query}", None, "")
+            return _decoded(_list_decoder, found)
         except msgspec.DecodeError as error:
             raise Unreachable(0, f"{path}: the server did not answer with a list: {error}") from error
 
@@ -131,9 +146,11 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=patience.watch + patience.late)
         url = f"{self._access.url}{path}?{query}"
         try:
-            async with self._session.get(url, headers=await self._headers(), timeout=timeout) as response:
+            with self._timed("watch"):
+                response = await self._session.get(url, headers=await self._headers(), timeout=timeout)
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
+            async with response:
                 async for line in _lines(response):
                     yield _watch_line(path, line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -152,6 +169,16 @@ class Client:
                     yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unreachable("GET", path, error) from error
+
+    @contextmanager
+    def _timed(self, kind: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self._heard(kind, error.status if isinstance(error, ApiError) else 0, time.monotonic() - began)
+            raise
+        self._heard(kind, 200, time.monotonic() - began)
 
     async def _headers(self) -> dict[str, str]:
         """A program that gives credentials may take long, and may fail for a while: that is trouble that passes."""

@@ -78,9 +78,10 @@ class Deleted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WatchFailed:
-    """The list or watch fails; sent once until it works again."""
+    """The list or watch fails; sent once until it works again. After a refusal that is a new list."""
 
     error: ApiError
+    kind: type
 
 
 News = Listed[T] | Changed[T] | Deleted[T] | WatchFailed
@@ -126,8 +127,9 @@ class Follower(Generic[T]):
             except ApiError as error:
                 if self.optional and error.status in NOT_SHOWN:
                     return
-                if self._failing and isinstance(error, Unreachable) and error.status != TOO_MANY_REQUESTS:
-                    self._version = ""  # the server was away for longer than a moment
+                away = self._failing and isinstance(error, Unreachable) and error.status != TOO_MANY_REQUESTS
+                if away or not isinstance(error, Unreachable):
+                    self._version = ""  # the server was away for longer than a moment, or refused
                 await self._fails(error)
             except Exception as error:  # noqa: BLE001  whatever it is, nobody else would notice that the watch ended
                 self._version = ""
@@ -137,7 +139,7 @@ class Follower(Generic[T]):
         if not self._failing:
             level = logging.DEBUG if self.optional else logging.WARNING
             log.log(level, "watching %s fails, trying again: %s", self.path, error)
-            self.tell(WatchFailed(error))
+            self.tell(WatchFailed(error, self.kind))
         self._failing = True
         await self._rest(error.retry_after_seconds)
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import logging
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client, loads
-from headway.kube.api.errors import Conflict, Denied, Forbidden, KubeError, NotFound, Refused, Unreachable
+from headway.kube.api.errors import Conflict, Denied, Forbidden, KubeError, NotFound, Refused
+from headway.kube.api.patience import PATIENCE_SECONDS, patiently
 
 log = logging.getLogger("headway.kube")
-PATIENCE_SECONDS = 60.0
 T = TypeVar("T")
 
 
@@ -35,17 +33,7 @@ class OwnSecret(Generic[T]):
 
     async def find(self, access: Access, namespace: str, seconds: float = PATIENCE_SECONDS) -> T:
         """Waits while the API server is slow or restarts, but not if it refuses."""
-        give_up = time.monotonic() + seconds
-        async with Client(access) as client:
-            while True:
-                try:
-                    return await self.ensure(client, namespace)
-                except Unreachable as error:
-                    if time.monotonic() >= give_up:
-                        raise KubeError(
-                            f"the API server cannot be reached within {seconds:g} seconds: {error}"
-                        ) from error
-                await asyncio.sleep(min(1.0, max(0.0, give_up - time.monotonic())))
+        return await patiently(access, lambda client: self.ensure(client, namespace), seconds)
 
     async def ensure(self, client: Client, namespace: str) -> T:
         """Reads the Secret; makes it if there is none. Of two that make it at the same time one is kept."""

@@ -77,7 +77,10 @@ def _refuse(spec: PodSpec, *, gated: bool = False) -> None:
         names = ", ".join(gate.name for gate in spec.schedulingGates)
         raise Unplaceable(f"spec.schedulingGates: the pod would wait for {names}, and its gang with it")
     if spec.resourceClaims:
-        raise Unplaceable("spec.resourceClaims: Headway does not allocate claimed devices; ask for them as resources")
+        raise Unplaceable(
+            "spec.resourceClaims: Headway does not allocate claimed devices (DRA); ask for them as resources, such as"
+            " nvidia.com/gpu: 1, which a device plugin on the nodes must offer"
+        )
 
 
 def toleration(given: Toleration) -> str:

@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily as Gauge
 from headway import __version__
 from headway.core.states import State
 from headway.kube.gangs.gang import Gang
-from headway.kube.telemetry.figures import Figures, Watcher
+from headway.kube.telemetry.figures import MAX_QUEUES, OTHERS, Figures, Watcher
 from headway.kube.writes.write import Rank, Write, WriteDone
 
 CYCLE = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -53,6 +53,7 @@ class Metrics(Watcher):
     _figures: Figures = field(default_factory=Figures)
     _predicted: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By uid of a gang: when its end was first predicted, and the end."""
+    _queues: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -65,6 +66,8 @@ class Metrics(Watcher):
         self._cycles = histogram("cycle_seconds", "From a snapshot to the plan's last effect.", CYCLE)
         self._requests = counter("api_requests_total", "Writes to the API server.", "kind", "code")
         self._seconds = histogram("api_request_seconds", "Answers to writes.", REQUEST, "kind")
+        self._reads = counter("api_reads_total", "Lists, watches, and other questions.", "kind", "code")
+        self._read_seconds = histogram("api_read_seconds", "Answers to them.", REQUEST, "kind")
         self._binds = histogram("bind_seconds", "From a decision to the last pod of a gang that runs.", WAIT)
         self._waits = histogram("gang_wait_seconds", "From submission to the first start.", WAIT, "queue")
         self._ended = counter("jobs_ended_total", "Jobs that are over.", "queue", "state")
@@ -98,15 +101,26 @@ class Metrics(Watcher):
         self._requests.labels(kind, "200" if done.error is None else str(done.error.status)).inc()
         self._seconds.labels(kind).observe(seconds)
 
+    def heard(self, kind: str, code: int, seconds: float) -> None:
+        """The answer to a question; of a watch, its beginning."""
+        self._reads.labels(kind, str(code)).inc()
+        self._read_seconds.labels(kind).observe(seconds)
+
     def changed(self, old: Gang, new: Gang, now: float) -> None:
         """A gang is in another state."""
         if new.state is State.RUNNING and old.state is State.STARTING:
             self._binds.observe(max(0.0, now - old.wanted.since))
             if new.wanted.attempt == 0:
-                self._waits.labels(new.job.queue).observe(max(0.0, old.wanted.since - new.job.submit))
+                self._waits.labels(self._queue(new)).observe(max(0.0, old.wanted.since - new.job.submit))
         if new.is_over and not new.wanted.suspended:
-            self._ended.labels(new.job.queue, new.state.name.lower()).inc()
+            self._ended.labels(self._queue(new), new.state.name.lower()).inc()
             self._judge(new, now)
+
+    def _queue(self, gang: Gang) -> str:
+        if gang.job.queue not in self._queues and len(self._queues) >= MAX_QUEUES:
+            return OTHERS
+        self._queues.add(gang.job.queue)
+        return gang.job.queue
 
     def predicted(self, uid: str, now: float, end: float) -> None:
         """When a running job is thought to be done. Its first prediction is judged when it has ended."""

@@ -43,12 +43,12 @@ class Telemetry:
         self._server.close()
 
     def _ages(self) -> dict[str, float]:
-        now, found = time.monotonic(), dict[str, float]()
+        now, at = time.monotonic(), dict[str, float | None]()
         if self._worker is not None:
-            found["worker"] = now - self._worker.beat_at
+            at |= {"worker": self._worker.beat_at, "lease": self._worker.lease.beat_at}
         if self._cluster is not None:
-            found["decider"] = now - self._cluster.turned_at
-        return found
+            at |= {"decider": self._cluster.turned_at, "listener": self._cluster.listened_at}
+        return {name: now - then for name, then in at.items() if then is not None}
 
     def _listed(self) -> bool:
         """Nodes, jobs and pods."""

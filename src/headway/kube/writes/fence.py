@@ -28,9 +28,9 @@ class Fence:
         """Whether a write may leave now."""
         return self.clock() < self.deadline - REQUEST_SECONDS
 
-    def renew(self, seconds: float) -> None:
-        """The Lease was renewed by a request that left now, for so many seconds."""
-        self.deadline = self.clock() + seconds
+    def renew(self, asked: float, seconds: float) -> None:
+        """The Lease was renewed for so many seconds by a request that left at `asked`, by the fence's clock."""
+        self.deadline = asked + seconds
 
     def close(self) -> None:
         self.deadline = -math.inf

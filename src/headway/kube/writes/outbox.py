@@ -114,11 +114,11 @@ class Outbox:
         what = Touch(name, body["metadata"]["uid"])
         self._new.append(Write("", namespace, name, what, body, uid=what.uid, rank=rank))
 
-    def keep(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+    def keep(self, namespace: str, name: str, body: dict[str, Any], token: Any) -> None:
         """What the next leader goes on with. An older one need not be sent."""
         what, key = KeepState(), f"state of {namespace}"
         old = self._open.get(key, {}).get(identity(what))
-        self._send(identity(what), Write(key, namespace, name, what, body, replaces=old))
+        self._send(identity(what), Write(key, namespace, name, what, body, token=token, replaces=old))
 
     def remove(self, meta: Meta) -> None:
         self._new.append(Write("", meta.namespace, meta.name, Removal(), uid=meta.uid, rank=Rank.EVENT))

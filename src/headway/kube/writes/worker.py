@@ -11,10 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headway.kube.api.access import Access
-from headway.kube.api.client import Client, Patience
+from headway.kube.api.client import Client, Heard, Patience, not_heard
 from headway.kube.api.discovery import follow_users
 from headway.kube.api.dry_run import claims_of, following_rules, tried
 from headway.kube.api.errors import ApiError, KubeError, Unreachable
@@ -31,6 +32,7 @@ from headway.kube.writes.door import Answered, Door, unheard
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
 from headway.kube.writes.lease import SchedulerLease
 from headway.kube.writes.requests import Requests, fault
+from headway.kube.writes.service import ProgressService
 from headway.kube.writes.turns import Turns
 from headway.kube.writes.write import Rank, Write
 
@@ -40,16 +42,24 @@ QUESTIONS = 4
 DRY_RUNS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Hears:
+    """Who hears of the API server's answers."""
+
+    of_writes: Answered = unheard
+    of_reads: Heard = not_heard
+
+
 class ApiWorker:
     def __init__(
         self, access: Access, namespace: str = "", *, all_pods: bool = True, lease: SchedulerLease | None = None,
-        inbox: Inbox[Message] | None = None, answered: Answered = unheard,
+        inbox: Inbox[Message] | None = None, hears: Hears = Hears(),
     ) -> None:  # fmt: skip
         """Follows the jobs of a namespace, or of all if it is empty; pods likewise, unless `all_pods`.
 
-        `answered` hears of each write's answer, in this worker's thread.
+        `hears` is called in this worker's thread.
         """
-        self._hears, self._followers = answered, list[Follower[Any]]()
+        self._hears, self._followers = hears, list[Follower[Any]]()
         self.beat_at = time.monotonic()
         """When its thread last went on, by the monotonic clock."""
         self.lease = lease or SchedulerLease("", Fence())
@@ -107,6 +117,10 @@ class ApiWorker:
         """The Lease is ours: it is renewed from now on. If another takes it, the inbox gets a `WorkerEnded`."""
         self.lease.keep(self._access, lambda why: self.inbox.put(WorkerEnded(why)))
 
+    def lead_here(self, service: ProgressService) -> None:
+        """Training reports to this process for as long as it leads."""
+        self._soon(self._lead_here(service))
+
     def queued(self, rank: Rank) -> int:
         """Writes that wait, from any thread."""
         return 0 if self._door is None else self._door.queue.counts[rank]
@@ -159,8 +173,11 @@ class ApiWorker:
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         self._questions, self._dry_runs = asyncio.Semaphore(QUESTIONS), Turns(DRY_RUNS)
         patience = Patience(request=REQUEST_SECONDS)
-        async with Client(self._access) as self._client, Client(self._access, patience) as writing:
-            self._door = Door(Requests(writing), self.fence, self.inbox.put, self._hears)
+        async with (
+            Client(self._access, heard=self._hears.of_reads) as self._client,
+            Client(self._access, patience) as self._writing,
+        ):
+            self._door = Door(Requests(self._writing), self.fence, self.inbox.put, self._hears.of_writes)
             inside = f"namespaces/{self._namespace}/" if self._namespace else ""
             jobs, pods = f"/apis/{API_VERSION}/{inside}", f"/api/v1/{'' if self._all_pods else inside}"
             tell = self.inbox.put
@@ -240,6 +257,12 @@ class ApiWorker:
         except Exception as error:  # noqa: BLE001  then it is not known, and a failure is judged later
             log.debug("the Lease of node %s cannot be read: %s", node, error)
         self.inbox.put(LeaseRead(node, renewed, now))
+
+    async def _lead_here(self, service: ProgressService) -> None:
+        assert self._closing is not None
+        keeping = asyncio.create_task(service.keep(self._writing, self.fence))
+        await self._closing.wait()
+        keeping.cancel()
 
     async def _measure(self, how: Measure, nodes: Sequence[str]) -> None:
         inside = f"namespaces/{self._namespace}/" if self._namespace else ""
