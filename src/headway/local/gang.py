@@ -288,7 +288,8 @@ class Gang:
         return self.saves.is_open and now - self.asked_at < patience and bool(self.alive())
 
     def save_turn(self) -> SaveTurn:
-        since = max(self.asked_at, self.saved_at, *(replica.launched for replica in self.replicas))
+        began = min(replica.launched for replica in self.replicas)
+        since = max(self.asked_at, self.saved_at, began)
         return SaveTurn(self.job.id, ONE_DISK, self.job.save_every, since, self.save_seconds)
 
     def present(self) -> set[ReplicaKey]:
