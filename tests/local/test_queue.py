@@ -60,7 +60,6 @@ def home(tmp_path, monkeypatch):
     for name, part in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config")):
         monkeypatch.setenv(name, str(tmp_path / part))
         (tmp_path / part).mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     work = tmp_path / "home/project"
     work.mkdir()
@@ -242,6 +241,18 @@ def test_a_job_that_cannot_run_is_refused_and_the_others_go_on(home):
     _until(lambda: "huge" not in _jobs(home))
 
 
+def test_the_queue_is_known_after_its_user_has_logged_out(home, tmp_path, monkeypatch):
+    """logind removes the folder of the session when the last one ends."""
+    (tmp_path / "session").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
+    _say("up", "--policy", "first-fit")
+    shutil.rmtree(tmp_path / "session")
+    (home / "jobs.yaml").write_text("jobs: [{name: a, command: ['true']}]")
+    assert f"process {_of(home)} ({_folder(home)}) already runs jobs" in " ".join(
+        _say("run", "jobs.yaml", code=2).split()
+    )
+
+
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="only root can be two users")
 def test_two_users_without_rights_have_a_queue_each(home):
     """The capability to read all is for the Python of this test, which may be in root's own folder."""
@@ -253,7 +264,7 @@ def test_two_users_without_rights_have_a_queue_each(home):
         os.chown(users[user], user, user)
 
     def say(user: int, *lines: str) -> str:
-        own = {"HOME": str(users[user]), "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": str(users[user])}
+        own = {"HOME": str(users[user]), "XDG_STATE_HOME": ""}
         become = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", f"--inh-caps={caps}"]
         become += [f"--ambient-caps={caps}", f"--bounding-set={caps}", sys.executable, "-c", SEVERAL, *lines]
         done = subprocess.run(become, env={**os.environ, **own}, cwd=users[user], capture_output=True, text=True,

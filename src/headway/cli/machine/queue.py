@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from headway.core.text import lasting
 from headway.jobspec import mistyped
 from headway.local.added import AddedJob, added_jobs, card_of
 from headway.local.claims import running_folders
-from headway.local.state_folder import disk_is_full, folder_of, is_locked
+from headway.local.state_folder import disk_is_full, folder_of, home_of_user, is_locked
 
 MOST_OVER = 10
 """Jobs that are over and shown in the table; `--all` shows all that are known."""
@@ -35,8 +34,7 @@ COLUMNS = (
 
 def queue_home() -> Path:
     """Where the queue of this user keeps its files."""
-    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(state) / "headway" / "queue"
+    return home_of_user() / "queue"
 
 
 def meant_folder(state: Path | None = None, file: Path | None = None, option: str = "--to") -> Path:
