@@ -16,6 +16,7 @@ import typer
 
 from headway.cli.machine.jobs_watch import QueueFiles, some
 from headway.cli.machine.page_feed import live_page
+from headway.cli.machine.queue import say_what_counts
 from headway.cli.machine.queue_status import StatusFile
 from headway.cli.screen.clock_times import LooksAhead
 from headway.cli.screen.live import Live
@@ -124,6 +125,7 @@ def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
         idle = bool(left.last) and going.is_idle and not how.stays
         page = stack.enter_context(live_page(file.name, how.policy, wanted=how.page and not idle))
         there = [str(file.resolve()) for file in files], list(nodes), how.settings, os.getpid()
+        say_what_counts(folder, queue.workload.jobs)
         leave_card(folder, RunCard(*there, page.address if page else "", dict(queue.pauses)), needed=how.stays)
         if idle:
             return
