@@ -24,9 +24,12 @@ from make import a_job, some_nodes
 COSTS = Costs(start=30.0, scale=30.0, save=10.0)
 
 
-def a_pod(job: str, index: int = 0, attempt: int = 0, node: str = "n0", *, leaving: bool = False) -> PodSeen:
+def a_pod(
+    job: str, index: int = 0, attempt: int = 0, node: str = "n0", *,
+    leaving: bool = False, grace: float = 0.0, over: bool = False,
+) -> PodSeen:  # fmt: skip
     name = f"{job}-{attempt}-{index}"
-    return PodSeen(name, f"uid-{name}", job, "worker", index, attempt, node, leaving)
+    return PodSeen(name, f"uid-{name}", job, "worker", index, attempt, node, leaving, grace, over)
 
 
 def trainers(*jobs, rendezvous: float = math.inf, costs: Costs = COSTS) -> Trainers:
@@ -76,13 +79,87 @@ def test_asked_to_save_it_trains_no_more_and_goes_on_from_there():
     until(made, 30.0)
     made.asked_to_save("a", 7, 70.0)
     assert until(made, 80.0)[0] == (80.0, Saved("a", 7, 40, 10.0))
-    assert list(made.see(a_pod("a", leaving=True), 80.0)) == [Leaves(a_pod("a", leaving=True))]
-    assert list(made.gone("a", a_pod("a").uid, 80.0)) == [HangsUp("a")]
+    assert list(made.see(a_pod("a", leaving=True), 80.0)) == [HangsUp("a"), Leaves(a_pod("a", leaving=True))]
+    assert list(made.gone("a", a_pod("a").uid, 80.0)) == []
     again = a_pod("a", attempt=1)
     list(made.see(again, 200.0))
     found = until(made, 1000.0)
     assert found[0] == (230.0, ComesUp(again))
     assert made.jobs["a"].ended == 290.0, "60 of 100 s were left"
+
+
+def test_a_save_delays_the_end_by_its_whole_time():
+    made = trainers(a_job("a", 1, seconds=100.0))
+    list(made.see(a_pod("a"), 0.0))
+    until(made, 128.0)
+    made.asked_to_save("a", 1, 128.0)
+    until(made, 1000.0)
+    assert made.jobs["a"].ended == 140.0, "2 s were left"
+
+
+def test_asked_again_while_it_saves_it_saves_again_before_it_goes_on():
+    made = trainers(a_job("a", 1, seconds=100.0))
+    list(made.see(a_pod("a"), 0.0))
+    until(made, 30.0)
+    made.asked_to_save("a", 1, 70.0)
+    made.asked_to_save("a", 2, 75.0)
+    found = until(made, 1000.0)
+    assert [one for one in found if isinstance(one[1], Saved)] == [
+        (80.0, Saved("a", 1, 40, 10.0)), (90.0, Saved("a", 2, 40, 10.0)),
+    ]  # fmt: skip
+    assert made.jobs["a"].ended == 150.0
+
+
+def test_pods_that_go_while_they_save_have_not_saved():
+    made = trainers(a_job("a", 1, seconds=100.0))
+    list(made.see(a_pod("a"), 0.0))
+    until(made, 30.0)
+    made.asked_to_save("a", 1, 70.0)
+    list(made.gone("a", a_pod("a").uid, 71.0))
+    list(made.see(a_pod("a", attempt=1), 71.0))
+    assert not [one for _, one in until(made, 1000.0) if isinstance(one, Saved)], "nobody is there to answer"
+    assert made.jobs["a"].ended == 201.0
+
+
+def test_a_pod_with_a_grace_time_saves_before_it_leaves():
+    """As virtual time counts a stop."""
+    made = trainers(a_job("a", 1, seconds=100.0))
+    list(made.see(a_pod("a"), 0.0))
+    until(made, 30.0)
+    leaving = a_pod("a", leaving=True, grace=30.0)
+    assert list(made.see(leaving, 70.0)) == [HangsUp("a")]
+    assert list(made.see(leaving, 75.0)) == [], "shown again"
+    assert until(made, 1000.0) == [(80.0, Leaves(leaving))]
+    list(made.gone("a", leaving.uid, 80.0))
+    list(made.see(a_pod("a", attempt=1), 80.0))
+    until(made, 1000.0)
+    assert made.jobs["a"].ended == 170.0
+
+
+def test_a_pod_without_a_grace_time_that_is_long_enough_loses_what_it_has_not_saved():
+    for grace in (0.0, 9.0):
+        made = trainers(a_job("a", 1, seconds=100.0))
+        list(made.see(a_pod("a"), 0.0))
+        until(made, 30.0)
+        leaving = a_pod("a", leaving=True, grace=grace)
+        assert list(made.see(leaving, 70.0)) == [HangsUp("a"), Leaves(leaving)]
+        list(made.gone("a", leaving.uid, 70.0))
+        list(made.see(a_pod("a", attempt=1), 70.0))
+        until(made, 1000.0)
+        assert made.jobs["a"].ended == 200.0
+
+
+def test_failed_pods_that_are_shown_again_are_no_part_of_the_next_gang():
+    made = trainers(a_job("a", 2, seconds=100.0), rendezvous=900.0)
+    list(made.see(a_pod("a"), 0.0))
+    until(made, 930.0)
+    assert list(made.see(a_pod("a", over=True), 930.0)) == []
+    list(made.see(a_pod("a", 1, attempt=1), 930.0))
+    until(made, 1100.0)
+    assert made.jobs["a"].began is None, "half a gang, and a failed pod"
+    list(made.see(a_pod("a", attempt=1), 1100.0))
+    until(made, 2000.0)
+    assert made.jobs["a"].ended == 1230.0
 
 
 def test_what_was_not_saved_is_lost_with_the_pods():
