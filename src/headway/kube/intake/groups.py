@@ -7,8 +7,8 @@
 | its controller is a Job of a JobSet | the JobSet | the parallelism of all its Jobs |
 | its controller is an Indexed Job with as many completions as it runs at once | the Job | its parallelism |
 
-Pods of Jobs and JobSets that are done count no more. Example: three of the four pods of a Job have succeeded, and the last has failed. The one that the Job makes in its
-place is all that there is to run.
+Pods of Jobs and JobSets that are done count no more. Example: three of the four pods of a Job have succeeded, and the
+last has failed. The one that the Job makes in its place is all that is left to run.
 
 All other pods are alone. Pods of other controllers that make gangs wait, with the reason: one by one they would be
 placed as half a gang.
