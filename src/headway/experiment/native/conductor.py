@@ -40,8 +40,8 @@ SETTLE_SECONDS = 60.0
 """A scheduler that does not come to rest within this time ends the run: a busy machine takes seconds."""
 STILL_SECONDS = 15.0
 """Where time flows: without a binding for so long, none will come."""
-LONGEST_SECONDS = 1200.0
-"""A run that takes longer, really, is cut."""
+LONGEST_SECONDS = 3600.0
+"""A run that takes longer, really, is cut. Free cores take minutes: time stands, so a busy machine changes no figure."""
 MAX_IDLE_STEPS = 2000
 """Steps in a row in which nothing but the scheduler's own clock went on."""
 

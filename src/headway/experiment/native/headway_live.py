@@ -83,7 +83,8 @@ class CountingServer(ProgressServer):
             self.events += 1
             wake()
 
-        super().__init__(address, count, limits=ServerLimits(peer_burst=math.inf, replica_burst=math.inf))
+        limits = ServerLimits(peer_burst=math.inf, replica_burst=math.inf, waiting_per_peer=10_000)
+        super().__init__(address, count, limits=limits)
 
     def save(self, job: JobId, request: int) -> None:
         self.requests += len(self.connected(job))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headway.core.job import Job, JobId
@@ -72,6 +72,8 @@ class Connects:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
+    """By the first of its replicas that are connected: Headway counts the reports of one."""
+
     job: JobId
     step: int
     loss: float
@@ -79,6 +81,8 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
+    """All its replicas that are connected say so."""
+
     job: JobId
     request: int
     step: int
@@ -87,7 +91,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class HangsUp:
-    job: JobId
+    pod: PodSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +125,10 @@ class SimulatedJob:
     trained: float = 0.0
     """Seconds trained so far, for the pace of its reports."""
     reported: float = -math.inf
-    speaker: str = ""
-    """The pod, by uid, whose script is connected."""
-    saves: set[int] = field(default_factory=set)
-    """Numbers of the events at which saves under way are done."""
+    connected: dict[str, PodSeen] = field(default_factory=dict)
+    """By uid: pods whose script is connected. Each runs the same script."""
+    saves: dict[int, int] = field(default_factory=dict)
+    """Requests under way, by the number of the event at which each is answered."""
     saved_at: float = 0.0
     """When the last of these is done."""
     parting: str = ""
@@ -181,13 +185,13 @@ class Trainers:
         yield from self._retime(mine, now)
 
     def asked_to_save(self, job: JobId, request: int, now: float) -> None:
-        """One save after another: none answers two requests."""
+        """All its replicas are asked, and save together. One save after another: none answers two requests."""
         mine = self.jobs[job]
-        if mine.ended is None and mine.up:
+        if mine.ended is None and mine.up and request not in mine.saves.values():
             self._book(mine, now)
             mine.rate, mine.end_number = 0.0, -1
             mine.saved_at = (max(now, mine.saved_at) if mine.saves else now) + self._world.costs.save
-            mine.saves.add(self._expect(mine.saved_at, "saved", job, str(request)))
+            mine.saves[self._expect(mine.saved_at, "saved", job)] = request
 
     # ── time ──
 
@@ -208,9 +212,8 @@ class Trainers:
                     yield ComesUp(mine.pods[which])
                     yield from self._retime(mine, at)
                 case "saved":
-                    mine.saves.discard(number)
                     mine.saved = mine.left
-                    yield Saved(job, int(which), self._step(mine), self._world.costs.save)
+                    yield Saved(job, mine.saves.pop(number), self._step(mine), self._world.costs.save)
                     yield from self._retime(mine, at)
                 case "parted":
                     mine.saved, mine.parting = mine.left, ""
@@ -271,17 +274,16 @@ class Trainers:
         if not here:
             mine.saves.clear()
             mine.left, mine.trained = mine.left if mine.parting else mine.saved, 0.0
-        if mine.speaker not in mine.up:
-            yield from self._hang_up(mine)
+        yield from self._hang_up(mine, mine.connected.keys() - mine.up)
         self._watch_half(mine, now, half=bool(here) and mine.rate == 0.0 and not mine.saves)
         mine.end_number = -1
         if mine.rate > 0:
             mine.began = now if mine.began is None else mine.began
             mine.end_number = self._expect(now + mine.left / mine.rate, "end", mine.job.id)
-            if not mine.speaker:
-                first = min(here, key=lambda pod: (pod.role, pod.index))
-                mine.speaker, mine.reported = first.uid, -math.inf
-                yield Connects(first, self._steps(mine))
+            if fresh := [pod for pod in here if pod.uid not in mine.connected]:
+                mine.reported = mine.reported if mine.connected else -math.inf
+                mine.connected |= {pod.uid: pod for pod in fresh}
+                yield from (Connects(pod, self._steps(mine)) for pod in sorted(fresh, key=_place))
 
     def _watch_half(self, mine: SimulatedJob, now: float, *, half: bool) -> None:
         was = math.isfinite(mine.half_since)
@@ -301,12 +303,10 @@ class Trainers:
         self._book(mine, now)
         mine.ended, mine.rate, mine.left = now, 0.0, 0.0
         yield from (Ends(pod, well=True) for pod in mine.pods.values() if not pod.leaving)
-        yield from self._hang_up(mine)
+        yield from self._hang_up(mine, mine.connected)
 
-    def _hang_up(self, mine: SimulatedJob) -> Iterator[Effect]:
-        if mine.speaker:
-            mine.speaker = ""
-            yield HangsUp(mine.job.id)
+    def _hang_up(self, mine: SimulatedJob, uids: Iterable[str]) -> Iterator[Effect]:
+        yield from (HangsUp(pod) for pod in sorted((mine.connected.pop(uid) for uid in list(uids)), key=_place))
 
     def _give_up(self, mine: SimulatedJob, now: float) -> Iterator[Effect]:
         self._watch_half(mine, now, half=False)
@@ -319,7 +319,7 @@ class Trainers:
         """As the simulator has it: after so many seconds, and not before its training time has grown by a share."""
         rules = self._world.reports
         for mine in self.jobs.values():
-            if mine.rate <= 0 or not mine.speaker:
+            if mine.rate <= 0 or not mine.connected:
                 continue
             since = now - mine.reported
             if since >= rules.seconds and since >= rules.growth * (mine.trained + now - mine.at):
@@ -334,3 +334,7 @@ class Trainers:
 
     def _step(self, mine: SimulatedJob) -> int:
         return int(self._steps(mine) * (1.0 - mine.left / mine.total)) if mine.total > 0 else self._steps(mine)
+
+
+def _place(pod: PodSeen) -> tuple[str, int]:
+    return pod.role, pod.index
