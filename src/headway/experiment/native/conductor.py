@@ -41,7 +41,7 @@ SETTLE_SECONDS = 60.0
 STILL_SECONDS = 15.0
 """Where time flows: without a binding for so long, none will come."""
 LONGEST_SECONDS = 3600.0
-"""A run that takes longer, really, is cut. Free cores take minutes: time stands, so a busy machine changes no figure."""
+"""A run that takes longer, really, is cut. It takes minutes on free cores, and a busy machine changes no figure."""
 MAX_IDLE_STEPS = 2000
 """Steps in a row in which nothing but the scheduler's own clock went on."""
 
