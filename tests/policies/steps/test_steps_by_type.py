@@ -108,6 +108,14 @@ def test_a_gang_has_one_type_and_its_servers_may_be_anywhere():
     assert _where(PLAIN(served)) == {"a": ((1, 1), (0,))}
 
 
+def test_a_gang_that_runs_is_of_the_type_of_its_workers_wherever_its_servers_are():
+    nodes = Nodes.of([a_node("slow", gpus=4, cpu=1, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])
+    roles = [a_role("worker", 2), a_role("ps", 1, cpu=1)]
+    gang = running(a_job("a", roles=roles, seconds=9000.0), (1, 1), (0,), since=0.0, touched=-500.0)
+    snapshot = _believed(a_snapshot(gang, nodes=nodes, now=1000.0), {"a": 3.0})
+    assert "the list of v100" in PLAIN.explain(snapshot, 0)["type"]["sentence"]
+
+
 def test_jobs_without_accelerators_and_those_that_need_several_types_run_too():
     nodes = Nodes.of([a_node("slow", gpus=2, cpu=4, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])
     plain = a_job("a", roles=[a_role(cpu=1)], seconds=600.0)

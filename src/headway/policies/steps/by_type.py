@@ -173,14 +173,15 @@ def _on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
 
 
 def _types_now(snapshot: Snapshot, rows: Rows) -> Types:
-    """The type on which each job is, or will be when its start has landed; -1 where it is on none."""
-    state, types = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes)
+    """The type of each job's accelerators, or of those that it will have when its start has landed; -1: it has none."""
+    state, types, kind = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes), snapshot.nodes.kinds.index(GPU)
     at = np.full(len(rows), -1)
     up = ((state != int(State.WAITING)) & (state != int(State.STOPPING))).nonzero()[0]
     found = []
     for row in rows[up].tolist():
         where = _held(snapshot, row)
-        kinds = set() if where is None else {types[node] for role in where.nodes for node in role} - {-1}
+        roles = () if where is None else zip(snapshot.jobs.shape_at(row).roles, where.nodes, strict=True)
+        kinds = {types[node] for role, nodes in roles if role.vector[kind] for node in nodes} - {-1}
         found.append(kinds.pop() if len(kinds) == 1 else _SEVERAL if kinds else -1)
     at[up] = found
     return at
