@@ -12,7 +12,7 @@ from headway.core.node import Constraint, Nodes
 from headway.core.snapshot import Sample
 from headway.estimates.progress import ProgressBook
 from headway.estimates.speed.accelerators import product
-from headway.estimates.speed.types import FAR, TypeLesson, TypeLessons, on_types, published
+from headway.estimates.speed.types import TypeLesson, TypeLessons, on_types, published
 from make import a_job, a_node, a_role, a_snapshot, running, waiting
 
 NAMES = ("k80", "v100")
@@ -51,9 +51,48 @@ def test_the_jobs_of_another_user_count_as_one():
     assert _gain(lessons, user="bob") < _gain(lessons, user="ann") < PUBLISHED
 
 
-def test_nobody_is_believed_without_bounds():
+ROUNDED = 1.06
+
+
+def test_one_job_moves_its_model_four_times_and_others_twice():
     lessons = TypeLessons().heard("mine", JobId("liar"), _lesson(1e6))
-    assert _gain(lessons) < PUBLISHED * math.exp(4 * FAR)
+    assert 2.0 * PUBLISHED < _gain(lessons) <= 4.0 * PUBLISHED
+    assert PUBLISHED < _gain(lessons, model="gpt") <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_however_many_jobs_move_their_model_no_further():
+    lessons = TypeLessons()
+    for number in range(12):
+        lessons = lessons.heard("mine", JobId(f"j{number}"), _lesson(1e6))
+    assert _gain(lessons) <= 4.0 * PUBLISHED
+    assert _gain(lessons, model="gpt") <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_all_models_of_one_user_move_others_no_further_than_one():
+    lessons, three = TypeLessons(), ("k80", "p100", "v100")
+    for number in range(50):
+        lessons = lessons.heard(f"m{number}", JobId(f"j{number}"), _lesson(1e6, user="bob"))
+    assert _gain(lessons, model="new", user="ann") <= 2.0 * ROUNDED * PUBLISHED
+    assert _gain(lessons, model="new", user="ann", names=three) <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_what_a_job_taught_is_forgotten_when_its_reports_turn_odd():
+    liar, honest = a_job("a", model="mine"), a_job("b", model="mine")
+    book, asked = _on_both(liar, total=30_000), a_snapshot(waiting(honest), nodes=NODES)
+    assert book.annotate(asked).estimates.on_types([0])[0].seconds[0] < 0.8 * PUBLISHED
+    book, _ = _reports(book, liar, 1, 800.0, 60.0, 30_000, 30_000)
+    told = book.annotate(asked).estimates.on_types([0])[0]
+    assert told.seconds[0] == pytest.approx(PUBLISHED, rel=0.01)
+
+
+def test_a_job_that_was_measured_on_a_type_that_is_gone_is_told_of_the_others():
+    job = a_job("a", model="mine")
+    book, _ = _reports(ProgressBook(), job, 0, 0.0, 40.0, 0)
+    others = Nodes.of([a_node("n1", accelerator="V100"), a_node("n2", accelerator="P100")])
+    told = book.annotate(a_snapshot(waiting(job), nodes=others, now=400.0)).estimates.on_types([0])[0]
+    assert told.seconds[1] == pytest.approx(0.36 / 1.70, rel=0.06)
+    assert told.seconds[0] == pytest.approx(0.36 / 1.31, rel=0.06)
+    assert told.measured == (False, False)
 
 
 def test_what_is_nothing_new_changes_nothing():
@@ -140,6 +179,9 @@ def test_nodes_know_their_types():
     [
         ("nvidia-a100-sxm4-80gb", "a100"), ("tesla-t4", "t4"), ("nvidia-tesla-v100", "v100"), ("k80", "k80"),
         ("nvidia-geforce-rtx-2080-ti", "rtx2080ti"), ("mystery", "mystery"),
+        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"),
+        ("nvidia rtx a1000", "nvidia rtx a1000"), ("quadro p1000", "quadro p1000"), ("nvidia t400", "nvidia t400"),
+        ("tesla v100-sxm2-16gb", "v100"), ("nvidia_a100", "a100"), ("nvidia-tesla-p100", "p100"),
     ],
 )  # fmt: skip
 def test_labels_of_nodes_are_read_as_types(label, kind):

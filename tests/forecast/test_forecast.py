@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headway.core.estimates import Basis, Beliefs, Estimates
+from headway.core.estimates import Basis, Beliefs, Estimates, OnTypes
 from headway.core.job import JobId
+from headway.core.node import Nodes
 from headway.core.states import State
 from headway.estimates.plain_books import DeclaredBook
 from headway.estimates.progress import ProgressBook
@@ -57,6 +58,33 @@ def test_the_order_is_the_policys():
     ends = {name: forecast(Present.of(snapshot), POLICIES[name](), draws=0).jobs for name in ("fifo", "srtf")}
     assert ends["fifo"][JobId("short")].done.mid == pytest.approx(909.0)
     assert ends["srtf"][JobId("short")].done.mid == pytest.approx(9.0)
+
+
+def test_types_of_accelerators_are_foreseen_as_they_are_believed():
+    nodes = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
+    jobs = [a_job(name, seconds=1000.0) for name in ("a", "b")]
+    snapshot = ProgressBook().annotate(a_snapshot(*jobs, nodes=nodes))
+    slower = snapshot.estimates.on_types([0])[0].seconds[0]
+    present = Present.of(snapshot)
+    ends = {
+        name: sorted(eta.done.mid for eta in forecast(present, POLICIES[name](), draws=0).jobs.values())
+        for name in ("fifo", "headway")
+    }
+    assert ends["fifo"] == pytest.approx([1000.0, 1000.0 * slower], rel=0.01)
+    assert ends["headway"] == pytest.approx([1000.0, 2000.0 - 1000.0 / slower], rel=0.01)
+
+
+def test_a_job_that_runs_is_foreseen_to_go_on_where_it_is_and_one_that_comes_gains_like_others():
+    nodes = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
+    held = running(a_job("up", seconds=1000.0), [0], since=0.0)
+    plain = a_snapshot(held, nodes=nodes)
+    snapshot = believed(plain, [1000.0], [Basis.STEPS])
+    snapshot.estimates.with_types(lambda rows: [OnTypes((1.0, 0.25), (True, False)) for _ in rows])
+    later = [a_job("p", submit=10.0, seconds=100.0), a_job("q", submit=1100.0, seconds=100.0)]
+    found = forecast(Present.of(snapshot, later), POLICIES["first-fit"](), draws=0).jobs
+    assert found[JobId("up")].done.mid == pytest.approx(1000.0, rel=0.03)
+    assert found[JobId("p")].done.mid == pytest.approx(110.0, rel=0.03)
+    assert found[JobId("q")].done.mid == pytest.approx(1500.0, rel=0.03)
 
 
 def test_a_job_that_never_fits_is_not_foreseen_and_holds_up_nothing():
