@@ -61,9 +61,9 @@ settings.load_profile("any machine")
 # Tests that run in the background may have SIGINT ignored, and the processes that they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Runs of one user on one machine know each other by this folder. Tests neither disturb others nor are disturbed.
-os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="headway-tests-")
-atexit.register(shutil.rmtree, os.environ["XDG_RUNTIME_DIR"], ignore_errors=True)
-# The queue of this user is not that of the tests, and a cluster is meant only where a test says so.
-os.environ["XDG_STATE_HOME"] = os.environ["XDG_RUNTIME_DIR"]
+# Runs of one user on one machine know each other by this folder, and the queue is there. Tests are not disturbed.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="headway-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+os.environ["HEADWAY_GPU_LOCKS"] = f"{os.environ['XDG_STATE_HOME']}/gpus"
+# A cluster is meant only where a test says so.
 os.environ.pop("KUBECONFIG", None)

@@ -25,10 +25,12 @@ WIDE, ROW = 8.0, 0.36
 
 def slices(told: dict[str, Any], file: Path) -> None:
     """Level 2: the mean completion of each contender in each slice, beside PodGroups'."""
-    rows = told["slices"]
+    rows = [one for one in told["slices"] if "podgroup" in one["runs"]]
     figure, axes = plt.subplots(figsize=(WIDE, ROW * len(rows) + 1.5))
     for who in ("native", "fixed", "headway"):
         points = [(one["runs"][who]["ratio"], number) for number, one in enumerate(rows) if who in one["runs"]]
+        if not points:
+            continue
         axes.scatter(*zip(*points, strict=True), s=44, marker=MARKS[who], color=COLOURS[who], zorder=3,
                      label=told["titles"][who])  # fmt: skip
     axes.axvline(1.0, color=COLOURS["podgroup"], linewidth=1.2)

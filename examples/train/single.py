@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save-every", type=float, default=5.0, metavar="SECONDS")
+    parser.add_argument("--batch-wait", type=float, default=0.0, metavar="SECONDS", help="as for a slow disk")
     train(parser.parse_args())
 
 
@@ -39,6 +40,7 @@ def train(options: argparse.Namespace) -> None:
     with progress.track(total_steps=options.steps, save=save) as p:
         p.poll(first)  # so that Headway hears the right step even if none is left to do
         for step in range(first + 1, options.steps + 1):
+            time.sleep(options.batch_wait)
             state, loss = advance(state, model.batch_of(options.seed, step))
             p.report(step, loss=loss)
             now = time.monotonic()

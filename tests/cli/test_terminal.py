@@ -58,7 +58,7 @@ class Screen:
         source = str(Path(headway.__file__).parents[1])
         line = f"{shlex.join([sys.executable, '-m', 'headway', *words])}; echo code=$?; sleep 600"
         given = {"PYTHONPATH": source, "PATH": os.environ["PATH"], "HOME": str(self._folder), "LANG": "C.UTF-8",
-                 "XDG_RUNTIME_DIR": str(self._folder)}  # fmt: skip
+                 "XDG_STATE_HOME": str(self._folder)}  # fmt: skip
         subprocess.run(
             [*self._tmux, "new-session", "-d", "-x", "80", "-y", "24", "-c", str(self._folder), line],
             env=given, check=True, timeout=30,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -12,26 +13,26 @@ from headway.beliefs.file import NO_BELIEFS, LearnedBeliefs
 from headway.experiment import everything_cells
 from headway.experiment.learning import proof_windows
 from headway.experiment.learning.plan import Window, read_plan, small, windows_of
-from headway.experiment.learning.proof import Proof, look, looks, told
+from headway.experiment.learning.proof import Proof, keep_networks, look, looks, told
 from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels, told_by
 from headway.experiment.learning.proof_stats import change, interval, slowest_of
 from headway.experiment.learning.proof_windows import first_arrival, job_sets, scenario, teaching
 from headway.learn.training.candidate import Candidate, Ranges
-from headway.learn.training.train import TASKS_AT_ONCE, TrainSettings
+from headway.learn.training.train import TASKS_AT_ONCE, Trained, TrainSettings
 from headway.policies.headway import Headway
 from headway.policies.knobs import KNOBS
 from headway.policies.learned import Learned
 from headway.policies.network import HIDDEN
 from headway.record.results import Outcome
+from headway.trained.file import read_trained
 from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate
 from headway.workload.settings import Settings
 
 PLAN, DIGEST = read_plan()
-LOOKED_AT = {
-    "itp, half": {*range(39)}, "philly, half": {*range(38)}, "chronus mix2": {*range(38)},
-    "openb": {*range(12), *range(13, 29), *range(31, 39)},
-}  # fmt: skip
+LOOKED_AT = {"itp, half": {*range(49)}, "philly, half": {*range(54)}, "chronus mix2": {*range(54)}}
+"""By plans 1 to 5."""
+NOT_FRESH = {"sia": {7, 8}, "openb": {12, 29, 30, 39, 40}}
 
 
 @pytest.fixture
@@ -48,11 +49,9 @@ def test_places_that_were_looked_at_before_are_not_in_the_plan_and_parts_do_not_
     named = [(one.source, one.place) for one in windows_of(PLAN)]
     assert len(named) == len(set(named)) == 60
     for source, places in LOOKED_AT.items():
-        assert not {one.place for one in windows_of(PLAN) if one.source == source} & places, "of plans 1 to 4"
-    assert {(one.place, one.part) for one in windows_of(PLAN) if one.source == "sia"} == {
-        (7, "validation"),
-        (8, "test"),
-    }
+        assert not {one.place for one in windows_of(PLAN) if one.source == source} & places
+    for source, places in NOT_FRESH.items():
+        assert {one.place for one in windows_of(PLAN) if one.source == source} == places
 
 
 def test_the_budgets_allow_at_least_one_generation_of_settings_and_two_of_networks():
@@ -100,11 +99,15 @@ def test_generated_windows_depend_on_the_plans_hash():
 
 
 def test_each_arm_is_what_its_name_says():
-    ranges = Ranges(*((0.0,) * 7, (1.0,) * 7, (0.0,) * 7, (9.0,) * 7))
+    ranges = Ranges(*((0.0,) * 8, (1.0,) * 8, (0.0,) * 8, (9.0,) * 8))
     network = Candidate(("trial",), 1, ranges, (0.1,) * (HIDDEN + 1))
     own, foreign = LearnedBeliefs(name="own"), LearnedBeliefs(name="foreign")
     learnt = Learnt(
-        {"itp, half": own}, {"itp": foreign}, {"chosen": (("trial", 60.0),)}, (("margin", 0.2),), {1: network}
+        {"itp, half": own},
+        {"itp": foreign},
+        {"chosen": (("trial", 60.0),)},
+        (("margin", 0.2),),
+        {1: Trained(network, {}, {})},
     )
     context = ProofContext(small(PLAN), DIGEST, learnt, None)
     window = Window("itp, half", 7, "itp", "chosen", "test")
@@ -120,6 +123,23 @@ def test_each_arm_is_what_its_name_says():
     assert arm(context, window, "0")[0].make() == Headway()
     assert isinstance(arm(context, window, "learned 1")[0].make(), Learned)
     assert arm(context, window, "elastic, tuned")[0].make().margin == 0.2
+
+
+def test_the_networks_are_kept_as_files_and_the_one_that_did_best_on_other_tasks_is_named(tmp_path):
+    ranges = Ranges(*((0.0,) * 8, (1.0,) * 8, (0.0,) * 8, (9.0,) * 8))
+    networks = {
+        seed: Trained(
+            Candidate(("trial",), seed, ranges, (0.1 * seed,) * (HIDDEN + 1)), {"validation score": score}, {}
+        )
+        for seed, score in ((1, 0.02), (2, -0.03), (3, 0.0))
+    }
+    kept = keep_networks(tmp_path, Learnt({}, {}, {}, (), networks))
+    assert [one["best"] for one in kept.values()] == [False, True, False]
+    assert [one["validation score"] for one in kept.values()] == [0.02, -0.03, 0.0]
+    for seed, one in kept.items():
+        file = tmp_path / one["file"]
+        assert sha256(file.read_bytes()).hexdigest() == one["sha256"]
+        assert (read_trained(file).network.outer == networks[seed].candidate.network().outer).all()
 
 
 def test_what_a_kept_run_is_named_by_is_the_same_in_every_process():

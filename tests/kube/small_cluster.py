@@ -63,6 +63,7 @@ class MemoryApi:
         self.claims: dict[str, BoundClaim] = {}
         self.groups: dict[str, int] = {}
         """By kind, namespace and name: how many pods a gang of others has, as its object says."""
+        self.unread_groups: list[GroupRef] = []
         self.tried: list[str] = []
         """The namespace of each dry run."""
         self.unread: list[Pod] = []
@@ -151,10 +152,13 @@ class MemoryApi:
             self.inbox.put(DryRunDone(key, None, why=str(error)))
 
     def pass_time(self) -> None:
-        """The pauses before dry runs and before claims are read are over."""
+        """The pauses before dry runs and before claims and gangs of others are read are over."""
         unread, self.unread = self.unread, []
         for pod in unread:
             self.read_claims(pod)
+        groups, self.unread_groups = self.unread_groups, []
+        for ref in groups:
+            self.read_group(ref)
         paused, self.paused = self.paused, []
         for key, namespace, body in paused:
             self.dry_run(key, namespace, body)
@@ -171,9 +175,12 @@ class MemoryApi:
         self.inbox.put(ClaimsRead(pod.metadata.uid, dict(self.claims)))
 
     def read_group(self, ref: GroupRef, after: float = 0.0) -> None:
+        """Answers at once; after a pause only when time passes."""
+        if after:
+            self.unread_groups.append(ref)
+            return
         if ref.kind != "Job" and ref.key not in self.groups:
-            if not after:
-                self.inbox.put(GroupRead(ref, None, f"its {ref.kind} {ref.name} is not there"))
+            self.inbox.put(GroupRead(ref, None, f"its {ref.kind} {ref.name} is not there"))
             return
         self.inbox.put(GroupRead(ref, self.groups.get(ref.key, 1)))
 

@@ -78,6 +78,32 @@ def test_the_rights_to_ask_kubelets_and_to_give_turns_come_only_where_they_are_w
     assert labels == {"headway.dev/beside": "true", "team": "ai"}
 
 
+def test_before_it_is_uninstalled_a_job_with_exactly_the_rights_for_that_lifts_all_gates():
+    hooks = [one for one in rendered("--set", "beside.enabled=true") if "helm.sh/hook" in hook_of(one)]
+    assert not [one for one in rendered() if "helm.sh/hook" in hook_of(one)], "there are no gates"
+    assert {hook_of(one)["helm.sh/hook"] for one in hooks} == {"pre-delete"}
+    found = by_name(hooks, "Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    assert len(found) == len(hooks) == 4
+    weights = {one["kind"]: int(hook_of(one)["helm.sh/hook-weight"]) for one in hooks}
+    assert weights["Job"] > max(weights["ServiceAccount"], weights["ClusterRole"], weights["ClusterRoleBinding"])
+    (binding,) = by_name(hooks, "ClusterRoleBinding").values()
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "headway-release", "namespace": "headway-system"}]
+    rights = found["ClusterRole", "headway-release"]["rules"]
+    assert {verb for rule in rights for verb in rule["verbs"]} == {"delete", "list", "patch", "give"}
+    assert [rule["resourceNames"] for rule in rights if "delete" in rule["verbs"]] == [["headway-turn"]]
+    pod = found["Job", "headway-release"]["spec"]["template"]["spec"]
+    deployment = by_name(rendered(), "Deployment")["Deployment", "headway"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "headway-release"
+    assert pod["securityContext"] == deployment["securityContext"]
+    (main,), (other,) = pod["containers"], deployment["containers"]
+    assert main["args"] == ["schedule", "--beside", "--release"]
+    assert (main["image"], main["securityContext"]) == (other["image"], other["securityContext"])
+
+
+def hook_of(one: dict) -> dict:
+    return one["metadata"].get("annotations", {})
+
+
 def test_helm_leaves_the_crd_unless_it_is_told_otherwise():
     crd = ("CustomResourceDefinition", "trainingjobs.headway.dev")
     kept = by_name(rendered(), crd[0])[crd]

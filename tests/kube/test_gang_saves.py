@@ -8,6 +8,8 @@ import pytest
 from small_cluster import MemoryApi, SmallCluster
 
 from headway.core.job import JobId
+from headway.core.plan import Plan, Scale
+from headway.core.snapshot import Snapshot
 from headway.kube.pods.checkpoints import CheckpointVolume
 from headway.kube.settings import PodDefaults
 from headway.progress_server import Connected, Reported, Saved, SaveFailed
@@ -66,6 +68,28 @@ def test_a_dear_save_is_asked_for_less_often():
     small.answer(Saved, 100, 60.0)
     assert small.later(48 * MINUTE) == []
     assert small.later(2 * MINUTE) == ["team/a"]
+
+
+def test_a_gang_that_grows_all_the_time_is_asked_as_often():
+    """A replica is added every five minutes for two hours: the clock counts from when its attempt began to train."""
+    small = Small("a", roles={"worker": {"cpu": "100m", "max": 30}})
+    asked = list[str]()
+
+    def grow(snapshot: Snapshot) -> Plan:
+        nodes = snapshot.placements[int(snapshot.jobs.running()[0])].nodes[0]
+        return Plan((Scale(JobId("team/a"), "worker", (*nodes, len(nodes) % 4)),))
+
+    for _ in range(24):
+        small.policy, stays = grow, small.policy
+        small.turn()
+        small.policy = stays
+        small.turn(3)
+        assert small.phase(small.uids[0]) == "Running"
+        asked += small.later(5 * MINUTE)
+        if small.gang("team/a").saving.round.is_open:
+            small.answer(Saved, 100, 0.5)
+    assert len(small.api.pods_of("a")) == 25
+    assert len(asked) == 12
 
 
 @pytest.mark.parametrize("spec", [{"saveEvery": 0}, {"checkpoints": False}, {"saves": "itself"}])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 from typing import Any
 
 import msgspec
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 from small_cluster import MemoryApi, SmallCluster, a_node
 
 from headway.core.states import State
+from headway.kube.api.groups import group_read
 from headway.kube.api.objects import NodeObject, Pod
 from headway.kube.api.watch import Changed, Deleted
 from headway.kube.intake.groups import GroupRef, group_of, size_of_job, size_of_job_set, size_of_pod_group
 from headway.kube.pods.gate import GATE, GIVEN, gate_of, lifted, pinned_to
+from headway.kube.writes.outbox import Outbox
 
 GATED: dict[str, Any] = {"schedulerName": "default-scheduler", "schedulingGates": [{"name": GATE}]}
 OURS: dict[str, Any] = {"schedulerName": "headway"}
@@ -96,6 +100,10 @@ def test_how_many_pods_the_objects_say():
     assert size_of_job({"spec": indexed}) == 4
     for other in ({"completionMode": "NonIndexed"}, {"completions": 9}, {"completions": None}):
         assert size_of_job({"spec": indexed | other}) == 1, "its pods run as there is room"
+    assert (
+        size_of_job({"spec": indexed, "status": {"succeeded": 2, "uncountedTerminatedPods": {"succeeded": ["u"]}}}) == 1
+    )
+    assert size_of_job({"spec": indexed, "status": {"succeeded": 1, "failedIndexes": "0,2-3"}}) == 1, "at least one"
     jobs = [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}, {"template": {"spec": {}}}]
     assert size_of_job_set({"spec": {"replicatedJobs": jobs}}) == 7
 
@@ -180,6 +188,77 @@ def test_a_group_by_label_names_its_size():
     small.turn(4)
     assert all(node_of(pod) for pod in pods)
     assert "metadata.labels[headway.dev/group-size]: must be the number of pods" in why(other)[1]
+
+
+INDEXED = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("how", [OURS, GATED], ids=["ours", "beside"])
+def test_a_pod_made_anew_when_all_others_are_done_is_the_whole_rest_of_its_gang(how, restarted):
+    small = SmallCluster(MemoryApi(nodes=2), beside=True)
+    pods = a_job(small, "a", 4, how)
+    small.turn(4)
+    if how is GATED:
+        binds(small, *pods)
+        small.turn(2)
+    for pod in pods:
+        pod["status"] = {"phase": "Succeeded" if pod is not pods[3] else "Failed"}
+        small.api.tell(pod)
+    small.turn(3)
+    if restarted:
+        small.start()
+    again = a_pod(small.api, "a-3-again", "a", how)
+    small.turn(3)
+    assert why(again)[1] == "1 of the 4 pods of Job a are there", "its Job has not counted the others yet"
+    small.api.groups["Job/team/a"] = size_of_job({"spec": INDEXED, "status": {"succeeded": 3}})
+    small.api.pass_time()
+    small.turn(4)
+    assert node_of(again) or pin_of(again)
+
+
+def test_a_pod_that_comes_when_its_gang_is_over_waits_for_the_end_of_that(monkeypatch):
+    small = beside()
+    pods = a_job(small, "a", 2, GATED)
+    small.turn(4)
+    binds(small, *pods)
+    small.turn(3)
+    monkeypatch.setattr(Outbox, "is_busy", lambda *_: True)  # it is not forgotten yet
+    for pod in pods:
+        pod["status"] = {"phase": "Succeeded" if pod is pods[0] else "Failed"}
+        small.api.tell(pod)
+    small.turn(2)
+    small.api.groups["Job/team/a"] = 1
+    again = a_pod(small.api, "a-1-again", "a", GATED)
+    small.turn(3)
+    assert not pin_of(again)
+    monkeypatch.undo()
+    small.cluster.following.due["Job/team/a"] = None
+    small.turn(2)
+    small.api.pass_time()
+    small.turn(4)
+    assert pin_of(again)
+
+
+class Served:
+    """A client of an API server with these objects."""
+
+    def __init__(self, **paths: Any) -> None:
+        self.paths, self.asked = paths, []
+
+    async def get(self, path: str) -> bytes:
+        self.asked.append(path)
+        return json.dumps(next(found for part, found in self.paths.items() if f"/{part}" in path)).encode()
+
+
+def test_of_a_job_set_the_pods_that_are_done_count_no_more():
+    jobs = [{"replicas": 2, "template": {"spec": {"parallelism": 2}}}]
+    found = {"spec": {"replicatedJobs": jobs}, "status": {"restarts": 3}}
+    client: Any = Served(jobsets=found, pods={"items": [{"metadata": {}}] * 3})
+    assert asyncio.run(group_read(client, GroupRef("JobSet", "team", "js"))).size == 1
+    (asked,) = [path for path in client.asked if "/pods" in path]
+    assert "restart-attempt%3D3" in asked, "those of earlier attempts are none"
+    assert "status.phase%3DSucceeded" in asked
 
 
 # ── beside the native scheduler ──

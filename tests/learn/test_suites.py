@@ -17,7 +17,8 @@ from headway.workload.settings import Settings
 from headway.workload.write import write_workload
 from learn_tasks import fixed, small
 
-FROZEN = {"fixed-v1": "b2ab2182b98348e8", "bursty-v1": "4b79bd3447b3fe28", "elastic-v1": "6541d348b07e5b1b"}
+FROZEN = {"fixed-v1": "b2ab2182b98348e8", "bursty-v1": "4b79bd3447b3fe28", "elastic-v1": "6541d348b07e5b1b",
+          "overbooked-v1": "35505336c19df6f8"}  # fmt: skip
 """Of the validation parts. Another digest means other tasks: give the suite another name."""
 
 

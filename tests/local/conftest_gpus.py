@@ -52,11 +52,10 @@ class Gpus:
 
     @property
     def env(self) -> dict[str, str]:
-        (self.folder / "runtime").mkdir(exist_ok=True)
         hidden = {name: value for name, value in os.environ.items() if "VISIBLE_DEVICES" not in name}
         return hidden | {
             "LD_LIBRARY_PATH": str(self.library.parent), "NVML_STAND_IN": str(self.file), "COLUMNS": "80",
-            "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
+            "XDG_STATE_HOME": str(self.folder / "state"), "HEADWAY_GPU_LOCKS": str(self.folder / "locks"),
         }  # fmt: skip
 
     def headway(self, *words: str) -> subprocess.Popen[str]:

@@ -48,8 +48,7 @@ def _headway(*words: str) -> int:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # no other run of this user is seen
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # no other run of this user is seen
     monkeypatch.setattr("headway.local.gang.UP_SECONDS", 0.0)
     monkeypatch.setattr("headway.cli.machine.jobs_watch.LOOK_SECONDS", 0.05)
     (tmp_path / "jobs.yaml").write_text(FILE.format(loop=LOOP))
@@ -214,7 +213,7 @@ def test_a_file_that_is_a_pipe_is_read_once(folder):
 
 
 def test_a_run_that_was_edited_and_killed_goes_on(scripts, capsys, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(scripts))
+    monkeypatch.setenv("XDG_STATE_HOME", str(scripts))
     text = "nodes: [{name: here, cpu: 1}]\njobs:\n" + "".join(
         f"  - {{name: {name}, cpu: 500m, steps: {steps}, command: [python, count.py, {steps}]}}\n"
         for name, steps in (("a", 40), ("b", 600))

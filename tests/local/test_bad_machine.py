@@ -42,7 +42,7 @@ HEADWAY = [sys.executable, "-m", "headway", "run", "jobs.yaml", "--json", "--pol
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
     """No other run of this user is seen."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def _until(true, seconds: float = 60.0) -> None:
@@ -229,7 +229,7 @@ def test_without_root_and_control_groups_a_run_is_killed_and_goes_on(scripts):
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is not installed")
     home = {
-        **os.environ, "HOME": str(scripts), "XDG_RUNTIME_DIR": str(scripts),
+        **os.environ, "HOME": str(scripts), "XDG_STATE_HOME": str(scripts),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }  # fmt: skip
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,10 +34,12 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def runtime(tmp_path, monkeypatch):
-    (tmp_path / "runtime").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    return tmp_path / "runtime"
+def claims(tmp_path, monkeypatch):
+    """The folder of the claims."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "headway/runs" / platform.node()
+    folder.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
@@ -88,27 +92,40 @@ def test_share_takes_what_the_first_leaves(other):
         machine_left(share=True)
 
 
-def test_a_claim_ends_with_its_run_even_by_kill_9(other, runtime):
+def test_a_claim_ends_with_its_run_even_by_kill_9(other, claims):
     first = other(100)
     first.send_signal(signal.SIGKILL)
     first.wait()
     held = claim_machine(Path("/mine"), _some(100), share=False)
-    assert [json.loads(path.read_text())["pid"] for path in runtime.glob("headway/*.run")] == [os.getpid()]
+    assert [json.loads(path.read_text())["pid"] for path in claims.glob("*.run")] == [os.getpid()]
     held.close()
     held = claim_machine(Path("/mine"), _some(100), share=False)
     held.close()
-    assert not list(runtime.glob("headway/*.run"))
+    assert not list(claims.glob("*.run"))
 
 
-def test_a_damaged_claim_or_a_folder_of_others_is_no_reason_to_refuse(runtime, monkeypatch):
-    (runtime / "headway").mkdir()
-    (runtime / "headway/1.run").write_text("junk")
+def test_a_damaged_claim_is_no_reason_to_refuse(claims):
+    (claims / "1.run").write_text("junk")
     claim_machine(Path("/mine"), _some(100), share=False).close()
-    (runtime / "headway").rename(runtime / "elsewhere")
-    (runtime / "headway").symlink_to(runtime / "elsewhere")
-    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert not list(claims.glob("*.run"))
+
+
+def test_nothing_is_made_in_the_home_of_another_user(claims, monkeypatch):
+    """As of root, who has the HOME of the user that called sudo."""
+    shutil.rmtree(claims.parents[1])
+    monkeypatch.setattr(os, "getuid", lambda: claims.parents[2].stat().st_uid + 1)
     claim_machine(Path("/mine"), _some(100), share=False).close()
-    assert not list(runtime.glob("elsewhere/*.run"))
+    assert not claims.parents[1].exists()
+
+
+def test_a_claim_outlives_the_session_of_its_user(other, claims, tmp_path, monkeypatch):
+    """At logout logind removes its own folder of the user, while a queue goes on."""
+    (tmp_path / "session").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
+    first = other(100)
+    shutil.rmtree(tmp_path / "session")
+    with pytest.raises(UserError, match=f"process {first.pid} .* already runs jobs"):
+        claim_machine(Path("/mine"), _some(100), share=False)
 
 
 def test_cores_of_another_run_are_left_alone_where_there_are_others(monkeypatch):
@@ -129,9 +146,8 @@ def test_the_command_names_the_other_run(other, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[", "[" * 100_000, "7", '{"capacity": [], "pid": 1}', '{"pid": 1e999}', "\0"])
-def test_a_file_that_is_no_claim_is_passed_over(runtime, content):
-    (runtime / "headway").mkdir(mode=0o700)
-    with (runtime / "headway/a.run").open("w+") as held:
+def test_a_file_that_is_no_claim_is_passed_over(claims, content):
+    with (claims / "a.run").open("w+") as held:
         held.write(content)
         held.flush()
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -328,7 +328,7 @@ def test_a_device_stays_locked_until_the_last_process_of_its_replica_has_ended(t
     grant = first.pool.take("a", 0, 1, hide=True)
     child = subprocess.Popen(["sleep", "60"], pass_fds=grant.locks)
     first.pool.close()  # its locks are closed; the child has them still
-    assert second.look() == [(ABOUT_GPUS, "GPU 0 is left alone: processes of an earlier run still have it")]
+    assert second.look() == [(ABOUT_GPUS, "GPU 0 is left alone: processes of another run have it")]
     assert second.pool.capacity(0) == 0
     with pytest.raises(BlockingIOError):
         second.pool.take("b", 0, 1, hide=True)

@@ -96,7 +96,7 @@ def test_after_kill_9_no_job_gets_a_gpu_that_another_still_has(gpus, running):
     first.wait()
     second = running(file, "--no-cgroups")
     log = gpus.folder / ".headway/jobs/run.log"
-    sentence = "GPU 0 is left alone: processes of an earlier run still have it"
+    sentence = "GPU 0 is left alone: processes of another run have it"
     gpus.wait_for("it is told", lambda: sentence in log.read_text())
     gpus.wait_for("one runs", lambda: len(gpus.visible("a") + gpus.visible("b")) == 3)
     assert (gpus.visible("a") + gpus.visible("b")).count("1") == 2, "the one that goes on has GPU 1"
@@ -190,7 +190,7 @@ def test_mistakes_are_one_sentence(gpus, running, words, told):
 
 
 def test_two_runs_that_share_the_machine_share_no_gpu(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     devices = [Device(f"GPU-{number}", str(number), NVIDIA, str(number)) for number in range(2)]
     node = Node(name="n", capacity=(("cpu", 100), ("gpu", 1)))
     script = (

@@ -25,6 +25,7 @@ from headway.record.log import read
 from headway.record.metrics import Tally
 from headway.record.replay import snapshots
 from headway.trained.file import shipped
+from headway.trained.regret import LEAST_JOBS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -262,9 +263,9 @@ def agent(seen):
 """
 
 
-def _watched_run(ideas, name, *options):
+def _watched_run(ideas, name, *options, jobs=THREE):
     """A run whose guard found before, in a hundred jobs, that the policy may decide."""
-    (ideas / "jobs.yaml").write_text(THREE)
+    (ideas / "jobs.yaml").write_text(jobs)
     state = ideas / "kept"
     state.mkdir()
     kept = {"policy": name, "mode": "on", "why": "replayed", "finished": 120, "next": 150, "until": -1.0}
@@ -285,6 +286,29 @@ def test_the_trained_policy_decides_on_real_processes(ideas):
     assert any(policy.settled(snapshot) != policy.base for snapshot in decided), "by settings that it chose"
 
 
+def test_the_trained_policy_comes_out_of_shadow_by_itself_and_decides(ideas):
+    """A hundred jobs finish, the guard replays them and finds it not clearly worse: nothing is prepared by hand."""
+    tiny = "".join(
+        f"  - {{name: t{number}, cpu: 100m, command: [sleep, '0.02']}}\n" for number in range(LEAST_JOBS + 5)
+    )
+    rest = THREE.partition("jobs:\n")[2].replace('"30"', '"250"').replace("300ms", "15s").replace("600ms", "16s")
+    (ideas / "jobs.yaml").write_text(f"nodes: [{{name: here, cpu: 1, memory: 2Gi}}]\njobs:\n{tiny}{rest}")
+    state, policy = ideas / "kept", shipped()
+    command = [sys.executable, "-m", "headway", "run", str(ideas / "jobs.yaml"), "--state", str(state)]
+    done = subprocess.run(
+        [*command, "--policy", "learned"], capture_output=True, text=True, timeout=100, check=False, cwd=ideas
+    )
+    assert done.returncode == 0, done.stderr
+    seen = list(snapshots(state / "run.log"))
+    modes = [snapshot.standing.mode for snapshot in seen]
+    assert modes[0] == "shadow"
+    assert modes[-1] == "on"
+    assert modes == sorted(modes, reverse=True), "once"
+    decided = [one for one in seen if one.standing.mode == "on" and len(one.jobs.waiting())]
+    assert decided
+    assert all(policy.judged(snapshot)[1] is None for snapshot in decided)
+
+
 def test_an_agent_of_an_environment_decides_on_real_processes(ideas):
     (ideas / "mine.py").write_text(LAST_COME)
     agent = f"{ideas / 'mine.py'}:agent"
@@ -294,3 +318,24 @@ def test_an_agent_of_an_environment_decides_on_real_processes(ideas):
         tally(line)
     begun = {course.begun: course.job.id for course in tally.courses.values()}
     assert [begun[at] for at in sorted(begun)] == ["holder", "late", "early"], "last come, first served"
+
+
+TWICE = """
+def agent(seen):
+    legal = seen["action_mask"].nonzero()[0]
+    twice = [action for action in legal if action % 7 == 3 and action < len(seen["action_mask"]) - 1]
+    return int(twice[0] if twice else legal[-1])
+"""
+
+
+def test_an_agent_of_sizes_decides_on_real_processes(ideas):
+    """Asked for one replica, it starts two."""
+    (ideas / "mine.py").write_text(TWICE)
+    agent, role = f"{ideas / 'mine.py'}:agent", "{replicas: 1, min: 1, max: 2, cpu: 500m}"
+    jobs = f"  - {{name: one, roles: {{worker: {role}}}, command: [python, count.py, '20']}}\n"
+    log = _watched_run(
+        ideas, agent_name(agent), "--policy", agent, "--env", "headway/Size-v0",
+        jobs=f"nodes: [{{name: here, cpu: 1, memory: 2Gi}}]\njobs:\n{jobs}",
+    )  # fmt: skip
+    sizes = {placement.counts for snapshot in snapshots(log) for placement in snapshot.placements.values()}
+    assert sizes == {(2,)}

@@ -50,7 +50,6 @@ def work(tmp_path, monkeypatch):
     for name, part in (("HOME", "home"), ("XDG_STATE_HOME", "state")):
         monkeypatch.setenv(name, str(tmp_path / part))
         (tmp_path / part).mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "jobs.yaml").write_text(JOBS)
     monkeypatch.chdir(tmp_path)

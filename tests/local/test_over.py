@@ -46,6 +46,26 @@ def test_a_job_that_fails_is_tried_again_as_often_as_it_says_and_then_its_comman
     assert "cannot be started" in (run.folder / "output/well/on_end.log").read_text()
 
 
+RULES = {
+    "code": {"retry_on": (75,)},
+    "text": {"retry_on": (9, "CUDA out of memory")},
+    "other": {"retry_on": (9, "no space")},
+    "never": {"retry_not_on": (75,)},
+    "both": {"retry_on": (75,), "retry_not_on": ("out of memory",)},
+}
+
+
+def test_a_job_is_tried_again_after_the_errors_that_it_names(scripts, monkeypatch):
+    monkeypatch.setattr("headway.local.flights.back_off_seconds", lambda _: 0.05)
+    fails = "print('step 7'); print('RuntimeError: CUDA out of memory.'); print('bye'); exit(75)"
+    jobs = [a_local_job(name, scripts, "-c", fails, retries=1, **rule) for name, rule in RULES.items()]
+    run = Run(scripts, jobs).go(first_fit)
+    again = {name for name in RULES if any("retry 1 of 1" in note for note in run.notes[name])}
+    assert again == {"code", "text"}
+    assert {run.output(name).count("bye") for name in again} == {2}
+    assert {run.state(name) for name in RULES} == {"FAILED"}
+
+
 def test_a_command_that_takes_too_long_is_ended(scripts, monkeypatch):
     monkeypatch.setattr("headway.local.over.LONGEST_SECONDS", 0.0)
     commands = CommandsAtEnd(scripts / "state")

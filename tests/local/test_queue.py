@@ -60,7 +60,6 @@ def home(tmp_path, monkeypatch):
     for name, part in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config")):
         monkeypatch.setenv(name, str(tmp_path / part))
         (tmp_path / part).mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     work = tmp_path / "home/project"
     work.mkdir()
@@ -164,14 +163,17 @@ def test_without_a_queue_no_command_speaks_of_kubernetes(home):
         said = _say(*words, code=2)
         assert "there is no queue yet" in said
         assert "kube" not in said
-    assert "kube" not in _say("why", "x", code=2).partition("or a cluster")[0]
+    for words in (["why", "x"], ["eta"], ["eta", "x"]):
+        said = _say(*words, code=2)
+        assert "there is no run in .headway here" in said
+        assert not re.search("kube|cluster| -n ", said)
     assert "the queue is down: `headway up` runs them" in _say("add", "--", "true")
     assert "there is a job 'true' already" in _say("add", "--name", "true", "--", "true", code=2)
 
 
 def test_kubeconfig_or_an_option_means_the_cluster_and_here_means_this_machine(home, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(home / "none"))
-    for words in (["jobs"], ["logs", "x"], ["cancel", "x"], ["why", "x"]):
+    for words in (["jobs"], ["logs", "x"], ["cancel", "x"], ["why", "x"], ["eta"], ["eta", "--kube"]):
         assert "none: the kubeconfig cannot be read" in _say(*words, code=2)
     assert "there is no queue yet" in _say("jobs", "--here", code=2)
 
@@ -242,6 +244,50 @@ def test_a_job_that_cannot_run_is_refused_and_the_others_go_on(home):
     _until(lambda: "huge" not in _jobs(home))
 
 
+def test_before_a_job_is_added_it_can_be_asked_when_it_would_be_done(home):
+    (home / "more.yaml").write_text(
+        "jobs: [{name: first, cpu: 1, seconds: 600, command: [python, train.py, --seed, 1]},"
+        " {name: second, cpu: 1, seconds: 60, command: [python, train.py, --seed, 2]}]"
+    )
+    assert "there is no queue yet" in _say("add", "--dry-run", "--", "true", code=2)
+    _say("up", "--policy", "fifo", "--cluster", "1x1cpu")
+    _until(lambda: "cycle" in (_folder(home) / "run.log").read_text())
+    dry = ("add", "--dry-run", "--json")
+    alone = json.loads(_say(*dry, "--cpu", "1", "--name", "alone", "--", "true"))
+    assert alone["jobs"]["alone"]["starts"]["high"] - alone["now"] < 60, "nothing is in its way"
+    _say("add", "more.yaml")
+    _until(lambda: _jobs(home).get("first") == "running" and _jobs(home).get("second") == "waiting")
+    told = json.loads(_say(*dry, "--cpu", "1", "--name", "last", "--", "true"))
+    assert list(told["jobs"]) == ["last"]
+    assert told["jobs"]["last"]["starts"]["mid"] - told["now"] == pytest.approx(660, rel=0.4), "it waits for both"
+    said = _say("add", "--dry-run", "--cpu", "1", "--name", "last", "--", "true")
+    assert re.match(r"last \(to add\): starts \d", said)
+    assert set(_jobs(home)) == {"first", "second"}
+    assert not (_folder(home) / "added/last.json").exists()
+
+
+def test_what_a_job_counts_as_that_names_nothing_is_said_once(home):
+    said = " ".join(_say("add", "--name", "a", "--", "true").split())
+    assert "a: names no resources; it counts as one core and a share of memory until it was measured" in said
+    assert "no resources" not in _say("add", "--name", "b", "--", "true")
+    (home / "jobs.yaml").write_text("jobs: [{name: a, command: ['true']}, {name: b, command: ['true']}]")
+    first, again = (" ".join(_say("run", "jobs.yaml", "--json").split()) for _ in range(2))
+    assert "a, b: name no resources; each counts as one core" in first
+    assert "no resources" not in again
+
+
+def test_the_queue_is_known_after_its_user_has_logged_out(home, tmp_path, monkeypatch):
+    """logind removes the folder of the session when the last one ends."""
+    (tmp_path / "session").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
+    _say("up", "--policy", "first-fit")
+    shutil.rmtree(tmp_path / "session")
+    (home / "jobs.yaml").write_text("jobs: [{name: a, command: ['true']}]")
+    assert f"process {_of(home)} ({_folder(home)}) already runs jobs" in " ".join(
+        _say("run", "jobs.yaml", code=2).split()
+    )
+
+
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="only root can be two users")
 def test_two_users_without_rights_have_a_queue_each(home):
     """The capability to read all is for the Python of this test, which may be in root's own folder."""
@@ -253,7 +299,7 @@ def test_two_users_without_rights_have_a_queue_each(home):
         os.chown(users[user], user, user)
 
     def say(user: int, *lines: str) -> str:
-        own = {"HOME": str(users[user]), "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": str(users[user])}
+        own = {"HOME": str(users[user]), "XDG_STATE_HOME": ""}
         become = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", f"--inh-caps={caps}"]
         become += [f"--ambient-caps={caps}", f"--bounding-set={caps}", sys.executable, "-c", SEVERAL, *lines]
         done = subprocess.run(become, env={**os.environ, **own}, cwd=users[user], capture_output=True, text=True,
@@ -284,7 +330,7 @@ def test_retries_are_counted_over_restarts_of_the_queue(home):
 
 def test_a_job_that_was_retried_goes_on_after_a_restart_of_the_queue(home):
     """That it failed once, in an earlier life, does not take it out of the queue."""
-    retried = "test -e ok && exec python train.py --seed 1"
+    retried = f"test -e ok && exec {sys.executable} train.py --seed 1"
     _say("up", "--policy", "first-fit")
     _say("add", "--name", "late", "--", "sh", "-c", retried)
     _until(lambda: _jobs(home).get("late") == "failed")

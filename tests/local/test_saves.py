@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest_local import Run, a_local_job
 
-from headway.core.job import Job, JobId
-from headway.core.plan import Plan
+from headway.core.job import Job, JobId, Role, Success
+from headway.core.plan import Plan, Scale
 from headway.core.snapshot import Snapshot
 from headway.local.leaving import NOT_BEGUN
 from headway.local.settings import LocalTimeouts
@@ -111,6 +112,27 @@ def test_a_dear_save_is_rare_and_never_means_never(scripts: Path) -> None:
     run = Run(scripts, jobs).go(FIRST_FIT)
     assert len(saves_of(run, "dear")) == 1, "0.5 s is 2 % of 25 s, and it trains for 3"
     assert saves_of(run, "never") == []
+
+
+def test_a_job_that_grows_all_the_time_is_asked_as_often(scripts: Path) -> None:
+    """A replica is added each time it has run for 1.2 s: the interval counts from the begin of the attempt."""
+    role = Role(name="worker", request=(("cpu", 100),), command=(sys.executable, "grows.py", "240"), max=9)
+    job = saving("grows", scripts, every=3.0, roles=(role,), success=Success(any_replica=True))
+    run, grown = Run(scripts, [job]), [0, 0.0]
+
+    def policy(snapshot: Snapshot) -> Plan:
+        running = snapshot.jobs.running()
+        plan = FIRST_FIT(snapshot)
+        if not len(running):
+            grown[1] = snapshot.now
+        elif grown[0] < 8 and snapshot.now >= grown[1] + 1.2:
+            nodes = snapshot.placements[int(running[0])].nodes[0]
+            plan, grown[0] = Plan((Scale(JobId("grows"), "worker", (*nodes, len(nodes) % 2)),)), grown[0] + 1
+        return replace(plan, until=snapshot.now + 0.1)
+
+    run.go(policy)
+    assert grown[0] >= 3
+    assert len(saves_of(run, "grows")) >= 2
 
 
 def test_a_save_that_fails_is_told_and_training_goes_on(scripts: Path) -> None:

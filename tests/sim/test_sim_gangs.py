@@ -47,10 +47,16 @@ def test_the_table_of_cases_in_virtual_time(case):
     assert bool(notes) is (case.outcome != "finished"), "what went wrong is told"
 
 
-@pytest.mark.parametrize(("retries", "outcome"), [(0, State.FAILED), (1, State.FINISHED)])
-def test_a_job_that_fails_once_is_tried_again_as_it_says(retries, outcome):
+@pytest.mark.parametrize(
+    ("retries", "rule", "outcome"),
+    [
+        (0, {}, State.FAILED), (1, {}, State.FINISHED), (1, {"retry_on": (2, "a text")}, State.FAILED),
+        (1, {"retry_on": (1,)}, State.FINISHED), (1, {"retry_not_on": (1,)}, State.FAILED),
+    ],
+)  # fmt: skip
+def test_a_job_that_fails_once_is_tried_again_as_it_says(retries, rule, outcome):
     nodes = Nodes.of([Node(name="only", capacity=(("cpu", 400),))])
-    job = a_job("a", roles=[a_role(cpu=0.1)], seconds=60.0, retries=retries)
+    job = a_job("a", roles=[a_role(cpu=0.1)], seconds=60.0, retries=retries, **rule)
     fault = ReplicaExit(job="a", role="worker", index=0, after=5.0, code=1, attempt=1)
     cluster = SimCluster(nodes, [job], World(faults=Faults(exits=(fault,))))
     run(cluster, first_fit, DeclaredBook())

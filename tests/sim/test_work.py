@@ -33,6 +33,21 @@ def test_a_loss_goes_back_to_the_last_checkpoint(every, trained, lost, left):
     assert work.left[0] == left
 
 
+@pytest.mark.parametrize(("again", "lost"), [(3.0, 3.0), (5.0, 1.0), (9.0, 1.0)])
+def test_checkpoints_by_time_are_counted_from_the_last_one_on_request(again, lost):
+    """Every 4 s; it saved on request at second 2, and saves next 4 s later, not at second 4."""
+    work = Work()
+    work.add(0, 50.0, now=0.0, every=4.0)
+    work.set_rate(0, 1.0, now=0.0)
+    work.set_rate(0, 0.0, now=2.0)
+    work.save(0)
+    work.set_rate(0, 1.0, now=10.0)
+    for booked in range(int(again) + 1):
+        work.set_rate(0, 1.0, now=10.0 + booked)
+    assert work.lose(0) == lost
+    assert work.left[0] == 50.0 - 2.0 - (again - lost)
+
+
 def test_a_checkpoint_on_request_keeps_everything_so_far():
     work = Work()
     work.add(0, 10.0, now=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from headway.policies.network import SettingsNetwork
 from headway.policies.value.outlook import FEATURES, outlook
 from headway.trained.file import shipped
 from learn_tasks import elastic, fixed
-from make import a_job, a_snapshot, over, running, some_nodes
+from make import a_job, a_role, a_snapshot, over, running, some_nodes
 
 
 def _log(case, policy, path):
@@ -46,12 +47,20 @@ def _busy():
 
 def test_the_outlook_is_what_its_names_say():
     seen = dict(zip(FEATURES, outlook(_busy()).tolist(), strict=True))
-    assert seen["load"] == 0.5
-    assert seen["queue"] == pytest.approx(np.log2(1 + 3 * 2 / 8))
-    assert seen["waiting"] == 2.0
-    assert seen["elastic"] == 0.25
-    assert seen["known"] == 0.5
-    assert seen["history"] == 0.0
+    assert seen == pytest.approx({
+        "load": 0.5, "used": 1.0, "queue": 0.75 / 1.75, "waiting": 0.75, "elastic": 0.25, "known": 0.5,
+        "spread": seen["spread"], "history": 0.0,
+    })  # fmt: skip
+
+
+def test_used_is_what_was_measured_of_the_cores_that_are_held():
+    """`a` uses 1 of 4 cores, `b` more than its 2 times 2; `c` is not measured."""
+    roles = (a_role(cpu=4), a_role(replicas=2, cpu=2), a_role(cpu=1))
+    jobs = [a_job(name, roles=[role]) for name, role in zip("abc", roles, strict=True)]
+    where = ([0], [0, 1], [1])
+    snapshot = a_snapshot(*map(running, jobs, where), nodes=some_nodes(2, gpus=0, cpu=8))
+    measured = replace(snapshot, used_cpu={0: 1.0, 1: 6.0})
+    assert dict(zip(FEATURES, outlook(measured).tolist(), strict=True))["used"] == pytest.approx(5 / 8)
 
 
 def test_settings_are_those_of_the_networks_offsets():
@@ -76,33 +85,41 @@ def test_who_decides_is_an_input_and_part_of_why(mode, plain):
 
 
 def test_in_a_state_unlike_the_training_it_decides_as_at_its_end_and_why_says_so():
-    snapshot, network = _busy(), a_network(high=0.6)
+    snapshot, network = _busy(), a_network(high=0.3)
     policy, features = Learned(network=network), outlook(snapshot)
     assert policy.settled(snapshot) != PLAIN
-    nearest = np.clip(features, -0.15, 0.75)
+    nearest = np.clip(features, -0.075, 0.375)
     assert (network.offsets(features) == network.offsets(nearest)).all()
     assert (network.offsets(features) != a_network().offsets(features)).any()
     sentence = policy.explain(snapshot, 0)["guard"]["sentence"]
     assert sentence.startswith("The trained policy decides: ")
-    assert "queue is 0.81, it was trained on 0.00 to 0.60" in sentence
+    assert "load is 0.50, it was trained on 0.00 to 0.30" in sentence
 
 
 def test_the_one_that_ships_still_decides_after_5000_finished_jobs():
-    """It was trained on at most 183."""
     done = [over(a_job(f"f{number}")) for number in range(5000)]
     snapshot = a_snapshot(*done, *[a_job(f"w{number}", gpus=2) for number in range(3)], nodes=some_nodes(2, gpus=4))
-    assert dict(zip(FEATURES, outlook(snapshot).tolist(), strict=True))["history"] == pytest.approx(np.log2(5001))
+    assert dict(zip(FEATURES, outlook(snapshot).tolist(), strict=True))["history"] == pytest.approx(50 / 51)
     turned, kept_out = shipped().judged(snapshot)
     assert kept_out is None
     assert turned != PLAIN
 
 
 def test_the_one_that_ships_still_decides_with_500_waiting_jobs():
-    """They ask for 62 clusters; it was trained on up to 62 jobs and 1.8 clusters."""
+    """They ask for 62 clusters."""
     snapshot = a_snapshot(*[a_job(f"w{number}", gpus=1) for number in range(500)], nodes=some_nodes(2, gpus=4))
     turned, kept_out = shipped().judged(snapshot)
     assert kept_out is None
     assert turned != PLAIN
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 7, 500])
+@pytest.mark.parametrize("done", [0, 3, 5000])
+def test_every_feature_is_a_share_however_many_jobs_there_are(waiting, done):
+    jobs = [over(a_job(f"f{number}")) for number in range(done)] + [a_job(f"w{number}") for number in range(waiting)]
+    seen = dict(zip(FEATURES, outlook(a_snapshot(*jobs, nodes=some_nodes(2, gpus=4))).tolist(), strict=True))
+    assert seen.pop("spread") <= 2.0
+    assert all(0.0 <= value <= 1.0 for value in seen.values())
 
 
 def test_it_costs_less_than_a_millisecond_with_a_thousand_waiting_jobs():

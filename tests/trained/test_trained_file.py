@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from forked import call
 from headway.cli.wiring import make_policy
 from headway.core.errors import UserError
 from headway.policies.learned import Learned
+from headway.policies.value.outlook import FEATURES
 from headway.record.lines import Head, JobLine
 from headway.record.log import read
 from headway.trained.file import ARRAYS, SHIPPED, TrainedPolicy, read_trained, write_trained
@@ -56,15 +59,15 @@ def test_a_network_is_read_back_as_it_was_and_the_same_bytes_are_written(tmp_pat
     ("changed", "says"),
     [
         ({"version": 9}, "field version: is 'headway trained policy' version 9; this headway reads"),
-        ({"features": ["load"]}, "field features: are load; this headway has load, queue"),
+        ({"features": ["load"]}, "field features: are load; this headway has load, used, queue"),
         ({"knobs": ["trial", "colour", "restart", "cool_down", "favour"]}, "headway has no setting 'colour'"),
         ({"knobs": ["trial"] * 5}, "field knobs: a setting is named twice"),
         ({"colour": 1}, "field about: Object contains unknown field `colour`"),
         ({"outer": np.zeros((2, 6))}, "field outer: has the shape (2, 6), not (5, 6)"),
         ({"outer": np.full((5, 6), np.nan)}, "field outer: has a number that is not finite"),
         ({"outer": np.zeros((5, 6), np.float32)}, "field outer: must be of float64"),
-        ({"scale": np.zeros(7)}, "field scale: must be above 0"),
-        ({"low": np.full(7, 99.0)}, "field low: must not be above high"),
+        ({"scale": np.zeros(len(FEATURES))}, "field scale: must be above 0"),
+        ({"low": np.full(len(FEATURES), 99.0)}, "field low: must not be above high"),
         ({"inner": np.zeros(())}, "field inner: has the shape ()"),
         ({"inner": None}, "field inner: is missing"),
     ],
@@ -94,6 +97,13 @@ def test_arrays_of_python_objects_are_never_unpacked(tmp_path):
 def test_the_one_that_comes_with_headway_fits():
     assert isinstance(make_policy("learned"), Learned)
     assert read_trained(SHIPPED).name.startswith("shipped.npz ")
+
+
+def test_the_one_that_comes_with_headway_is_the_one_that_the_proof_ran():
+    """Of its networks, the one that did best on the tasks that choose."""
+    figures = json.loads((Path(__file__).parents[2] / "docs/learning-figures.json").read_text())
+    best = [one["sha256"] for one in figures["networks"].values() if one["best"]]
+    assert [hashlib.sha256(SHIPPED.read_bytes()).hexdigest()] == best
 
 
 def _simulated(folder, capsys):

@@ -12,7 +12,10 @@ from headway.workload.json_schema import job_fields, schemas
 from headway.workload.yaml_values import values
 
 DOCS = Path(__file__).parents[2] / "docs"
-REQUIRED = {"OutageFields": {"node": "n", "at": 0, "seconds": 1}, "ExitFields": {"job": "a", "after": 1, "code": 1}}
+REQUIRED = {
+    "OutageFields": {"node": "n", "at": 0, "seconds": 1}, "ExitFields": {"job": "a", "after": 1, "code": 1},
+    "RetryFields": {"times": 1},
+}  # fmt: skip
 
 
 def test_the_page_is_that_of_the_code():

@@ -31,6 +31,17 @@ BAD = {
         "jobs: [{name: a, restarts: {losses: -1}}]",
         "restarts.losses: must be between",
     ),
+    "retries below none": ("a.yaml", "jobs: [{name: a, retries: -1}]", "field retries: must be between 0 and"),
+    "retries on no exit code": (
+        "a.yaml",
+        "jobs: [{name: a, retries: {times: 2, on: [256]}}]",
+        "field retries.on: must be exit codes (1 to 255) or texts of one line, not 256",
+    ),
+    "retries not on nothing": (
+        "a.yaml",
+        "jobs: [{name: a, retries: {times: 2, not_on: [' ']}}]",
+        "field retries.not_on: must be exit codes (1 to 255) or texts of one line, not ' '",
+    ),
     "no window": (
         "a.yaml",
         "jobs: [{name: a, restarts: {window: soon}}]",

@@ -83,7 +83,8 @@ def test_several_roles_and_nodes_read_back(tmp_path):
     job = Job(id=JobId("a"), roles=(ps, worker), seconds=9.5, can=Can.STOP | Can.MOVE, checkpoints=False,
               target=Target(metric="accuracy", value=0.9, higher=True),
               success=Success(roles=("worker",), any_replica=True),
-              restarts=Restarts(losses=9, window=60.0))  # fmt: skip
+              restarts=Restarts(losses=9, window=60.0), retries=2, retry_on=(75, "out of memory"),
+              retry_not_on=(2,))  # fmt: skip
     nodes = (
         *(
             Node(name=f"big-{i}", capacity=(("cpu", 8000), ("gpu", 4)), domain="r1", labels=(("zone", "a"),))

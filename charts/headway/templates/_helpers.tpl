@@ -20,6 +20,25 @@ system:serviceaccount:{{ include "headway.system" . }}:headway
 {{- .Release.Namespace -}}
 {{- end }}
 
+{{- define "headway.image" -}}
+"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+{{- end }}
+
+{{/* The restricted standard, of pods and of containers. */}}
+{{- define "headway.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "headway.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
 {{- define "headway.config" -}}
 {{- if .Values.queues }}
 queues.yaml: |

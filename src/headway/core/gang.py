@@ -281,7 +281,7 @@ class SaveTurn:
     """Where its checkpoint is."""
     every: float
     since: float
-    """When it began to train, last saved or was last asked, whichever is the latest."""
+    """When its attempt began, it last saved or was last asked: the latest of them. Changes of size do not count."""
     took: Sequence[float] = ()
     """Seconds that its last saves took."""
 

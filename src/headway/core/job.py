@@ -143,6 +143,10 @@ class Job:
     """How often it may start again, as far as its user says so and the cluster allows it."""
     retries: int = 0
     """How often it starts again, from its checkpoint, after it ended with an error."""
+    retry_on: tuple[int | str, ...] = ()
+    """Exit codes, and texts that a replica printed last, after which it does; empty: after any."""
+    retry_not_on: tuple[int | str, ...] = ()
+    """The same, after which it does not."""
     on_end: tuple[str, ...] = ()
     """A command of its user that runs when the job is over, however it ended."""
     on_failure: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ taken away often says `restarts: {losses: 20}`; it may, because the administrato
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
@@ -73,6 +74,19 @@ class Losses:
 
     def sentence(self, why: str) -> str:
         return f"lost {len(self.times)} times without progress, last: {why}"
+
+
+def may_retry(on: Sequence[int | str], not_on: Sequence[int | str], code: int | None, output: str = "") -> bool:
+    """Whether a job starts again after this error. Rules are exit codes, and texts of its output.
+
+    Example: a job with `on: [75, CUDA out of memory]` starts again after exit code 75, and after exit code 1 where one
+    of the last lines says that CUDA was out of memory.
+    """
+
+    def has(rules: Sequence[int | str]) -> bool:
+        return any(rule == code if isinstance(rule, int) else rule in output for rule in rules)
+
+    return (not on or has(on)) and not has(not_on)
 
 
 def retry_note(number: int, most: int) -> str:

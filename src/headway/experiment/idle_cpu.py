@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from headway.compare.scenario import Scenario
-from headway.core.job import Job, JobId, Role
 from headway.core.node import Nodes
 from headway.core.quantity import CPU
 from headway.experiment.bound import elastic_floor
@@ -18,6 +17,7 @@ from headway.record.results import Outcome
 from headway.sim.cluster import Costs, Reports, World
 from headway.sim.speed import Speed
 from headway.workload.cluster import open_cluster
+from headway.workload.overbooked import overbooked
 from headway.workload.trace import Trace
 
 NODES = tuple(open_cluster("8x16cpu"))
@@ -27,38 +27,12 @@ MIXES: Mapping[str, tuple[float, float]] = {
     "twice": (2.0, 2.0), "2 to 4 times": (2.0, 4.0), "four times": (4.0, 4.0),
 }  # fmt: skip
 """By how much users ask for too much: from, to."""
-CORES = (0.5, 1.0, 2.0)
-"""What a worker uses."""
-WORKERS = (1, 2, 4)
-MEAN_SECONDS = 3600.0
 
 
 def _make(cell: Cell, seed: int, size: RunSize) -> Scenario:
-    """Lengths lognormal (sigma 1), uniform arrivals at the rate that gives the load by what is asked for."""
-    dice, (low, high) = np.random.default_rng([seed, 47]), MIXES[cell.mix]
-    used, workers = dice.choice(CORES, size.jobs), dice.choice(WORKERS, size.jobs)
-    asked = np.round(used * dice.uniform(low, high, size.jobs), 3)
-    seconds = np.round(MEAN_SECONDS * np.exp(dice.standard_normal(size.jobs) - 0.5), 3)
-    cores = sum(amount for node in NODES for kind, amount in node.capacity if kind == CPU) / 1000.0
-    window = math.fsum(asked * workers * seconds) / (cores * float(cell.load.split()[-1]))
-    submits = np.round(np.sort(dice.uniform(0.0, window, size.jobs)), 3)
-    jobs = tuple(
-        Job(
-            id=JobId(f"job-{i:03}"), roles=(_worker(int(workers[i]), float(asked[i])),), submit=float(submits[i]),
-            steps=100_000,
-        )
-        for i in range(size.jobs)
-    )  # fmt: skip
-    truth = {job.id: float(took) for job, took in zip(jobs, seconds, strict=True)}
-    needs = {str(job.id): float(one / all_) for job, one, all_ in zip(jobs, used, asked, strict=True)}
-    trace = Trace(name=f"idle-cpu/{cell.name}/{seed}", jobs=jobs, nodes=NODES, truth=truth)
+    name, load = f"idle-cpu/{cell.name}/{seed}", float(cell.load.split()[-1])
+    trace, needs = overbooked(name, size.jobs, load, MIXES[cell.mix], NODES, (seed, 47))
     return Scenario(trace, NODES, partial(_world, needs=needs), "progress")
-
-
-def _worker(replicas: int, cores: float) -> Role:
-    return Role(
-        name="worker", replicas=replicas, min=replicas, max=replicas, request=((CPU, round(1000 * cores)),)
-    )  # fmt: skip
 
 
 def _world(trace: Trace, seed: int, *, needs: Mapping[str, float]) -> World:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 
 from headway.compare.scenario import Scenario
@@ -19,6 +19,7 @@ from headway.sim.speed import Speed
 from headway.sim.world import Costs, Reports, World
 from headway.workload.cluster import open_cluster
 from headway.workload.generate import generate
+from headway.workload.overbooked import overbooked
 from headway.workload.settings import Settings
 from headway.workload.trace import Trace
 
@@ -86,6 +87,22 @@ def _generated(settings: Settings, cluster: str, seed: int) -> Scenario:
     return Scenario(trace, nodes, fixed_world, "progress", trace.name)
 
 
+@dataclass(frozen=True, slots=True)
+class OverbookedTasks:
+    """Makes tasks in which users ask for two to four times the cpu that their jobs use, and use is measured."""
+
+    jobs: int
+    load: float
+    cluster: str
+    first_seed: int
+
+    def __call__(self, part: str, number: int) -> Scenario:
+        nodes = tuple(open_cluster(self.cluster))
+        seed = self.first_seed + 10_000 * PARTS.index(part) + number
+        trace, needs = overbooked(f"overbooked/{seed}", self.jobs, self.load, (2.0, 4.0), nodes, (seed,))
+        return Scenario(trace, nodes, partial(metered_world, needs=needs), "progress", trace.name)
+
+
 def fixed_world(trace: Trace, seed: int) -> World:
     """Starts and stops cost time. A job takes as long as the trace says."""
     return World(costs=COSTS, work=trace.work, samples=False, reports=REPORTS, seed=seed)
@@ -94,6 +111,11 @@ def fixed_world(trace: Trace, seed: int) -> World:
 def elastic_world(trace: Trace, seed: int) -> World:
     """The same, and profiles of real models say how jobs scale."""
     return replace(fixed_world(trace, seed), speed=Speed(profiles=BUILT_IN))
+
+
+def metered_world(trace: Trace, seed: int, *, needs: Mapping[str, float]) -> World:
+    """The same, and the cpu that jobs really use is measured."""
+    return replace(fixed_world(trace, seed), speed=Speed(metered=True, needs=needs))
 
 
 def blind(trace: Trace) -> Trace:
@@ -122,6 +144,10 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             "elastic-v1", "80 jobs of any size on 32 GPUs, load 1.1; nothing is declared", _COUNTS,
             GeneratedTasks(Settings(jobs=80, load=1.1, elastic=1.0, mean_seconds=1800.0), "8x4", 300_000),
+        ),
+        Suite(
+            "overbooked-v1", "100 jobs on 128 cores, load 4; users ask for 2 to 4 times the cpu that their jobs use",
+            _COUNTS, OverbookedTasks(100, 4.0, "8x16cpu", 400_000),
         ),
     )
 }  # fmt: skip

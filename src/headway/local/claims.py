@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
-import stat
+import platform
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +23,7 @@ from headway.core.node import Node
 from headway.core.quantity import CPU, GPU
 from headway.local.devices import Device
 from headway.local.machine import cores_of, this_machine
+from headway.local.state_folder import home_of_user
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What a file raises that is no claim."""
@@ -145,29 +146,22 @@ def _left(others: Sequence[MachineClaim], gpus: int = 0) -> Node:
 @contextlib.contextmanager
 def _claims() -> Iterator[tuple[Path, list[MachineClaim]]]:
     """The folder of claims and those of other runs. One process at a time looks at them and makes its own."""
-    folder = _runtime_folder()
+    folder = _folder_of_user()
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder, _others(folder)
 
 
-def lock_folder() -> Path | None:
-    """Where the locks of GPUs are; None where there can be none."""
-    try:
-        return _runtime_folder()
-    except OSError:
-        return None
+def _folder_of_user() -> Path:
+    """A folder of this user and this machine, which outlives a session: logind removes its own at logout.
 
-
-def _runtime_folder() -> Path:
-    """A folder of this user alone that does not outlive the machine's session; an OSError if there can be none."""
-    user = os.getuid()
-    session = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
-    folder = session / "headway" if session.is_dir() else Path(tempfile.gettempdir()) / f"headway-{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
-        raise PermissionError(f"{folder} is not a folder of this user")
+    Raises OSError if there can be none. That of another user's home, as `sudo` has it, is not made.
+    """
+    folder = home_of_user() / "runs" / (platform.node() or "here")
+    there = next(above for above in (folder, *folder.parents) if above.exists())
+    if there.stat().st_uid != os.getuid():
+        raise PermissionError(f"{there} is not a folder of this user")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 

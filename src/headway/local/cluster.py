@@ -67,6 +67,7 @@ class LocalCluster:
         self.roster = Roster(self.board, jobs, pilot, context)
         self._editing = Editing(self.roster, wishes)
         self._stays = settings.stays
+        self.roster.happened = settings.stays  # a queue shows at once that it is there
         self._wake_at = math.inf
         self._sampled = self._save_at = -math.inf
         self._reported = False  # since the last snapshot, a step

@@ -3,8 +3,9 @@
 Example: a machine has two GPUs. The replica of job `a` takes GPU 0, that of `b` GPU 1; a third job waits. When GPU 1 is
 lost, the node has one GPU less and `b` is lost with it. A GPU on which a process of others computes is not given out.
 
-A device that was given is also locked, in a file that the replica's own processes hold open. The lock ends with the
-last of them: after `kill -9` of Headway, no later run gives a device to a second job while the first one still dies.
+A device that was given is also locked for all users, in a file that the replica's own processes hold open. The lock
+ends with the last of them: after `kill -9` of Headway, no later run gives a device to a second job while the first one
+still dies.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headway.core.job import JobId
 from headway.core.node import Node
 from headway.core.quantity import GPU
 from headway.local.devices import NAMED, Device, Look, Reading, visibility
+from headway.local.gpu_locks import locked
 from headway.local.shim import parent_of
 
 LOOK_SECONDS = 1.0
@@ -195,24 +197,19 @@ class DevicePool:
         except BlockingIOError as error:
             for lock in taken:
                 os.close(lock)
-            raise OSError(errno.EAGAIN, "processes of an earlier run still have its GPU") from error
+            raise OSError(errno.EAGAIN, "processes of another run have its GPU") from error
         return tuple(taken)
 
     def _locked(self, device: Device, how: int) -> int | None:
         """The lock file of a device, open and locked; None where none can be kept. BlockingIOError: others have it."""
-        file = None
-        try:
-            if self._given.locks is not None:
-                path = self._given.locks / f"{device.id.replace('/', '_')}.gpu"
-                file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-                fcntl.flock(file, how | fcntl.LOCK_NB)
-        except OSError as error:
-            if file is not None:
-                os.close(file)
-            if isinstance(error, BlockingIOError):
-                raise
+        if self._given.locks is None:
             return None
-        return file
+        try:
+            return locked(self._given.locks / f"{device.id.replace('/', '_')}.gpu", how)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return None
 
     def _is_locked(self, device: Device) -> bool:
         """Whether processes that are not of this run hold it."""
@@ -232,7 +229,7 @@ class DevicePool:
             return self._lost[device]
         if device in self._used and not self._given.busy:
             return f"{self._used[device]} (--busy-gpus gives it out)"
-        return "processes of an earlier run still have it" if self._is_locked(device) else ""
+        return "processes of another run have it" if self._is_locked(device) else ""
 
     def lost(self, devices: Iterable[Device]) -> str:
         """Which of these devices is lost, in a sentence; empty where none is."""

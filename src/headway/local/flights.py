@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headway.core.gang import GangState, GangVerdict, ReplicaKey, back_off_seconds, to_ask
 from headway.core.placement import Placement
 from headway.core.plan import Because
-from headway.core.restarts import RestartLimits, retry_note
+from headway.core.restarts import RestartLimits, may_retry, retry_note
 from headway.core.states import State
 from headway.local.gang import Gang, LaunchError
 from headway.local.replica import LocalReplica
@@ -138,10 +138,12 @@ class Pilot:
         """A failed gang fails the job, unless a retry is left. A lost one starts again, if not too often."""
         if verdict.state is GangState.FAILED:
             gang.failures += 1
-            if gang.failures > gang.job.retries:
+            job = gang.job
+            again = may_retry(job.retry_on, job.retry_not_on, gang.exit_code(), gang.last_output())
+            if gang.failures > job.retries or not again:
                 return Landing(State.FAILED, None, verdict.why)
             gang.start_at = self.clock() + back_off_seconds(gang.failures)
-            return Landing(State.WAITING, None, f"{verdict.why}; {retry_note(gang.failures, gang.job.retries)}")
+            return Landing(State.WAITING, None, f"{verdict.why}; {retry_note(gang.failures, job.retries)}")
         limits = self.restart_limits.of(gang.job.restarts)
         gang.losses = gang.losses.another(self.clock(), gang.furthest, limits)
         if gang.losses.too_many(limits):

@@ -49,6 +49,8 @@ ONE_DISK = "here"
 """All checkpoints of a run are in its folder."""
 LONGEST_LINE = 300
 """Characters of the last line of its output with which the end of a replica is told."""
+RULE_LINES = 20
+"""So many of the last lines of an output are looked at for whether a job is retried."""
 FOR_NOW = frozenset({
     errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR,
     errno.EADDRINUSE,
@@ -259,6 +261,11 @@ class Gang:
         ended = [replica.exit_code for replica in self.replicas if replica.ended_at]
         return max((code for code in ended if code is not None), key=bool, default=None)
 
+    def last_output(self) -> str:
+        """The last lines of its replicas that failed."""
+        ended = [(self.job.roles[one.role].name, one.index) for one in self.replicas if one.ended_at and one.exit_code]
+        return "\n".join(line for one in ended for line in last_lines(self.output(*one), RULE_LINES))
+
     def _asks_drivers(self, replica: LocalReplica, now: float) -> bool:
         """Whether it may still turn out that the replica failed because a GPU is lost: nobody has looked since."""
         looks = self.context.devices.looks
@@ -288,7 +295,8 @@ class Gang:
         return self.saves.is_open and now - self.asked_at < patience and bool(self.alive())
 
     def save_turn(self) -> SaveTurn:
-        since = max(self.asked_at, self.saved_at, *(replica.launched for replica in self.replicas))
+        began = min(replica.launched for replica in self.replicas)
+        since = max(self.asked_at, self.saved_at, began)
         return SaveTurn(self.job.id, ONE_DISK, self.job.save_every, since, self.save_seconds)
 
     def present(self) -> set[ReplicaKey]:

@@ -38,6 +38,11 @@ MARK = "set-aside-by-headway"
 """A file in every folder that was set aside. It is written last: what has none is not whole."""
 
 
+def home_of_user() -> Path:
+    """Where Headway keeps what is a user's own and outlives a session."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()) / "headway"
+
+
 def folder_of(file: Path, state: Path | None = None) -> Path:
     """Beside the jobs file, so that it is the same from wherever the file is run."""
     return state.resolve() if state is not None else file.resolve().parent / ".headway" / file.stem

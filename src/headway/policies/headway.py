@@ -45,7 +45,8 @@ from headway.policies.steps.scale import use_sizes
 from headway.policies.steps.spare_cpu import lend_cpu, take_back_cpu
 from headway.policies.steps.start import fits_empty, left_waiting
 from headway.policies.value.expected import Expected, expected
-from headway.policies.value.ranking import Ranking, expected_of, place_of
+from headway.policies.value.in_time_by_type import DeadlineTerms
+from headway.policies.value.ranking import Ranking, expected_of, place_of, why_first
 from headway.policies.value.sizes import first_within, shares
 from headway.policies.value.tail import Tail, in_tail
 from headway.policies.value.terms import Terms
@@ -117,9 +118,9 @@ class Headway:
         waiting = snapshot.jobs.waiting()
         if self.scaling and self.idle_after:
             follow_use(draft, self.idle_after)
-        if self._with_deadlines(snapshot) and self._serve_deadlines(draft):
-            return draft.plan()
         by_type = self._by_type(snapshot, waiting)
+        if not by_type and self._with_deadlines(snapshot) and self._serve_deadlines(draft):
+            return draft.plan()
         if by_type:
             self._run_by_type(draft, waiting)
         else:
@@ -151,7 +152,7 @@ class Headway:
         self._wake(draft, ranking)
         if len(waiting) and self.scaling:
             take_back_cpu(draft)
-        others = run_by_type(draft, ranking, self._first(ranking), self._type_terms)
+        others = run_by_type(draft, ranking, ranking.rank // _CLASS, self._type_terms)
         if others:  # without accelerators, or on several types at once
             rank = ranking.column(snapshot.jobs.count)
             run_best(draft, lambda rows: rank[rows])
@@ -168,15 +169,10 @@ class Headway:
             "order": place_of(snapshot, ranking, here),
         }
         if self._by_type(snapshot, snapshot.jobs.waiting()):
-            dealt = deal(Draft(snapshot), ranking, self._first(ranking), self._type_terms)
-            type_ = {} if dealt is None else why_type(snapshot, dealt, row)
-            told |= {"type": type_} if type_ else {}
-        elif ranking.tail[here]:
-            told["tail"] = (
-                "It is in the tail, the jobs that would complete last: it comes before others of its priority."
-            )
-        if ranking.at_risk[here]:
-            told["deadline"] = "Its deadline is at risk and can still be met: it comes before others of its priority."
+            dealt = deal(Draft(snapshot), ranking, ranking.rank // _CLASS, self._type_terms)
+            told |= {} if dealt is None else why_type(snapshot, dealt, row)
+        else:
+            told |= why_first(ranking, here)
         if self._with_deadlines(snapshot):
             told |= self.deadlines.explain(snapshot, row)
         if self._sizing(snapshot) and snapshot.jobs.shape_at(row).elastic:
@@ -194,12 +190,13 @@ class Headway:
     @property
     def _type_terms(self) -> TypeTerms:
         look_again = min(self.trial / 2, self.cool_down) + 1e-3
-        return TypeTerms(trial=self.trial, restart=self.restart, look_again=look_again)
-
-    def _first(self, ranking: Ranking) -> FloatArray:
-        """By class of priority, in each of them deadlines at risk: the smallest comes before all others."""
-        first: FloatArray = 2.0 * (ranking.rank // _CLASS) + ~ranking.at_risk
-        return first
+        told = self.deadlines
+        served = DeadlineTerms(
+            share=self.deadline_share, confidence=told.confidence, restart=self.restart, margin=told.margin,
+            hopeless=told.hopeless, packing=told.packing,
+        )  # fmt: skip
+        served_at_all = served if self.deadline_share > 0 else None
+        return TypeTerms(trial=self.trial, restart=self.restart, look_again=look_again, deadlines=served_at_all)
 
     @property
     def terms(self) -> Terms:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +17,7 @@ from headway.core.node import FloatArray, Nodes
 from headway.core.plan import Plan
 from headway.core.scaling import Scaling, SizeSpan
 from headway.core.snapshot import UNWATCHED, Flight, GpuUse, Snapshot, TrainedMode
-from headway.core.states import State
+from headway.core.states import OVER, State
 from headway.record.beliefs import COLUMNS, UNTOLD, unpacked
 from headway.record.lines import (
     Change,
@@ -133,6 +133,15 @@ class ReplayCluster:
         if plan != self._recorded:
             self.differences.append(Difference(*self._at, self._recorded, plan))
         self._need_board().compact()
+
+    def joined_by(self, jobs: Iterable[Job], now: float) -> Snapshot:
+        """The end of the log, as it would be if these jobs came now, which are not there yet."""
+        board = self._need_board()
+        for job in jobs:
+            row = board.row(job.id)
+            if row is None or board.state(row) in OVER:
+                board.add(replace(job, submit=now), now)
+        return board.snapshot(now).standing_as(self._standing)
 
     def _need_board(self) -> Board:
         if self._board is None:

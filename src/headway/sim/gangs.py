@@ -14,7 +14,7 @@ from headway.core.gang import GangVerdict, Phase, ReplicaFact, ReplicaKey, exit_
 from headway.core.job import Job, JobId
 from headway.core.node import Nodes
 from headway.core.placement import Placement
-from headway.core.restarts import Losses, RestartLimits
+from headway.core.restarts import Losses, RestartLimits, may_retry
 from headway.sim.faults import Faults, ReplicaExit, health, refused
 
 
@@ -29,6 +29,8 @@ class _SimulatedGang:
     """How often it ended with an error."""
     ended: dict[ReplicaKey, ReplicaFact] | None = None
     """Replicas that ended in this attempt."""
+    code: int | None = None
+    """The exit code of the last one that failed."""
 
 
 class Gangs:
@@ -82,6 +84,7 @@ class Gangs:
             if fault is not None:
                 gang.ended = gang.ended or {}
                 gang.ended[fault.role, fault.index] = _member(fault, at)
+                gang.code = fault.code or gang.code
         return list(jobs)
 
     def verdict(
@@ -113,7 +116,7 @@ class Gangs:
         """Counts an end with an error. Whether the job starts again all the same."""
         gang = self._gangs.setdefault(job.id, _SimulatedGang())
         gang.failures += 1
-        return gang.failures <= job.retries
+        return gang.failures <= job.retries and may_retry(job.retry_on, job.retry_not_on, gang.code)
 
     def forget(self, job_id: JobId) -> None:
         self._gangs.pop(job_id, None)

@@ -32,7 +32,7 @@ class Work:
         self.kept: FloatArray = np.zeros(64)
         """Seconds trained at the last checkpoint."""
         self.every: FloatArray = np.zeros(64)
-        """Seconds of training between two checkpoints that it makes without a stop or a move; 0: it makes none."""
+        """Seconds of training between a checkpoint, or a start, and the next one by time; 0: there are none."""
         self.plain = True
         """Whether every rate so far was 1."""
 
@@ -93,9 +93,9 @@ class Work:
             column[: len(kept)] = column[kept]
 
     def _checkpoint(self, row: int, after: float, every: float) -> None:
-        """Books the last periodic checkpoint since the last booking, if there was one."""
-        before = self.trained.item(row)
-        last = after // every * every
-        if last > before:
+        """Books the last periodic checkpoint since the last booking, if there was one: `every` counts from the last."""
+        before, kept = self.trained.item(row), self.kept.item(row)
+        last = kept + (after - kept) // every * every
+        if last > kept:
             self.saved[row] = self.left_at(row, self.at.item(row) + last - before)
             self.kept[row] = last

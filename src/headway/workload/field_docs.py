@@ -6,7 +6,7 @@ from typing import Any
 
 from headway.jobspec import Limit, RoleFields, SuccessFields, TargetFields
 from headway.restarts import RestartFields
-from headway.workload.jobsfile import JobFields, NodeFields
+from headway.workload.jobsfile import JobFields, NodeFields, RetryFields
 from headway.workload.simulate_fields import ExitFields, FaultFields, OutageFields, SimulateFields, SpeedFields
 
 Docs = dict[str, tuple[str, str]]
@@ -28,6 +28,11 @@ _ON_END = (
     "A command that runs on this machine when the job is over. HEADWAY_JOB, HEADWAY_PHASE, HEADWAY_EXIT_CODE and "
     "HEADWAY_LOG tell of it. Not on Kubernetes."
 )
+_RETRIES = (
+    "How often it starts again, from its checkpoint, after an error: a number, or with the errors that count. Not on "
+    "Kubernetes."
+)
+_RULES = "Exit codes, and texts of which one is in the last 20 lines of a replica that failed. Empty: any error."
 _FOR = (
     "A sweep: one job for each combination of these values; a number N stands for 0 to N - 1. `{lr}` in name, command "
     "and env is the value."
@@ -67,7 +72,7 @@ JOB: Docs = {
     "target": ("The job stops itself when a metric that it reports is good enough.", "target: {at_most: 0.5}"),
     "success": ("Which replicas must end well for the job to have succeeded.", "success: {roles: [worker]}"),
     "restarts": ("How often it may start again before it fails, if not as usual.", "restarts: {losses: 9}"),
-    "retries": ("How often it starts again, from its checkpoint, after an error. Not on Kubernetes.", "retries: 2"),
+    "retries": (_RETRIES, "retries: {times: 2, on: [75, CUDA out of memory]}"),
     "on_end": (_ON_END, "on_end: [notify-send, run is over]"),
     "on_failure": ("The same, only if the job failed.", "on_failure: [sh, -c, 'tail $HEADWAY_LOG >> lost']"),
     "seconds": ("Training time at the requested size, as you expect it. `simulate` needs it.", "seconds: 2h"),
@@ -109,6 +114,12 @@ RESTARTS: Docs = {
     "losses": ("It fails after more losses than this in a window without progress: 3 by default.", "losses: 20"),
     "window": ("The length of that window: an hour by default.", "window: 2h"),
     "refusals": ("It fails after more refused starts in a row than this: 10 by default.", "refusals: 30"),
+}
+
+RETRIES: Docs = {
+    "times": ("How often it starts again.", "times: 2"),
+    "on": (_RULES, "on: [75, CUDA out of memory]"),
+    "not_on": ("Those after which it does not, in the same way. Empty: none.", "not_on: [2, No such file]"),
 }
 
 LIMIT: Docs = {
@@ -172,13 +183,14 @@ EXIT: Docs = {
 
 FIELD_DOCS: dict[type[Any], Docs] = {
     JobFields: JOB, RoleFields: ROLE, Limit: LIMIT, TargetFields: TARGET, SuccessFields: SUCCESS,
-    RestartFields: RESTARTS, NodeFields: NODE,
+    RestartFields: RESTARTS, RetryFields: RETRIES, NodeFields: NODE,
     SimulateFields: SIMULATE, FaultFields: FAULTS, OutageFields: OUTAGE, ExitFields: EXIT, SpeedFields: SPEED,
 }  # fmt: skip
 
 TITLES: dict[type[Any], str] = {
     JobFields: "A job: `jobs:`", RoleFields: "A role: `roles:`", Limit: "`limit:`", TargetFields: "`target:`",
-    SuccessFields: "`success:`", RestartFields: "`restarts:`", NodeFields: "A node: `nodes:`",
+    SuccessFields: "`success:`", RestartFields: "`restarts:`", RetryFields: "`retries:`",
+    NodeFields: "A node: `nodes:`",
     SimulateFields: "Virtual time: `simulate:`",
     FaultFields: "`simulate: faults:`", OutageFields: "`simulate: faults: outages:`",
     ExitFields: "`simulate: faults: exits:`", SpeedFields: "`simulate: speed:`",

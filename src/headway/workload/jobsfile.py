@@ -27,6 +27,14 @@ from headway.workload.sweeps import swept
 from headway.workload.yaml_values import shortened
 
 
+class RetryFields(msgspec.Struct, forbid_unknown_fields=True):
+    """How often the job starts again after an error, and after which: exit codes, or texts that it printed last."""
+
+    times: int
+    on: list[int | str] = []
+    not_on: list[int | str] = []
+
+
 class JobFields(RoleFields, forbid_unknown_fields=True):
     """A job. A job with a single role may have the fields of the role itself."""
 
@@ -40,7 +48,7 @@ class JobFields(RoleFields, forbid_unknown_fields=True):
     target: TargetFields | None = None
     success: SuccessFields | None = None
     restarts: RestartFields | None = None
-    retries: int = 0
+    retries: int | RetryFields = 0
     on_end: list[Word] = []  # noqa: RUF012  msgspec copies it
     on_failure: list[Word] = []  # noqa: RUF012
     seconds: Number | None = None
@@ -170,18 +178,30 @@ def job_of(where: str, fields: JobFields, directory: str = "", roles: tuple[Role
         success, restarts = jobspec.success_of(fields.success, roles), restarts_of(fields.restarts)
         on_end = jobspec.words("on_end", fields.on_end)
         on_failure = jobspec.words("on_failure", fields.on_failure)
-        if not 0 <= fields.retries <= LARGEST_COUNT:
-            raise Wrong("retries", f"must be between 0 and {LARGEST_COUNT}, not {fields.retries}")
+        retries = _retries(fields.retries)
         saves_itself = jobspec.saves_itself(fields.saves, checkpoints=fields.checkpoints)
         save_every = jobspec.save_every_of(fields.save_every)
     return Job(
         id=JobId(fields.name), roles=roles, user=clean(fields.user), queue=clean(fields.queue), priority=priority,
         submit=submit, deadline=deadline, steps=steps, target=target,
         seconds=None if duration is None else _field(where, "seconds", lambda: seconds(duration)),
-        can=can, success=success, restarts=restarts, retries=fields.retries, on_end=on_end, on_failure=on_failure,
+        can=can, success=success, restarts=restarts, on_end=on_end, on_failure=on_failure,
+        retries=retries.times, retry_on=tuple(retries.on), retry_not_on=tuple(retries.not_on),
         checkpoints=fields.checkpoints, saves_itself=saves_itself, save_every=save_every, fresh=fields.fresh,
         model=clean(fields.model), directory=directory,
     )  # fmt: skip
+
+
+def _retries(given: int | RetryFields) -> RetryFields:
+    fields = RetryFields(given) if isinstance(given, int) else given
+    if not 0 <= fields.times <= LARGEST_COUNT:
+        name = "retries" if isinstance(given, int) else "retries.times"
+        raise Wrong(name, f"must be between 0 and {LARGEST_COUNT}, not {fields.times}")
+    for name, rules in (("on", fields.on), ("not_on", fields.not_on)):
+        for rule in rules:
+            if not (1 <= rule <= 255 if isinstance(rule, int) else rule.strip() and "\n" not in rule):
+                raise Wrong(f"retries.{name}", f"must be exit codes (1 to 255) or texts of one line, not {rule!r:.40}")
+    return fields
 
 
 def _roles(where: str, fields: JobFields) -> tuple[Role, ...]:

@@ -83,9 +83,10 @@ def job_entry(job: Job) -> dict[str, Any]:
         entry["seconds"] = job.seconds
     if job.deadline is not None:
         entry["deadline"] = round(job.deadline - job.submit, 6)
-    for name in ("user", "queue", "priority", "steps", "model", "retries", "on_end", "on_failure"):
+    for name in ("user", "queue", "priority", "steps", "model", "on_end", "on_failure"):
         if getattr(job, name):
             entry[name] = getattr(job, name)
+    entry |= _retries_entry(job)
     if job.target is not None:
         entry["target"] = target_entry(job.target)
     if success := success_entry(job.success):
@@ -102,6 +103,13 @@ def job_entry(job: Job) -> dict[str, Any]:
     if [role.name for role in job.roles] == ["worker"]:
         return {**entry, **role_entry(job.roles[0])}
     return {**entry, "roles": {role.name: role_entry(role) for role in job.roles}}
+
+
+def _retries_entry(job: Job) -> dict[str, Any]:
+    rules = {name: list(rule) for name, rule in (("on", job.retry_on), ("not_on", job.retry_not_on)) if rule}
+    if rules:
+        return {"retries": {"times": job.retries, **rules}}
+    return {"retries": job.retries} if job.retries else {}
 
 
 def node_entries(nodes: Iterable[Node]) -> list[dict[str, Any]]:

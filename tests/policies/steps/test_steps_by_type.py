@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -114,6 +115,39 @@ def test_jobs_without_accelerators_and_those_that_need_several_types_run_too():
     assert started(PLAIN(_believed(a_snapshot(plain, wide, nodes=nodes, now=10.0), {"a": 1.0, "b": 1.0}))) == ["a", "b"]
 
 
+def test_a_deadline_chooses_the_type_on_which_it_is_met_and_comes_first_there():
+    jobs = [a_job("a", seconds=1000.0), a_job("b", seconds=3000.0, deadline=4000.0)]
+    snapshot = _believed(a_snapshot(*jobs, nodes=NODES, now=10.0), {"a": 8.0, "b": 1.5})
+    assert _where(PLAIN(snapshot)) == {"a": ((0,),), "b": ((1,),)}
+    told = PLAIN.explain(snapshot, 1)
+    assert "its deadline wants it there now" in told["type"]["sentence"]
+    assert "in time" in told["deadline"]
+    none = _believed(a_snapshot(*jobs, nodes=NODES, now=10.0), {"a": 8.0, "b": 1.5})
+    assert _where(replace(PLAIN, deadline_share=0.0)(none)) == {"a": ((1,),), "b": ((0,),)}
+
+
+def test_a_priority_comes_before_a_deadline():
+    jobs = [a_job("a", seconds=3000.0, priority=5), a_job("b", seconds=3000.0, deadline=4000.0)]
+    snapshot = _believed(a_snapshot(*jobs, nodes=NODES, now=10.0), {"a": 8.0, "b": 1.5})
+    assert _where(PLAIN(snapshot)) == {"a": ((1,),)}
+
+
+def test_a_running_job_goes_to_the_type_on_which_it_is_in_time():
+    slow = running(a_job("a", seconds=30_000.0, deadline=9000.0), (0,), since=0.0, touched=-500.0)
+    rival = running(a_job("b", seconds=9000.0), (1,), since=0.0, touched=-500.0)
+    assert decided(PLAIN(_believed(a_snapshot(slow, rival, nodes=NODES, now=1000.0), {"a": 8.0, "b": 9.0}))) == {
+        "a": "stop", "b": "stop",
+    }  # fmt: skip
+
+
+def test_a_running_job_that_is_in_time_keeps_its_type_unless_a_faster_one_is_idle():
+    held = running(a_job("a", seconds=3000.0, deadline=5000.0), (0,), since=0.0, touched=-500.0)
+    rival = running(a_job("b", seconds=9000.0, deadline=12_000.0), (1,), since=0.0, touched=-500.0)
+    gains = {"a": 8.0, "b": 9.0}
+    assert decided(PLAIN(_believed(a_snapshot(held, rival, nodes=NODES, now=1000.0), gains))) == {}
+    assert decided(PLAIN(_believed(a_snapshot(held, nodes=NODES, now=1000.0), gains))) == {"a": "stop"}
+
+
 def test_it_is_told_why_this_type():
     jobs = [a_job("a", seconds=3600.0), a_job("b", seconds=3600.0)]
     snapshot = _believed(a_snapshot(*jobs, nodes=NODES, now=10.0), {"a": 1.4, "b": 3.1})
@@ -131,8 +165,8 @@ MIXED = Nodes.of(
 )
 
 
-def _run(jobs, gains, policy=PLAIN, nodes=MIXED, log=None, costs=None):
-    """Job to the moment of its end. `gains`: by job, on a V100."""
+def _run(jobs, gains, policy=PLAIN, nodes=MIXED, log=None, costs=None, starts=None):
+    """Job to the moment of its end. `gains`: by job, on a V100. `starts`: counts them."""
     speed = Speed(seconds_on={job.id: {"v100": job.seconds, "k80": job.seconds * gains[job.id]} for job in jobs})
     sim = SimCluster(nodes, jobs, World(samples=False, speed=speed, costs=costs or Costs()))
     writer = LogWriter(log, Head("sim", "headway", "oracle"), fresh=True)
@@ -141,6 +175,8 @@ def _run(jobs, gains, policy=PLAIN, nodes=MIXED, log=None, costs=None):
     def observe(one):
         assert one.refusals == ()
         writer.cycle(one.snapshot, one.plan, one.refusals)
+        if starts is not None:
+            starts.update(_where(one.plan).keys())
         for row in one.snapshot.changed:
             if one.snapshot.jobs.state_of(row) is State.FINISHED:
                 ends[one.snapshot.jobs.job(row).id] = one.snapshot.now
@@ -170,6 +206,42 @@ def test_a_crowd_is_much_sooner_done():
     assert with_.keys() == {job.id for job in jobs}
     assert _mean(jobs, with_) < 0.75 * _mean(jobs, without)
     assert max(with_.values()) < max(without.values())
+
+
+COSTS = Costs(start=30.0, save=10.0)
+
+
+@pytest.mark.parametrize("deadline", [1500.0, 4000.0, 9000.0, None])
+def test_a_job_with_a_deadline_is_started_once(deadline):
+    nodes = Nodes.of([a_node("k", gpus=4, accelerator="k80"), a_node("v", gpus=2, accelerator="v100")])
+    starts = Counter()
+    job = a_job("a", seconds=1000.0, deadline=deadline)
+    assert _run([job], {"a": 5.0}, nodes=nodes, costs=COSTS, starts=starts) == {"a": 1030.0}
+    assert starts == {"a": 1}
+
+
+def _dated(seed, every, slack):
+    """Every so many jobs have a deadline, after this much of their seconds on a V100."""
+    jobs, gains = _crowd(seed=seed)
+    chance = np.random.default_rng(seed)
+    late = [job.submit + 60.0 + job.seconds * float(chance.uniform(*slack)) for job in jobs]
+    return [replace(job, deadline=late[n] if n % every == 0 else None) for n, job in enumerate(jobs)], gains
+
+
+def _met(jobs, ends):
+    return sum(ends[job.id] <= job.deadline for job in jobs if job.deadline is not None)
+
+
+@pytest.mark.parametrize(("every", "slack"), [(2, (1.5, 6.0)), (1, (1.5, 6.0)), (2, (1.2, 3.0))])
+def test_types_meet_more_deadlines_with_fewer_starts(every, slack):
+    met, without, dated, starts, others = 0, 0, 0, Counter(), Counter()
+    for seed in range(2):
+        jobs, gains = _dated(seed, every, slack)
+        dated += len(jobs) // every
+        met += _met(jobs, _run(jobs, gains, costs=COSTS, starts=starts))
+        without += _met(jobs, _run(jobs, gains, replace(PLAIN, by_type=False), costs=COSTS, starts=others))
+    assert met >= max(0.85 * dated, 1.2 * without)
+    assert starts.total() < others.total()
 
 
 def test_a_recorded_run_is_decided_again_alike(tmp_path):

@@ -17,8 +17,9 @@ from rich.text import Text
 from headway.beliefs.books import make_book
 from headway.beliefs.file import read_beliefs
 from headway.beliefs.kept_book import kept_beliefs
-from headway.cli.jobs.why import LastCycle, last_cycle, meant_log
-from headway.cli.options import Json, State
+from headway.cli.cluster.eta_cluster import eta_on_cluster
+from headway.cli.jobs.why import LastCycle, last_cycle, meant_log, of_cluster
+from headway.cli.options import Context, Json, Kubeconfig, Namespace, OnKube, State
 from headway.cli.screen.clock_times import FEWEST_DRAWS, ClockTimes
 from headway.cli.screen.say import say
 from headway.cli.screen.show import plain
@@ -26,7 +27,7 @@ from headway.cli.screen.tables import TableColumn, fitted
 from headway.cli.wiring import safe_policy
 from headway.core.board import Board
 from headway.core.errors import UserError
-from headway.core.job import JobId
+from headway.core.job import Job, JobId
 from headway.core.node import Node, Nodes
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
@@ -55,12 +56,20 @@ def eta(
     ] = None,
     state: State = None,
     json: Json = False,
+    kube: OnKube = None,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Tell when jobs start and when they are done, as times of day with ranges.
 
     In the queue or a run on this machine, by its log: how it is now, simulated ahead under its policy. Four outcomes of
-    five are inside the range. Before a run, `headway run FILE --dry-run` tells the same.
+    five are inside the range. Before a run, `headway run FILE --dry-run` tells the same. Of TrainingJobs on a cluster
+    with --kube, -n, --kubeconfig or --context, or where KUBECONFIG is set.
     """
+    if of_cluster(log, state, kube, namespace, kubeconfig, context):
+        eta_on_cluster(job, namespace, kubeconfig, context, as_json=json)
+        return
     path = log or meant_log(state)
     learning = _Learning.beside(path)
     last = last_cycle(path, learning.follow)
@@ -75,7 +84,7 @@ def eta(
     present = Present.of(snapshot, costs=local_costs(learning.book.history.costs))
     times = ClockTimes(forecast(present, last.policy, safe=safe_policy), zero)
     states = {jobs.job(row).id: jobs.state_of(row).name.lower() for row in jobs.row_of.values()}
-    show_etas(times, states, only=JobId(job) if job else None, as_json=json)
+    show_etas(times, states, only=[JobId(job)] if job else (), as_json=json)
     if not json and last.dead:
         say("Headway does not run now: the times are as if the run went on at this moment")
 
@@ -152,6 +161,16 @@ def foresee(
     show_etas(ClockTimes(forecast(present, policy, safe=safe_policy), began), states, as_json=as_json)
 
 
+def foresee_more(log: Path, jobs: Sequence[Job], *, as_json: bool) -> None:
+    """Tells when these jobs would start and be done if they were added now."""
+    learning = _Learning.beside(log)
+    last = last_cycle(log, learning.follow, jobs)
+    present = Present.of(learning.annotated(last), costs=local_costs(learning.book.history.costs))
+    times = ClockTimes(forecast(present, last.policy, safe=safe_policy), _zero(last))
+    names = [job.id for job in jobs]
+    show_etas(times, dict.fromkeys(names, "to add"), only=names, as_json=as_json)
+
+
 class LocalBackground(Background):
     """Of a run on this machine."""
 
@@ -164,19 +183,19 @@ class LocalBackground(Background):
 
 
 def show_etas(
-    times: ClockTimes, states: Mapping[JobId, str], *, only: JobId | None = None, as_json: bool = False
+    times: ClockTimes, states: Mapping[JobId, str], *, only: Sequence[JobId] = (), as_json: bool = False
 ) -> None:
-    """Prints the forecast of one job as a sentence, of all as a table."""
+    """Prints the forecast of one job as a sentence, of several as a table; without `only`, of all."""
     found = times.forecast
-    etas = found.jobs if only is None else {only: found.jobs[only]}
+    etas = {job: found.jobs[job] for job in only} if only else found.jobs
     if as_json:
         jobs = {job: {"state": states.get(job, "to come"), "starts": _moments(times, eta.starts),
                       "done": _moments(times, eta.done)} for job, eta in etas.items()}  # fmt: skip
         all_done = _moments(times, found.all_done)
         print(json_.dumps({"now": round(times.now, 1), "draws": found.draws, "all_done": all_done, "jobs": jobs}))
         return
-    if only is not None:
-        say(f"{only} ({states.get(only, 'to come')}): {times.sentence(etas[only])}")
+    if len(only) == 1:
+        say(f"{only[0]} ({states.get(only[0], 'to come')}): {times.sentence(etas[only[0]])}")
         return
     if not etas:
         say("nothing is left to run")

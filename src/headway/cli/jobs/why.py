@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -20,7 +20,7 @@ from headway.cli.screen.show import near
 from headway.cli.trained_policy import is_another
 from headway.cli.wiring import make_policy, safe_policy
 from headway.core.errors import UserError
-from headway.core.job import JobId
+from headway.core.job import Job, JobId
 from headway.core.policy import Policy
 from headway.core.quantity import GPU
 from headway.core.reason import Code, explain
@@ -56,10 +56,7 @@ def why(
     In the queue or a run on this machine, by its log; of a TrainingJob on a cluster with --kube, -n, --kubeconfig or
     --context, or where KUBECONFIG is set.
     """
-    options = kube or namespace or kubeconfig is not None or context
-    if options or (log is None and state is None and on_cluster(kube, namespace, kubeconfig, context)):
-        if log is not None:
-            raise UserError("--log: a job on a cluster has no log here; give --log or the options of a cluster")
+    if of_cluster(log, state, kube, namespace, kubeconfig, context):
         why_on_cluster(job, namespace, kubeconfig, context, as_json=json)
         return
     path = log or meant_log(state)
@@ -112,6 +109,17 @@ def _late(last: LastCycle, row: int) -> str:
     return late(job, last.now, left, replicas)
 
 
+def of_cluster(
+    log: Path | None, state: Path | None, kube: bool | None, namespace: str, kubeconfig: Path | None, context: str
+) -> bool:
+    """Whether a job of a cluster is meant, not one of a log."""
+    if not (kube or namespace or kubeconfig is not None or context):
+        return log is None and state is None and on_cluster(kube, namespace, kubeconfig, context)
+    if log is not None:
+        raise UserError("--log: a job on a cluster has no log here; give --log or the options of a cluster")
+    return True
+
+
 def meant_log(state: Path | None) -> Path:
     """The log of the state folder, of the queue or run that goes on, or the newest one here; else that of the queue."""
     home = queue_home()
@@ -128,7 +136,7 @@ def _newest(otherwise: Path) -> Path:
     if not logs and otherwise.exists():
         return otherwise
     if not logs:
-        raise UserError("--log: there is no run in .headway here; name the log of a run, or a cluster by --kube or -n")
+        raise UserError("--log: there is no run in .headway here; name the log of a run")
     return logs[-1]
 
 
@@ -148,8 +156,8 @@ class LastCycle(NamedTuple):
     head: Head
 
 
-def last_cycle(path: Path, follow: Callable[[Snapshot], None] = lambda _: None) -> LastCycle:
-    """`follow` gets every snapshot of the log, one after the other."""
+def last_cycle(path: Path, follow: Callable[[Snapshot], None] = lambda _: None, more: Sequence[Job] = ()) -> LastCycle:
+    """`follow` gets every snapshot of the log, one after the other; at its end, one with `more` jobs."""
     cluster = ReplayCluster(path, plain_speed)
     last: Snapshot | None = None
     notes: dict[JobId, str] = {}
@@ -163,10 +171,14 @@ def last_cycle(path: Path, follow: Callable[[Snapshot], None] = lambda _: None) 
     local = head.cluster == "local" and not cluster.complete
     if local:
         now = time.time() - clock_zero(head.began, last.now, time.time())
+    dead = local and not is_locked(path.parent)
+    if more:
+        last = cluster.joined_by(more, last.now if dead else now)
+        follow(last)
     told: dict[str, str] = {}
     try:
         policy = make_policy(head.policy, head.settings.get("set", []))
         told = {"policy": changed} if (changed := is_another(head)) else {}
     except UserError as error:
         policy, told = safe_policy, {"policy": f"{error}; the reason is first-fit's"}
-    return LastCycle(last, now, policy, told, notes, local and not is_locked(path.parent), head)
+    return LastCycle(last, now, policy, told, notes, dead, head)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from headway.cli.machine.jobs_watch import some
-from headway.cli.machine.queue import meant_folder, queue_home
+from headway.cli.machine.queue import meant_folder, queue_home, say_what_counts
 from headway.cli.machine.queue_status import read_status
 from headway.cli.options import Json
 from headway.cli.screen.plain_help import AFTER, WithCommand
@@ -57,6 +57,9 @@ def add(
     to: To = None,
     state: State = None,
     json: Json = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Add nothing: tell when each job would start and be done.")
+    ] = False,
 ) -> None:
     """Add a command, or the jobs of files, to the queue of this machine or to a run that goes on.
 
@@ -74,20 +77,37 @@ def add(
         by_file: list[tuple[Path, Sequence[Job]]] = [(Path(HERE), jobs)]
     else:
         by_file = _of_files(folder, card, files or [])
-    _put(folder, card, by_file, as_json=json)
+    _check(card, by_file)
+    if dry_run:
+        _foresee(folder, [job for _, jobs in by_file for job in jobs], as_json=json)
+    else:
+        _put(folder, card, by_file, as_json=json)
 
 
-def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job]]], *, as_json: bool) -> None:
+def _foresee(folder: Path, jobs: Sequence[Job], *, as_json: bool) -> None:
+    """With those that were added, and that the run has not seen yet."""
+    from headway.cli.jobs.eta import foresee_more
+
+    if not (folder / "run.log").exists():
+        raise UserError("--dry-run: there is no queue yet; `headway up` starts one")
+    foresee_more(folder / "run.log", jobs, as_json=as_json)
+
+
+def _check(card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job]]]) -> None:
     for file, jobs in by_file:
         if card.nodes:
             check_jobs(str(file), jobs, card.nodes)
         check_programs(str(file), jobs)
         check_claims(file, card.settings, jobs)
         warn(deadline_warnings(jobs, card.pauses))
+
+
+def _put(folder: Path, card: RunCard, by_file: Sequence[tuple[Path, Sequence[Job]]], *, as_json: bool) -> None:
     before = added_jobs(folder, {})
     over = {job.id for _, jobs in by_file for job in jobs if not job.fresh and over_job(folder, job.id) is not None}
     for file, jobs in by_file:
         put(folder, jobs, file)
+    say_what_counts(folder, (job for _, jobs in by_file for job in jobs))
     names = [job.id for _, jobs in by_file for job in jobs]
     if as_json:
         import json as json_

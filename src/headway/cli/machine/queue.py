@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -11,20 +11,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from headway.cli.machine.jobs_watch import some
 from headway.cli.machine.queue_status import SUSPENDED, TO_COME, JobStatus, QueueStatus, read_status
 from headway.cli.screen.clock_times import times_of
 from headway.cli.screen.say import say
 from headway.cli.screen.show import plain
 from headway.cli.screen.tables import TableColumn, cut, deadline_cell, fitted
 from headway.core.errors import UserError
+from headway.core.job import Job
 from headway.core.text import lasting
 from headway.jobspec import mistyped
 from headway.local.added import AddedJob, added_jobs, card_of
 from headway.local.claims import running_folders
-from headway.local.state_folder import disk_is_full, folder_of, is_locked
+from headway.local.state_folder import disk_is_full, folder_of, home_of_user, is_locked
 
 MOST_OVER = 10
 """Jobs that are over and shown in the table; `--all` shows all that are known."""
+COUNTS_SAID = "counts-said"
+"""A file in the folder of a run in which it was said what jobs count as that name no resources."""
 COLUMNS = (
     TableColumn("job", is_text=True), TableColumn("state", left=True), TableColumn("step", drop=3),
     TableColumn("loss", drop=4), TableColumn("left", drop=2), TableColumn("done", drop=1), TableColumn("deadline"),
@@ -35,8 +39,7 @@ COLUMNS = (
 
 def queue_home() -> Path:
     """Where the queue of this user keeps its files."""
-    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(state) / "headway" / "queue"
+    return home_of_user() / "queue"
 
 
 def meant_folder(state: Path | None = None, file: Path | None = None, option: str = "--to") -> Path:
@@ -96,6 +99,18 @@ def the_jobs(folder: Path, names: Iterable[str]) -> list[JobStatus]:
         if name not in known:
             raise UserError(f"{name}: there is no such job{mistyped(name, known)}; `headway jobs` lists them")
     return [known[name] for name in names]
+
+
+def say_what_counts(folder: Path, jobs: Iterable[Job]) -> None:
+    """What a job counts as whose user names no resources; said once in each queue or run."""
+    bare = [job.id for job in jobs if any(role.unstated for role in job.roles)]
+    if not bare or (folder / COUNTS_SAID).exists():
+        return
+    with contextlib.suppress(OSError):
+        (folder / COUNTS_SAID).touch()
+    names, each = ("names", "it") if len(bare) == 1 else ("name", "each")
+    say(f"{some(bare)}: {names} no resources; {each} counts as one core and a share of memory until it was measured, "
+        "then as what it uses (cpu: and memory: say more)", error=True)  # fmt: skip
 
 
 def need_added(folder: Path, names: Iterable[str]) -> None:

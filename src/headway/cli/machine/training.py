@@ -16,6 +16,7 @@ import typer
 
 from headway.cli.machine.jobs_watch import QueueFiles, some
 from headway.cli.machine.page_feed import live_page
+from headway.cli.machine.queue import say_what_counts
 from headway.cli.machine.queue_status import StatusFile
 from headway.cli.screen.clock_times import LooksAhead
 from headway.cli.screen.live import Live
@@ -44,11 +45,12 @@ from headway.core.states import OVER, State
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
 from headway.local.added import RunCard, leave_card
-from headway.local.claims import claim_machine, devices_left, lock_folder, machine_left
+from headway.local.claims import claim_machine, devices_left, machine_left
 from headway.local.cluster import LocalCluster
 from headway.local.device_pool import Devices, equipped
 from headway.local.devices import Device, Drivers, chosen
 from headway.local.editing import Wish, Wishes
+from headway.local.gpu_locks import lock_folder
 from headway.local.leaving import NOT_BEGUN
 from headway.local.machine import check_jobs, check_nodes
 from headway.local.replica import check_programs
@@ -123,6 +125,7 @@ def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
         idle = bool(left.last) and going.is_idle and not how.stays
         page = stack.enter_context(live_page(file.name, how.policy, wanted=how.page and not idle))
         there = [str(file.resolve()) for file in files], list(nodes), how.settings, os.getpid()
+        say_what_counts(folder, queue.workload.jobs)
         leave_card(folder, RunCard(*there, page.address if page else "", dict(queue.pauses)), needed=how.stays)
         if idle:
             return
@@ -160,7 +163,7 @@ def _writer(folder: Path, head: Head, key: bytes, *, stays: bool) -> LogWriter:
 
 def _checked(queue: QueueFiles, how: HowToTrain) -> tuple[list[Node], Devices]:
     """What the jobs of the queue may have, all of which fit there."""
-    free, devices = _gpus(how.gpus, share=how.share, busy=how.busy_gpus)
+    free, devices = _gpus(how.gpus, queue.folder, share=how.share, busy=how.busy_gpus)
     nodes, devices = equipped(_nodes(queue, how, len(free)), free, devices)
     queue.check = partial(_check, nodes, how.settings)
     queue.check(queue)
@@ -352,7 +355,7 @@ def _nodes(queue: QueueFiles, how: HowToTrain, gpus: int) -> list[Node]:
     return nodes
 
 
-def _gpus(wanted: str | None, *, share: bool, busy: bool) -> tuple[list[Device], Devices]:
+def _gpus(wanted: str | None, folder: Path, *, share: bool, busy: bool) -> tuple[list[Device], Devices]:
     """The GPUs that this run may give out, and how to ask for them. Those that other runs have are left out."""
     drivers = Drivers()
     found = drivers.look()
@@ -360,7 +363,7 @@ def _gpus(wanted: str | None, *, share: bool, busy: bool) -> tuple[list[Device],
     there = [reading.device for reading in found if reading.device.id]
     free = devices_left(chosen(there, wanted, os.environ), share=share)
     vendors = frozenset(device.vendor for device in (*there, *free))
-    return free, Devices(vendors=vendors, look=drivers.look, busy=busy, locks=lock_folder())
+    return free, Devices(vendors=vendors, look=drivers.look, busy=busy, locks=lock_folder(os.environ, folder))
 
 
 def _check(nodes: Sequence[Node], settings: Sequence[str], queue: QueueFiles) -> None:

@@ -44,6 +44,7 @@ def experiment(
     report: Report = None,
     jobs: Processes = 0,
     executor: ExecutorName = "",
+    repeats: Annotated[int, typer.Option(min=1, help="Of native: make each live run so often, for the noise.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that an earlier call has finished.")] = False,
     json: Json = False,
 ) -> None:
@@ -53,8 +54,9 @@ def experiment(
     """
     writable(report, "--report")
     if name in STUDIES:
+        more = {"repeats": repeats} if name == "native" else {}
         with _workers(executor, jobs) as workers:
-            STUDIES[name](quick=quick, workers=workers, as_json=json, report=report, fresh=fresh)
+            STUDIES[name](quick=quick, workers=workers, as_json=json, report=report, fresh=fresh, **more)
         return
     if name not in EXPERIMENTS:
         offer = ", ".join((*EXPERIMENTS, *STUDIES))

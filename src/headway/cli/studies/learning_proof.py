@@ -22,7 +22,7 @@ def learning(*, quick: bool, workers: Workers, as_json: bool, report: Path | Non
     """The plan is `experiment/learning/plan.json`; with `quick`, a few small generated windows."""
     need_learn()
     from headway.experiment.learning.plan import read_plan, small
-    from headway.experiment.learning.proof import Workplace, looks, prove, told
+    from headway.experiment.learning.proof import Workplace, keep_networks, looks, prove, told
 
     plan, digest = read_plan()
     store = KeptRuns.of_user(fresh=fresh)
@@ -33,13 +33,17 @@ def learning(*, quick: bool, workers: Workers, as_json: bool, report: Path | Non
     pool = make_executor("", workers) if isinstance(workers, int) else workers
     with running(pool), Bars(["learn", "windows"], quiet=as_json) as bars:
         proof = prove(plan, digest, Workplace(pool, folder, store, workers), bars.set)
-    found = {**told(proof), "looks": len([one for one in looks(folder) if one["plan"] == digest])}
+    networks = folder / f"networks-{digest[:12]}"
+    kept = keep_networks(networks, proof.learnt)
+    found = {**told(proof), "networks": kept, "looks": len([one for one in looks(folder) if one["plan"] == digest])}
     if report is not None:
         report.write_text(json_.dumps(found, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print(json_.dumps(found))
         return
     _show(found)
+    best = next((one["file"] for one in kept.values() if one["best"]), "")
+    print(f"networks: {networks}, of which {best} did best on the tasks that choose one")
 
 
 def _show(found: dict[str, Any]) -> None:

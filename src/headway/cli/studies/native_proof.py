@@ -18,7 +18,9 @@ from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers
 
 
-def native(*, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False) -> None:
+def native(
+    *, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False, repeats: int = 1
+) -> None:
     """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down."""
     del workers
     need_extra()
@@ -26,7 +28,7 @@ def native(*, quick: bool, workers: Workers, as_json: bool, report: Path | None 
     from headway.experiment.native.runs import LiveRuns
     from headway.experiment.native.slices import QUICK
 
-    plan = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60) if quick else ProofPlan()
+    plan = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60, repeats) if quick else ProofPlan(repeats=repeats)
     store = KeptRuns.of_user(fresh=fresh)
     live = LiveRuns(store.folder / "native", fresh=fresh)
 
@@ -54,12 +56,14 @@ def _show(found: Mapping[str, Any]) -> None:
     titles = found["titles"]
     columns = [
         TableColumn("contender", is_text=True), *map(TableColumn, ("mean", "of PodGroup", "simulated")),
-        TableColumn("unfinished", drop=1), TableColumn("half gangs", drop=2), TableColumn("decision", drop=3),
+        TableColumn("noise", drop=4), TableColumn("unfinished", drop=1), TableColumn("half gangs", drop=2),
+        TableColumn("decision", drop=3),
     ]  # fmt: skip
     for one in found["slices"]:
         rows: list[list[str | Text]] = [
             [
                 titles[name], f"{run['mean']:,.0f} s", _ratio(run.get("ratio")), _ratio(run.get("simulated ratio")),
+                f"{run['noise']:.1%}" if "noise" in run else "",
                 f"{run['unfinished']:.0%}", f"{run['half gangs']:.0f}", f"{1000 * run['decision'][0]:.0f} ms",
             ]
             for name, run in one["runs"].items()
@@ -76,6 +80,8 @@ def _show(found: Mapping[str, Any]) -> None:
             )
     if found["other versions"]:
         print("some kept runs are of another version of Headway; --fresh makes all of them anew")
+    for key, why in found["failed"].items():
+        print(f"{key} gave nothing: {why}")
     if found["missing"]:
         print(f"not run: {', '.join(found['missing'])}")
 

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headway import __version__
 from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers, perform_all
 from headway.experiment.learning.plan import ProofPlan, Window, windows_of
@@ -28,6 +30,7 @@ from headway.experiment.learning.proof_runs import (
 from headway.experiment.learning.proof_stats import change, interval, mean_of, slowest_of
 from headway.learn.tuning.runs import Runs
 from headway.record.results import Outcome
+from headway.trained.file import TrainedPolicy, write_trained
 
 Found = Mapping[tuple[Window, str], Outcome]
 
@@ -96,6 +99,19 @@ def look(folder: Path, digest: str, plan: ProofPlan) -> None:
     }  # fmt: skip
     with (folder / "ledger.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
+
+
+def keep_networks(folder: Path, learnt: Learnt) -> dict[int, dict[str, Any]]:
+    """Writes each network as a file that `--policy learned` takes; by seed its file, hash and score, and the best."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scores = {seed: float(one.scores["validation score"] or 0.0) for seed, one in learnt.networks.items()}
+    best, found = min(scores, key=scores.__getitem__, default=None), {}
+    for seed, one in learnt.networks.items():
+        file = folder / f"seed-{seed}.npz"
+        write_trained(file, TrainedPolicy(one.candidate.network(), one.trained_on, one.scores), __version__)
+        digest = sha256(file.read_bytes()).hexdigest()
+        found[seed] = {"file": file.name, "sha256": digest, "validation score": scores[seed], "best": seed == best}
+    return found
 
 
 def looks(folder: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from headway.experiment.learning.proof_windows import scenario, sources, teachin
 from headway.experiment.learning.window_run import learning_run
 from headway.learn.suites import suite_named
 from headway.learn.training.candidate import Candidate, run_candidate
-from headway.learn.training.train import TrainSettings, tasks_of, train
+from headway.learn.training.train import Trained, TrainSettings, tasks_of, train
 from headway.learn.tuning.runs import RunFigures, Runs, Setting, figures_of
 from headway.learn.tuning.search import SearchSettings, score, search
 from headway.policies.headway import Headway
@@ -49,7 +49,7 @@ class Learnt:
     tuned: Mapping[str, Setting]
     """By whether sizes are chosen or fixed."""
     elastic: Setting
-    networks: Mapping[int, Candidate]
+    networks: Mapping[int, Trained]
     """By seed."""
 
 
@@ -108,7 +108,7 @@ def arm(context: ProofContext, window: Window, label: str) -> tuple[Task, Learne
     if label == "tuned":
         settings = learnt.tuned[window.sizes]
     elif label.startswith("learned "):
-        make = partial(_learned, learnt.networks[int(label.split()[1])])
+        make = partial(_learned, learnt.networks[int(label.split()[1])].candidate)
     elif label == TUNED_ELASTIC:
         policy, settings = "elastic", learnt.elastic
     elif label in POLICIES:
@@ -202,9 +202,9 @@ def run_elastic(case: Scenario, tried: tuple[str, Setting]) -> RunFigures:
     return figures_of(perform(case, task))
 
 
-def trained(plan: ProofPlan, seed: int, runs: Runs) -> Candidate:
+def trained(plan: ProofPlan, seed: int, runs: Runs) -> Trained:
     given = plan.training
     suites = [suite_named(name) for name in given.suites]
     tasks, by = tasks_of(suites, "train", given.tasks), tasks_of(suites, "validation", given.validate)
     mine = Runs(runs.executor, runs.file, run_candidate)
-    return train(tasks, by, TrainSettings(budget=given.budget, seed=seed), mine).candidate
+    return train(tasks, by, TrainSettings(budget=given.budget, seed=seed), mine)

@@ -40,8 +40,8 @@ SETTLE_SECONDS = 60.0
 """A scheduler that does not come to rest within this time ends the run: a busy machine takes seconds."""
 STILL_SECONDS = 15.0
 """Where time flows: without a binding for so long, none will come."""
-LONGEST_SECONDS = 1200.0
-"""A run that takes longer, really, is cut."""
+LONGEST_SECONDS = 3600.0
+"""A run that takes longer, really, is cut. It takes minutes on free cores, and a busy machine changes no figure."""
 MAX_IDLE_STEPS = 2000
 """Steps in a row in which nothing but the scheduler's own clock went on."""
 
@@ -49,6 +49,9 @@ MAX_IDLE_STEPS = 2000
 class Scheduler(Protocol):
     sees_pods: bool
     """Whether it knows pods and no jobs: then each end of a pod is one more chance for the pods that wait."""
+    hears_scripts: bool
+    """Whether scripts report to it. Where time stands, they connect when it has seen their pods run: a script takes
+    longer to start than that, and a report of a job that starts yet would be no progress to it."""
 
     async def submit(self, stage: Stage, job: Job) -> None: ...
 
@@ -84,9 +87,9 @@ class Course:
     decided: list[float] = field(default_factory=list)
     """Of each step in which a pod was bound: real seconds until the last of them was."""
     stuck: bool = False
-    """It ended with jobs that would never be done."""
+    """Nothing moved any more, and there were jobs that were not done: a deadlock."""
     cut: bool = False
-    """It took too long, really: it ended before its horizon."""
+    """It took too long, and was ended before its horizon."""
 
 
 class NoScripts:
@@ -116,19 +119,23 @@ class Conductor:
 
     async def run(self) -> Course:
         started = time.monotonic()
+        self._bound_at = started
         arrivals = deque(sorted(self.jobs, key=lambda job: job.submit))
         if isinstance(self.clock, SteppedClock):
             await self._steps(self.clock, arrivals)
         else:
             await self._flows(self.clock, arrivals)
         self.course.real_seconds = time.monotonic() - started
-        self.course.stuck = not self._over
         return self.course
 
     @property
     def _over(self) -> bool:
         jobs = self.trainers.jobs
         return len(jobs) == len(self.jobs) and all(mine.ended is not None for mine in jobs.values())
+
+    @property
+    def _scripts_wait(self) -> bool:
+        return self.scheduler.hears_scripts and isinstance(self.clock, SteppedClock)
 
     def _share(self) -> float:
         ended = sum(mine.ended is not None for mine in self.trainers.jobs.values())
@@ -142,13 +149,14 @@ class Conductor:
         while not self._over:
             arrival, own = arrivals[0].submit if arrivals else math.inf, self.scheduler.until()
             now = min(arrival, self.trainers.next(), own)
-            if now > self.horizon or math.isinf(now):
+            if math.isinf(now):
+                self.course.stuck = True
                 return
-            if time.monotonic() - began > LONGEST_SECONDS:
-                self.course.cut = True
+            if now > self.horizon:
                 return
             idle = idle + 1 if own < min(arrival, self.trainers.next()) else 0
-            if idle > MAX_IDLE_STEPS:
+            if idle > MAX_IDLE_STEPS or time.monotonic() - began > LONGEST_SECONDS:
+                self.course.cut = True
                 return
             clock.set(self.clock.began + now)
             await self._happen(now, arrivals)
@@ -198,16 +206,21 @@ class Conductor:
     # ── time that flows ──
 
     async def _flows(self, clock: FastClock, arrivals: deque[Job]) -> None:
+        began = time.monotonic()
         while not self._over:
             now = clock.now() - self.clock.began
             if now > self.horizon:
+                return
+            if time.monotonic() - began > LONGEST_SECONDS:
+                self.course.cut = True
                 return
             await self._happen(now, arrivals)
             await self._take(clock.now() - self.clock.began)
             self.course.steps += 1
             self.tell(self._share())
             moment = min(arrivals[0].submit if arrivals else math.inf, self.trainers.next())
-            if math.isinf(moment) and not arrivals and self._nothing_moves():
+            if math.isinf(moment) and self._nothing_moves():
+                self.course.stuck = True
                 return
             await self.stage.came(min(1.0, clock.real(moment - (clock.now() - self.clock.began))))
 
@@ -262,7 +275,10 @@ class Conductor:
                 case Leaves(pod=pod):
                     works.append(self.stage.leaves(pod))
         await self.stage.each(works)
-        await self.scripts.perform([one for one in effects if isinstance(one, Connects | Reports | Saved | HangsUp)])
+        said = [one for one in effects if isinstance(one, Connects | Reports | Saved | HangsUp)]
+        if any(isinstance(one, Connects) for one in said) and self._scripts_wait:
+            await self.scheduler.rest(await self.stage.barrier(), self._unbound)
+        await self.scripts.perform(said)
         for effect in effects:
             if isinstance(effect, GivesUp):
                 await self.scheduler.submit(self.stage, self.trainers.jobs[effect.job].job)

@@ -83,7 +83,8 @@ class CountingServer(ProgressServer):
             self.events += 1
             wake()
 
-        super().__init__(address, count, limits=ServerLimits(peer_burst=math.inf, replica_burst=math.inf))
+        limits = ServerLimits(peer_burst=math.inf, replica_burst=math.inf, waiting_per_peer=10_000)
+        super().__init__(address, count, limits=limits)
 
     def save(self, job: JobId, request: int) -> None:
         self.requests += len(self.connected(job))
@@ -93,7 +94,7 @@ class CountingServer(ProgressServer):
 class HeadwayScheduler:
     """Use as an async context manager. It is the scheduler, and the scripts' side, of a run."""
 
-    sees_pods = False
+    sees_pods, hears_scripts = False, True
 
     def __init__(
         self, lab: Lab, clock: SteppedClock | FastClock, policy: Policy, beliefs: LearnedBeliefs = NO_BELIEFS,
@@ -102,7 +103,7 @@ class HeadwayScheduler:
         self._lab, self._access, self._clock, self._began = lab, load_access(lab.kubeconfig), clock, clock.began
         self._policy, self._book = policy, make_book("progress", beliefs=beliefs)
         self._writer = LogWriter(log, Head("kube", "experiment", "progress", {"set": []}, 0, clock.began, ""))
-        self._stored = self._writes = 0
+        self._stored, self._done = 0, (0, 0)
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="headway-decides", daemon=True)
 
@@ -160,17 +161,20 @@ class HeadwayScheduler:
         """Nothing to do: it is asked itself."""
 
     async def rest(self, barrier: int, _unbound: object) -> bool:
-        """When it has seen all up to the barrier, heard all reports, and has nothing to do before a later moment."""
+        """When it has seen all up to the barrier, heard all reports, and has nothing to do before a later moment.
+
+        Not if it has written, or asked for a save, since it was last asked: of that something may come.
+        """
         assert self._cluster is not None
         positions, cluster = self._inbox.positions, self._cluster
         await self._soon(lambda: positions.get(Pod, 0) >= barrier, "saw a pod")
         await self._soon(lambda: positions.get(TrainingJob, 0) >= self._stored, "saw a job")
         await self._soon(lambda: self._server.events >= self._scripts.sent, "heard a report")
-        before = self._writes
+        before = self._done
         await self._soon(self._has_rested(), "came to rest")
         await self._soon(lambda: self._scripts.heard >= self._server.requests, "sent a request to save")
-        self._writes = self._worker.writes
-        return cluster.outbox.is_idle and before == self._writes
+        self._done = self._worker.writes, self._scripts.heard
+        return cluster.outbox.is_idle and before == self._done
 
     def until(self) -> float:
         clock = self._clock

@@ -40,8 +40,7 @@ def pods_of(job: Job, attempt: int) -> list[dict[str, Any]]:
         for index in range(role.replicas):
             labels = {LABEL_JOB: job.id, LABEL_ROLE: role.name, LABEL_INDEX: str(index), LABEL_ATTEMPT: str(attempt)}
             meta = {"name": f"{job.id}-{attempt}-{role.name}-{index}", "labels": labels, "annotations": {HANDS_OFF: ""}}
-            spec = {"containers": [main], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-                    "enableServiceLinks": False}  # fmt: skip
+            spec = {"containers": [main], "restartPolicy": "Never", "enableServiceLinks": False}
             if job.priority:
                 spec["priorityClassName"] = class_of(job.priority)
             bodies.append({"metadata": meta, "spec": spec})
@@ -78,7 +77,7 @@ class Look:
 class NativeScheduler:
     """Use as an async context manager."""
 
-    sees_pods = True
+    sees_pods, hears_scripts = True, False
 
     def __init__(self, lab: Lab, *, groups: bool = False) -> None:
         """`groups`: the pods of a job are a PodGroup, which is placed whole or not at all."""
@@ -112,12 +111,11 @@ class NativeScheduler:
 
     async def remake(self, stage: Stage, job: Job, pod: PodSeen) -> None:
         """In the place of one that was preempted; it is of the same group."""
-        attempt = self._attempts[job.id]
         labels = {LABEL_ROLE: pod.role, LABEL_INDEX: str(pod.index)}
         (body,) = [one for one in pods_of(job, pod.attempt) if labels.items() <= one["metadata"]["labels"].items()]
         self._remade += 1
         body["metadata"]["name"] += f"-{self._remade}"
-        await self._create(stage, job, attempt, [body])
+        await self._create(stage, job, pod.attempt, [body])
 
     async def _create(self, stage: Stage, job: Job, attempt: int, bodies: Sequence[dict[str, Any]]) -> None:
         for body in bodies if self._groups else ():
@@ -137,7 +135,8 @@ class NativeScheduler:
         """Whether it has tried all pods that it knows, and none is on its way to a node.
 
         Kubernetes 1.36 tries a group that does not fit again and again, without a pause. It is at rest when it has
-        tried all groups that wait, and placed none.
+        tried all groups that wait, and placed none. Its metrics count the attempts of all groups together: groups come
+        in turn, so with `ROUNDS` for each that waits each has had one, unless another has come thrice before.
         """
         look, mark = await self._look(), self._mark
         if look.at_rest(len(unbound)):
@@ -192,14 +191,14 @@ class KueueScheduler(NativeScheduler):
         local = {**kind, "kind": "LocalQueue", "metadata": {"name": NAME}, "spec": {"clusterQueue": NAME}}
         post(f"{KUEUE_API}/namespaces/{NAMESPACE}/localqueues", local)
 
-    async def submit(self, stage: Stage, job: Job) -> None:
-        bodies = pods_of(job, 0)
+    async def _create(self, stage: Stage, job: Job, attempt: int, bodies: Sequence[dict[str, Any]]) -> None:
+        width = sum(role.replicas for role in job.roles)
         for body in bodies:
             body["metadata"]["labels"][QUEUE] = NAME
-            if len(bodies) > 1:
-                body["metadata"]["labels"][GROUP_NAME] = str(job.id)
-                body["metadata"]["annotations"][GROUP_COUNT] = str(len(bodies))
-        await stage.each(stage.create(body) for body in bodies)
+            if width > 1:
+                body["metadata"]["labels"][GROUP_NAME] = f"{job.id}-{attempt}"
+                body["metadata"]["annotations"][GROUP_COUNT] = str(width)
+        await super()._create(stage, job, attempt, bodies)
 
     def disturb(self) -> None:
         self._changed_at = time.monotonic()

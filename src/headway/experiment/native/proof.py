@@ -19,11 +19,13 @@ from headway.experiment.native.contenders import BASELINE, CONTENDERS, HEADWAY
 from headway.experiment.native.live import LiveResult, horizon_of, perform_live
 from headway.experiment.native.runs import LiveRun, LiveRuns, case_of, how_of
 from headway.experiment.native.slices import JOBS, REPORTED, SHARES, SOURCES, Slice
+from headway.lab import LabError
 from headway.record.results import Outcome
 
 FAR, LONG_SECONDS = 3.0, 600.0
 """A job was done much later than with PodGroups: beyond so many times as long, and by so much."""
 TOLD_JOBS = 40
+"""So many of these are named."""
 ROUND = len(SOURCES) * len(SHARES)
 
 
@@ -41,6 +43,8 @@ class SliceFigures:
     live: LiveResult | None
     simulated: FloatArray | None
     """Completion times of its twin in virtual time."""
+    failed: str = ""
+    """Why the live run gave nothing."""
 
 
 def prove(
@@ -54,17 +58,20 @@ def prove(
     for number, run in enumerate(wanted):
         twins.append(_twin(run, kept))
         tell(0, (number + 1) / len(wanted))
-    found = []
+    found = list[SliceFigures]()
     for number, (run, twin) in enumerate(zip(wanted, twins, strict=True)):
-        result = live.get(run)
+        result, failed = live.get(run), ""
         if result is None and not only_kept:
             contender = CONTENDERS[run.name]
-            result = perform_live(
-                case_of(run, contender), contender, how_of(run, live),
-                lambda share, at=number: tell(1, (at + share) / len(wanted)),  # type: ignore[misc]
-            )  # fmt: skip
-            live.put(run, result)
-        found.append(SliceFigures(run, result, twin))
+            try:
+                result = perform_live(
+                    case_of(run, contender), contender, how_of(run, live),
+                    lambda share, at=number: tell(1, (at + share) / len(wanted)),  # type: ignore[misc]
+                )  # fmt: skip
+                live.put(run, result)
+            except (TimeoutError, LabError) as error:
+                failed = str(error) or "no answer in time"
+        found.append(SliceFigures(run, result, twin, failed))
         tell(1, (number + 1) / len(wanted))
     return found
 
@@ -112,6 +119,7 @@ def told(plan: ProofPlan, found: Sequence[SliceFigures]) -> dict[str, Any]:
         "slices": slices,
         "against": {name: _against(name, slices) for name in plan.contenders if name != BASELINE},
         "missing": [one.run.key for one in found if one.live is None],
+        "failed": {one.run.key: one.failed for one in found if one.failed},
         "other versions": len(sources - {source()}),
         "titles": {name: CONTENDERS[name].title for name in plan.contenders},
     }
@@ -129,7 +137,7 @@ def _slice(name: str, by: Mapping[str, Sequence[SliceFigures]]) -> dict[str, Any
 
 
 def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) -> dict[str, Any]:
-    """Means over repeats; jobs are compared with the first repeat of the baseline."""
+    """Means over repeats. The noise is the standard deviation of the repeats' means, as a share."""
     results = [one.live for one in runs if one.live is not None]
     times = np.mean([one.completion for one in results], axis=0)
     said: dict[str, Any] = {
@@ -141,6 +149,8 @@ def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) 
         "decision": [float(np.mean([one.decided[n] for one in results])) for n in (0, 1)],
         "real": float(np.mean([one.real_seconds for one in results])),
     }  # fmt: skip
+    if len(results) > 1:
+        said["noise"] = float(np.std(said["repeats"], ddof=1) / np.mean(said["repeats"]))
     twin = runs[0].simulated
     if twin is not None:
         said["simulated"] = float(twin.mean())
@@ -150,6 +160,7 @@ def _figures(runs: Sequence[SliceFigures], base: Sequence[SliceFigures] | None) 
         far = (times > FAR * before) & (times > before + LONG_SECONDS)
         said["ratio"] = float(times.mean() / before.mean())
         said["worse"] = float((times > 1.05 * before).mean())
+        said["much later"] = int(far.sum())
         said["far"] = [
             {"job": int(number), "seconds": float(times[number]), "podgroup": float(before[number])}
             for number in far.nonzero()[0][:TOLD_JOBS]
@@ -175,7 +186,8 @@ def _against(name: str, slices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             said[other]["simulated"] = float(np.exp(simulated))
     if CONTENDERS[name].kind == HEADWAY:
         jobs = sum(one["jobs"] for one in slices if name in one["runs"])
-        said["far"] = sum(len(one["runs"][name].get("far", ())) for one in slices if name in one["runs"]) / max(1, jobs)
+        later = sum(one["runs"][name].get("much later", 0) for one in slices if name in one["runs"])
+        said["far"] = later / max(1, jobs)
     return said
 
 

@@ -131,7 +131,8 @@ def pod_seen(pod: Pod) -> PodSeen:
     return PodSeen(
         pod.metadata.name, pod.metadata.uid, JobId(labels[LABEL_JOB]), labels.get(LABEL_ROLE, ""),
         int(labels.get(LABEL_INDEX, "0")), int(labels.get(LABEL_ATTEMPT, "0")), pod.spec.nodeName,
-        pod.metadata.deletionTimestamp is not None,
+        pod.metadata.deletionTimestamp is not None, float(pod.metadata.deletionGracePeriodSeconds or 0),
+        pod.status.phase in ("Succeeded", "Failed"),
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 A pod that has a node comes up after the time that a start costs. A job trains while its gang is whole, as fast as the
 simulator says for where its replicas are. A half gang does no work. When its work is done, its pods succeed. Asked to
-save, it trains no more until it has saved; work that was not saved is lost with its pods.
+save, it trains no more until it has saved; work that was not saved is lost with its pods. The last pod of a job that is
+deleted saves before it goes, if it is given the time: that is what a stop costs in virtual time, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headway.core.job import Job, JobId
@@ -36,6 +37,10 @@ class PodSeen:
     node: str
     leaving: bool
     """Somebody deletes it."""
+    grace: float = 0.0
+    """So many seconds are left to one that leaves."""
+    over: bool = False
+    """It has succeeded or failed."""
 
 
 # ── what is to be done ──────────────────────────────────────────────────────────────────────────────────────
@@ -67,6 +72,8 @@ class Connects:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
+    """By the first of its replicas that are connected: Headway counts the reports of one."""
+
     job: JobId
     step: int
     loss: float
@@ -74,6 +81,8 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
+    """All its replicas that are connected say so."""
+
     job: JobId
     request: int
     step: int
@@ -82,7 +91,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class HangsUp:
-    job: JobId
+    pod: PodSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +125,14 @@ class SimulatedJob:
     trained: float = 0.0
     """Seconds trained so far, for the pace of its reports."""
     reported: float = -math.inf
-    speaker: str = ""
-    """The pod, by uid, whose script is connected."""
-    saving: bool = False
+    connected: dict[str, PodSeen] = field(default_factory=dict)
+    """By uid: pods whose script is connected. Each runs the same script."""
+    saves: dict[int, int] = field(default_factory=dict)
+    """Requests under way, by the number of the event at which each is answered."""
+    saved_at: float = 0.0
+    """When the last of these is done."""
+    parting: str = ""
+    """The pod, by uid, that saves before it leaves."""
     half_since: float = math.inf
     """Since when some of its pods run, and not all."""
     end_number: int = 0
@@ -150,15 +164,13 @@ class Trainers:
         """A pod is there, or has changed."""
         mine = self.jobs[pod.job]
         old = mine.pods.get(pod.uid)
-        if mine.ended is not None and old is None and not pod.leaving:
+        if old is None and (mine.ended is not None or pod.over) and not pod.leaving:
             return
         mine.pods[pod.uid] = pod
-        if pod.leaving:  # its script saves on SIGTERM, and that takes no time
-            self._book(mine, now)
-            mine.saved = mine.left
-            yield Leaves(pod)
-            return
-        if pod.node and (old is None or not old.node):
+        if pod.leaving:
+            if old is None or not old.leaving:
+                yield from self._leave(mine, pod, now)
+        elif pod.node and (old is None or not old.node):
             cost = self._world.costs.scale if mine.rate > 0 else self._world.costs.start
             self._expect(now + cost, "up", pod.job, pod.uid)
 
@@ -168,14 +180,18 @@ class Trainers:
         if mine.pods.pop(uid, None) is None:
             return
         mine.up.discard(uid)
+        if mine.parting == uid:
+            mine.parting = ""
         yield from self._retime(mine, now)
 
     def asked_to_save(self, job: JobId, request: int, now: float) -> None:
+        """All its replicas are asked, and save together. One save after another: none answers two requests."""
         mine = self.jobs[job]
-        if mine.ended is None and mine.up:
+        if mine.ended is None and mine.up and request not in mine.saves.values():
             self._book(mine, now)
-            mine.rate, mine.saving, mine.saved = 0.0, True, mine.left
-            self._expect(now + self._world.costs.save, "saved", job, str(request))
+            mine.rate, mine.end_number = 0.0, -1
+            mine.saved_at = (max(now, mine.saved_at) if mine.saves else now) + self._world.costs.save
+            mine.saves[self._expect(mine.saved_at, "saved", job)] = request
 
     # ── time ──
 
@@ -188,7 +204,7 @@ class Trainers:
     def advance(self, now: float) -> Iterator[Effect]:
         """All that happens until now, and the reports that are due."""
         while self.next() <= now:
-            at, _, what, job, which = heapq.heappop(self._heap)
+            at, number, what, job, which = heapq.heappop(self._heap)
             mine = self.jobs[job]
             match what:
                 case "up":
@@ -196,9 +212,12 @@ class Trainers:
                     yield ComesUp(mine.pods[which])
                     yield from self._retime(mine, at)
                 case "saved":
-                    mine.saving = False
-                    yield Saved(job, int(which), self._step(mine), self._world.costs.save)
+                    mine.saved = mine.left
+                    yield Saved(job, mine.saves.pop(number), self._step(mine), self._world.costs.save)
                     yield from self._retime(mine, at)
+                case "parted":
+                    mine.saved, mine.parting = mine.left, ""
+                    yield Leaves(mine.pods[which])
                 case "end":
                     yield from self._end(mine, at)
                 case "alone" if mine.half_since + self._rendezvous <= at:
@@ -210,7 +229,11 @@ class Trainers:
         mine = self.jobs[job]
         match what:
             case "up":
-                return which not in mine.pods or mine.ended is not None
+                return which not in mine.pods or mine.pods[which].leaving or mine.ended is not None
+            case "saved":
+                return number not in mine.saves
+            case "parted":
+                return which != mine.parting
             case "end":
                 return number != mine.end_number
             case "alone":
@@ -230,26 +253,37 @@ class Trainers:
             mine.trained += now - mine.at
         mine.at = now
 
+    def _leave(self, mine: SimulatedJob, pod: PodSeen, now: float) -> Iterator[Effect]:
+        self._book(mine, now)
+        mine.up.discard(pod.uid)
+        cost = self._world.costs.save
+        if not mine.up and not mine.saves and mine.ended is None and mine.left < mine.saved and cost <= pod.grace:
+            mine.parting = pod.uid
+            self._expect(now + cost, "parted", mine.job.id, pod.uid)
+        yield from self._retime(mine, now)
+        if mine.parting != pod.uid:
+            yield Leaves(pod)
+
     def _retime(self, mine: SimulatedJob, now: float) -> Iterator[Effect]:
         """Its replicas have changed: another rate, and another end."""
         if mine.ended is not None:
             return
         self._book(mine, now)
         here = [pod for uid, pod in mine.pods.items() if uid in mine.up]
-        mine.rate = 0.0 if mine.saving else self._rate(mine.job, here)
+        mine.rate = 0.0 if mine.saves else self._rate(mine.job, here)
         if not here:
-            mine.left, mine.saving, mine.trained = mine.saved, False, 0.0
-        if mine.speaker not in mine.up:
-            yield from self._hang_up(mine)
-        self._watch_half(mine, now, half=bool(here) and mine.rate == 0.0 and not mine.saving)
+            mine.saves.clear()
+            mine.left, mine.trained = mine.left if mine.parting else mine.saved, 0.0
+        yield from self._hang_up(mine, mine.connected.keys() - mine.up)
+        self._watch_half(mine, now, half=bool(here) and mine.rate == 0.0 and not mine.saves)
         mine.end_number = -1
         if mine.rate > 0:
             mine.began = now if mine.began is None else mine.began
             mine.end_number = self._expect(now + mine.left / mine.rate, "end", mine.job.id)
-            if not mine.speaker:
-                first = min(here, key=lambda pod: (pod.role, pod.index))
-                mine.speaker, mine.reported = first.uid, -math.inf
-                yield Connects(first, self._steps(mine))
+            if fresh := [pod for pod in here if pod.uid not in mine.connected]:
+                mine.reported = mine.reported if mine.connected else -math.inf
+                mine.connected |= {pod.uid: pod for pod in fresh}
+                yield from (Connects(pod, self._steps(mine)) for pod in sorted(fresh, key=_place))
 
     def _watch_half(self, mine: SimulatedJob, now: float, *, half: bool) -> None:
         was = math.isfinite(mine.half_since)
@@ -269,12 +303,10 @@ class Trainers:
         self._book(mine, now)
         mine.ended, mine.rate, mine.left = now, 0.0, 0.0
         yield from (Ends(pod, well=True) for pod in mine.pods.values() if not pod.leaving)
-        yield from self._hang_up(mine)
+        yield from self._hang_up(mine, mine.connected)
 
-    def _hang_up(self, mine: SimulatedJob) -> Iterator[Effect]:
-        if mine.speaker:
-            mine.speaker = ""
-            yield HangsUp(mine.job.id)
+    def _hang_up(self, mine: SimulatedJob, uids: Iterable[str]) -> Iterator[Effect]:
+        yield from (HangsUp(pod) for pod in sorted((mine.connected.pop(uid) for uid in list(uids)), key=_place))
 
     def _give_up(self, mine: SimulatedJob, now: float) -> Iterator[Effect]:
         self._watch_half(mine, now, half=False)
@@ -287,7 +319,7 @@ class Trainers:
         """As the simulator has it: after so many seconds, and not before its training time has grown by a share."""
         rules = self._world.reports
         for mine in self.jobs.values():
-            if mine.rate <= 0 or not mine.speaker:
+            if mine.rate <= 0 or not mine.connected:
                 continue
             since = now - mine.reported
             if since >= rules.seconds and since >= rules.growth * (mine.trained + now - mine.at):
@@ -302,3 +334,7 @@ class Trainers:
 
     def _step(self, mine: SimulatedJob) -> int:
         return int(self._steps(mine) * (1.0 - mine.left / mine.total)) if mine.total > 0 else self._steps(mine)
+
+
+def _place(pod: PodSeen) -> tuple[str, int]:
+    return pod.role, pod.index

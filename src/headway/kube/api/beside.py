@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import msgspec
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client
-from headway.kube.api.discovery import GROUP, OBEYED_SECONDS
+from headway.kube.api.discovery import GROUP, OBEYED_SECONDS, version_served
 from headway.kube.api.errors import ApiError, Conflict, KubeError, NotFound
 from headway.kube.api.install import manifest_text
 from headway.kube.api.objects import Pod
@@ -88,21 +89,37 @@ def _labels(option: str, text: str) -> Mapping[str, str]:
 
 
 async def release(access: Access) -> list[str]:
-    """Takes the policies away and lifts the gate of every pod: the native scheduler goes on as without Headway."""
+    """Takes the policies away and lifts the gate of every pod: the native scheduler goes on as without Headway.
+
+    A server obeys the removal after some seconds, in which new pods get the gate still: their gates are lifted, too.
+    """
     async with Client(access) as client:
-        for plural in POLICIES:
-            with suppress(NotFound):
-                await client.delete(f"/apis/{GROUP}/v1/{plural}/{NAME}")
-        lifted = 0
-        for _ in range(TRIES):
-            waiting = await _gated(client)
-            if not waiting:
-                break
+        removed = [plural for plural in POLICIES if await _removed(client, plural)]
+        until, lifted, tries = time.monotonic() + OBEYED_SECONDS * bool(removed), 0, 0
+        while True:
+            waiting, late = await _gated(client), time.monotonic() >= until
             slots = asyncio.Semaphore(AT_ONCE)
             lifted += sum(await asyncio.gather(*(_lift(client, pod, slots) for pod in waiting)))
+            tries += late
+            if late and (not waiting or tries > TRIES):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
         left = len(await _gated(client))
-    said = [f"removed the policies {NAME}: new pods get no gate", f"lifted the gate of {lifted} pods"]
+    gone = f"removed the policies {NAME}: new pods get no gate" if removed else f"there are no policies {NAME}"
+    said = [gone, f"lifted the gate of {lifted} pods"]
     return [*said, *([f"{left} pods still have it: run the command again"] if left else [])]
+
+
+async def _removed(client: Client, plural: str) -> bool:
+    """In the version in which the server has such objects. Whether it was there."""
+    version = await version_served(client, plural)
+    if not version:
+        return False
+    try:
+        await client.delete(f"/apis/{GROUP}/{version}/{plural}/{NAME}")
+    except NotFound:
+        return False
+    return True
 
 
 async def _gated(client: Client) -> list[Pod]:

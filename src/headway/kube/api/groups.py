@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from headway.kube.api.client import Client
 from headway.kube.api.errors import ApiError, Forbidden, NotFound
-from headway.kube.intake.groups import GroupRead, GroupRef, size_of_job, size_of_job_set, size_of_pod_group
+from headway.kube.intake.groups import JOBSET, GroupRead, GroupRef, size_of_job, size_of_job_set, size_of_pod_group
 
 SCHEDULING = "scheduling.k8s.io"
 POD_GROUPS = "podgroups"
+ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 
 class _Version(msgspec.Struct):
@@ -49,10 +51,19 @@ async def _size(client: Client, ref: GroupRef) -> int:
         return size_of_job(await _get(client, f"/apis/batch/v1/namespaces/{ref.namespace}/jobs/{ref.name}"))
     if ref.kind == "JobSet":
         path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{ref.namespace}/jobsets/{ref.name}"
-        return size_of_job_set(await _get(client, path))
+        found = await _get(client, path)
+        return max(1, size_of_job_set(found) - await _done(client, ref, found))
     version = await served(client)
     path = f"/apis/{SCHEDULING}/{version}/namespaces/{ref.namespace}/{POD_GROUPS}/{ref.name}"
     return size_of_pod_group(await _get(client, path))
+
+
+async def _done(client: Client, ref: GroupRef, found: Mapping[str, Any]) -> int:
+    """How many pods of this attempt of a JobSet have succeeded: its own status counts Jobs."""
+    attempt = int((found.get("status") or {}).get("restarts") or 0)
+    labels = quote(f"{JOBSET}={ref.name},{ATTEMPT}={attempt}", safe=",")
+    query = f"labelSelector={labels}&fieldSelector={quote('status.phase=Succeeded')}"
+    return len((await _get(client, f"/api/v1/namespaces/{ref.namespace}/pods?{query}")).get("items") or [])
 
 
 async def served(client: Client) -> str:

@@ -121,6 +121,8 @@ class Saving(msgspec.Struct, frozen=True):
     round: SaveRound = SaveRound()
     asked_at: float = -math.inf
     """When it was last asked to save by time, or answered that."""
+    began: float | None = None
+    """When this attempt first ran; None as long as it has not."""
     seconds: tuple[float, ...] = ()
     """How long its last saves took, three at most."""
     size_changed: bool = False
@@ -255,7 +257,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         return told and all(pod.over for pod in self.pods.values())
 
     def save_turn(self, disk: str) -> SaveTurn:
-        since = max(self.saving.asked_at, self.wanted.since)
+        began = self.wanted.since if self.saving.began is None else self.saving.began
+        since = max(self.saving.asked_at, began)
         return SaveTurn(self.job.id, disk, self.job.save_every, since, self.saving.seconds)
 
     def progress_at(self, every: float) -> float:
@@ -295,6 +298,9 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         if new.attempt != old.attempt:
             saving = Saving(round=saving.round, seconds=saving.seconds)
             reports, unmarked = replace(reports, reporter=None), False
+        ran = next((one for one in (old, new) if one.state is State.RUNNING and one.attempt == new.attempt), None)
+        if saving.began is None and ran is not None:
+            saving = replace(saving, began=ran.since)
         return replace(self, wanted=new, saving=saving, reports=reports, unmarked=unmarked, refusal=None)
 
     def told_again(self) -> Gang:

@@ -7,6 +7,9 @@
 | its controller is a Job of a JobSet | the JobSet | the parallelism of all its Jobs |
 | its controller is an Indexed Job with as many completions as it runs at once | the Job | its parallelism |
 
+Pods of Jobs and JobSets that are done count no more. Example: three of the four pods of a Job have succeeded, and the
+last has failed. The one that the Job makes in its place is all that is left to run.
+
 All other pods are alone. Pods of other controllers that make gangs wait, with the reason: one by one they would be
 placed as half a gang.
 """
@@ -134,10 +137,20 @@ def size_of_pod_group(found: Mapping[str, Any]) -> int:
 
 
 def size_of_job(found: Mapping[str, Any]) -> int:
-    """Kubernetes' own rule: other Jobs run as many pods at a time as there is room for."""
-    spec = found.get("spec", {})
+    """How many are still to run. Kubernetes' own rule: other Jobs run as many pods at a time as there is room for."""
+    spec, status = found.get("spec", {}), found.get("status", {})
     parallel, whole = int(spec.get("parallelism", 1)), spec.get("completions")
-    return parallel if spec.get("completionMode") == "Indexed" and parallel == whole else 1
+    if spec.get("completionMode") != "Indexed" or parallel != whole:
+        return 1
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or []
+    done = int(status.get("succeeded") or 0) + len(uncounted) + _indexes(status.get("failedIndexes") or "")
+    return max(1, parallel - done)
+
+
+def _indexes(text: str) -> int:
+    """How many `0,3-5` are."""
+    ends = [part.partition("-") for part in text.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
 def size_of_job_set(found: Mapping[str, Any]) -> int:

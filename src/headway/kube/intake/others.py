@@ -28,6 +28,8 @@ from headway.kube.settings import KubeSettings
 log = logging.getLogger("headway.kube")
 PASSING_SECONDS = 3.0
 """After this a job or pod that lacks a claim, a volume or its group is looked at again."""
+LACKING_SECONDS = 30.0
+"""After this the object of a gang that lacks pods is read again: some may be done meanwhile."""
 LONGEST_TEXT = 2000
 
 
@@ -88,8 +90,8 @@ class Others:
         if group is None:
             return
         group.size, group.why = answer.size, answer.why
-        if answer.size is None:
-            self.reads.read_group(answer.ref, PASSING_SECONDS)
+        if answer.size is None or group.lacks():
+            self.reads.read_group(answer.ref, PASSING_SECONDS if answer.size is None else LACKING_SECONDS)
         for pod in group.pods.values():
             self.put(pod)
 
@@ -107,10 +109,14 @@ class Others:
 
     def _gang(self, entry: Entry, pod: Pod) -> Recovered | None:
         ref, uid = group_of(pod), pod.metadata.uid
-        if ref is not None and ref.key in self.gangs:
+        if ref is not None and (known := self.gangs.get(ref.key)) is not None:
+            if known.is_over:  # the rest of it comes as another gang, as soon as this one is forgotten
+                entry.stage = IntakeStage.VOLUMES
+                self.reads.read_claims(pod, PASSING_SECONDS)
+                return None
             del self.entries[uid]
             self.gone(uid)
-            self.joins(self.gangs[ref.key], [pod])
+            self.joins(known, [pod])
             return None
         group = None if ref is None else self._group(ref, pod)
         alone = group is None or group.size == 1

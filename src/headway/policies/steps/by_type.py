@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -28,6 +28,7 @@ from headway.core.states import State
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import empty
 from headway.policies.steps.start import fits_empty
+from headway.policies.value.in_time_by_type import DeadlineTerms, types_in_time
 from headway.policies.value.lists import Demand, Types, members
 from headway.policies.value.ranking import Ranking
 from headway.policies.value.times import Rows
@@ -47,6 +48,8 @@ class TypeTerms:
     restart: float
     look_again: float
     """Seconds after a start: then it has shown its pace, or may be stopped."""
+    deadlines: DeadlineTerms | None = None
+    """How deadlines are served; None where they do not count."""
     margin: float = 0.1
     """A running job counts as shorter by this share where it is."""
 
@@ -65,6 +68,8 @@ class Dealt:
     """The type on which it runs now; -1 where it waits."""
     order: Types
     """Places in `rows`, in the order in which jobs get room."""
+    urgent: BoolArray
+    """Whether its deadline wants it to run now."""
 
 
 def unlike(snapshot: Snapshot) -> bool:
@@ -99,7 +104,7 @@ def run_by_type(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTe
 
 
 def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) -> Dealt | None:
-    """`first`: by row of the ranking, who comes before others in every list; the smallest first."""
+    """`first`: by row of the ranking, its class of priority; the smallest comes before others in every list."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
     width, fits = _needs(snapshot, jobs.shape[ranking.rows])
@@ -114,20 +119,27 @@ def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) ->
     if not len(ours):
         return None
     rows, width, fits, at = ranking.rows[ours], width[ours], fits[ours], at[ours]
-    seconds = _seconds(snapshot, ranking, ours, terms)
+    times, sure = _table(snapshot.estimates.on_types(rows.tolist()))
+    seconds = _seconds(snapshot, ranking, ours, terms, times * np.where(sure, 1.0, HOPE))
     runs = at >= 0
     here = np.zeros(fits.shape, np.bool_)
     here[runs.nonzero()[0], at[runs]] = True
     restart, margin = terms.restart, terms.margin
     favoured = np.where(here, seconds / (1.0 + margin), seconds + restart)
     at_most = np.where(here, seconds * (1.0 + 2.0 * margin) + 2.0 * restart, seconds)
-    demand = Demand(
-        np.where(fits, favoured, np.inf), width, np.maximum(slots, 1.0), _numbered(first[ours]), at,
-        runs & (ranking.in_trial[ours] | ranking.cooling[ours] | _stays(snapshot, rows)), at_most,
-    )  # fmt: skip
+    fixed = runs & (ranking.in_trial[ours] | ranking.cooling[ours] | _stays(snapshot, rows))
+    demand, urgent = (
+        Demand(
+            np.where(fits, favoured, np.inf), width, np.maximum(slots, 1.0), _numbered(first[ours]), at, fixed, at_most
+        ),
+        np.zeros(len(rows), np.bool_),
+    )
+    if terms.deadlines is not None:
+        demand, urgent = _in_time(snapshot, rows, demand, times, terms.deadlines)
     member = members(demand)
     turn = turns(demand, member)
-    return _now(Dealt(rows, demand, member, turn, np.full(len(rows), -1), np.empty(0, np.intp)), restart)
+    nobody = np.full(len(rows), -1)
+    return _now(Dealt(rows, demand, member, turn, nobody, np.empty(0, np.intp), urgent), restart)
 
 
 _SEVERAL = -2
@@ -179,16 +191,27 @@ def _type_of_each(nodes: Nodes) -> list[int]:
     return nodes.keep(_type_of_each, nodes.types.of_node.tolist()) if known is None else known
 
 
-def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms) -> FloatArray:
+def _in_time(
+    snapshot: Snapshot, rows: Rows, demand: Demand, times: FloatArray, terms: DeadlineTerms
+) -> tuple[Demand, BoolArray]:
+    """Jobs whose deadline wants them to run now come before others, on the type on which they are in time; and which
+    they are.
+    """
+    bound = (snapshot.jobs.can[rows] & int(Can.STOP)) == 0
+    kind = types_in_time(snapshot, rows, demand, times, bound, terms)
+    urgent = kind >= 0
+    only = (urgent & ~demand.fixed)[:, None] & (np.arange(len(demand.slots)) != kind[:, None])
+    seconds = np.where(only, np.inf, demand.seconds)
+    return replace(demand, seconds=seconds, first=_numbered(2.0 * demand.first.astype(np.float64) - urgent)), urgent
+
+
+def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms, times: FloatArray) -> FloatArray:
     """(jobs, types): seconds left. A job that has shown nothing yet costs a trial, wherever it runs."""
     rows, left = ranking.rows[ours], ranking.expected.seconds[ours]
-    told = snapshot.estimates.on_types(rows.tolist())
-    times, sure = _table(told)
     shown = ranking.expected.shown[ours]
     trained = snapshot.jobs.trained_seconds(snapshot.now)[rows]
-    new = ~shown & (trained < terms.trial)
-    seconds = left[:, None] * times * np.where(sure, 1.0, HOPE)
-    return np.maximum(np.where(new[:, None], np.minimum(left, terms.trial)[:, None], seconds), 1.0)
+    new = (~shown & (trained < terms.trial))[:, None]
+    return np.maximum(np.where(new, np.minimum(left, terms.trial)[:, None], left[:, None] * times), 1.0)
 
 
 def _table(told: list[OnTypes]) -> tuple[FloatArray, BoolArray]:
@@ -235,7 +258,7 @@ def _now(dealt: Dealt, restart: float) -> Dealt:
             now[job] = kind
     if max(room) > 0:
         order = np.concatenate([order, _fill(dealt, restart, now, np.array(room))])
-    return Dealt(dealt.rows, demand, member, dealt.turn, now, order)
+    return replace(dealt, now=now, order=order)
 
 
 def _fill(dealt: Dealt, restart: float, now: Types, room: FloatArray) -> Types:
@@ -319,8 +342,8 @@ def _still_there(pot: IntArray, held: Placement, shape: Shape) -> bool:
 
 
 def why_type(snapshot: Snapshot, dealt: Dealt, row: int) -> dict[str, Any]:
-    """In which list the job is, and what it and others gain from the type that is fastest for it; empty for other
-    jobs.
+    """In which list the job is and why: what it and others gain from the type that is fastest for it, or its deadline.
+    Empty for other jobs.
     """
     places = (dealt.rows == row).nonzero()[0]
     if not len(places):
@@ -335,14 +358,18 @@ def why_type(snapshot: Snapshot, dealt: Dealt, row: int) -> dict[str, Any]:
     both = np.isfinite(times[:, [than, fastest]]).all(axis=1)
     gains = np.divide(times[:, than], times[:, fastest], out=np.ones(len(times)), where=both)
     others = gains[(dealt.member == fastest) & both]
-    if than == fastest:
+    if dealt.urgent[job]:
+        told = "its deadline wants it there now"
+    elif than == fastest:
         told = "it runs on no other type"
     elif own == fastest:
         told = f"it gains {gains[job]:.1f}\N{MULTIPLICATION SIGN} over {names[than]}"
     else:
         told = f"it would gain {gains[job]:.1f}\N{MULTIPLICATION SIGN} on {names[fastest]}"
-    if than != fastest and len(others):
+    if than != fastest and len(others) and not dealt.urgent[job]:
         told += f", the jobs in the list of {names[fastest]} {np.median(others):.1f}\N{MULTIPLICATION SIGN}"
     now = int(dealt.now[job])
     told += f"; {names[now]} is idle and does it meanwhile" if now not in (-1, own) else ""
-    return {"list": names[own], "before": before, "gain": float(gains[job]), "sentence": f"{said}: {told}."}
+    found = {"list": names[own], "before": before, "gain": float(gains[job]), "sentence": f"{said}: {told}."}
+    first = "It can be in time: it comes before others of its priority."
+    return {"type": found, "deadline": first} if dealt.urgent[job] else {"type": found}

@@ -151,7 +151,8 @@ class Costs:
 
 def members(demand: Demand) -> Types:
     """The list of each job. Jobs that come before all others choose first, as if there were no others."""
-    member = np.where(demand.at >= 0, demand.at, demand.seconds.argmin(axis=1))
+    stays = (demand.at >= 0) & demand.fits[np.arange(len(demand.at)), demand.at]
+    member = np.where(stays, demand.at, demand.seconds.argmin(axis=1))
     for level in np.unique(demand.first).tolist():
         present = (demand.first <= level).nonzero()[0]
         part = demand if len(present) == len(member) else demand.only(present)

@@ -66,3 +66,13 @@ def place_of(snapshot: Snapshot, ranking: Ranking, here: int) -> dict[str, Any]:
     elif ranking.cooling[here]:
         sentence += "; it is left alone after the last decision about it"
     return {"before": before, "jobs": len(rows), "sentence": sentence + "."}
+
+
+def why_first(ranking: Ranking, here: int) -> dict[str, str]:
+    """Why a job comes before others of its priority; empty where it does not."""
+    told = {}
+    if ranking.tail[here]:
+        told["tail"] = "It is in the tail, the jobs that would complete last: it comes before others of its priority."
+    if ranking.at_risk[here]:
+        told["deadline"] = "Its deadline is at risk and can still be met: it comes before others of its priority."
+    return told
