@@ -94,6 +94,17 @@ class Soak:
         except (LabApiError, OSError, KeyError):
             return 0
 
+    def in_order(self) -> None:
+        """The leader first. One that lost its Lease while the API server was away has ended, and is started anew."""
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/headway-system/leases/headway-{NAMESPACE}"
+        holder = self.lab.api.get(lease)["spec"].get("holderIdentity", "").rpartition("/")[2].partition("-")[0]
+        for process in [one for one in self.running if one.poll() is not None]:
+            self.running.remove(process)
+            self.memory.clear()
+            self.hand_overs["lost its Lease"].append(0.0)
+            self.add()
+        self.running.sort(key=lambda one: str(one.pid) != holder)
+
     def replaced(self, how: str) -> None:
         """The leader goes; counts until the other one leads."""
         old, before, began = self.running.pop(0), self.epoch(), time.monotonic()
@@ -101,7 +112,7 @@ class Soak:
         old.send_signal({"ends": signal.SIGTERM, "killed": signal.SIGKILL, "stands still": signal.SIGSTOP}[how])
         while self.epoch() <= before:
             if time.monotonic() - began > 60.0:
-                raise SystemExit(f"soak: nobody took over from a leader that {how}")
+                raise SystemExit(f"soak: nobody took over from a leader that {how}\n{self.last_words()}")
             time.sleep(0.1)
         self.hand_overs[how].append(time.monotonic() - began)
         if how == "stands still":
@@ -110,6 +121,11 @@ class Soak:
         code = old.wait(30)
         self.crashed += how == "ends" and code != 0
         self.add()
+
+    def last_words(self) -> str:
+        """Of those that run, and of the one that went."""
+        newest = sorted(self.folder.glob("scheduler-*/said"), key=lambda file: file.stat().st_mtime)[-3:]
+        return "\n".join(f"{file}: {file.read_text()[-3000:]}" for file in newest)
 
     # ── what else happens ──
 
@@ -150,6 +166,7 @@ class Soak:
     def look(self) -> None:
         now = phases(self.lab, NAMESPACE)
         self.lost += len(self.submitted - now.keys())
+        self.in_order()
         self.look_at_training(now)
         self.look_at_events(now)
         self.memory.append(resident(self.running[0]))

@@ -134,6 +134,7 @@ def metrics() -> dict[str, set[str]]:
     shown.count(Figures({key: 1}, {key: 1}, {key: 1.0}, {"q": 1.0}, {"q": 1.0}, {"cpu": 1.0}))
     shown._requests.labels("bind", "200").inc()
     shown._seconds.labels("bind").observe(1.0)
+    shown.heard("list", 200, 1.0)
     shown._waits.labels("q").observe(1.0)
     shown._ended.labels("q", "failed").inc()
     found: dict[str, set[str]] = {}

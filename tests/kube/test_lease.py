@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,30 @@ def test_a_lease_that_is_gone_is_waited_for_where_somebody_led(monkeypatch):
 
     leases.answer = comes_back
     assert acquired(leases, waits=True, highest=lambda: 7).fence.epoch == 8
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_after_an_outage_whoever_led_may_renew_first(monkeypatch, lives):
+    """The standby could not see that it was renewed, and it could not be."""
+    monkeypatch.setattr(module, "RENEW_SECONDS", 0.02)
+    monkeypatch.setattr(module, "BACK_SECONDS", 0.5)
+    leases = Leases(holderIdentity="other/boot/7", leaseDurationSeconds=0, renewTime="t", leaseTransitions=4)
+    answer, looked, back, taken = leases.answer, [], [], []
+
+    async def away(request: web.Request) -> web.Response:
+        looked.append(now := time.monotonic())
+        if len(looked) > 1 and now - looked[0] < 0.3:
+            return status(503)
+        if len(looked) > 1:
+            back.append(now)
+            leases.renews = lives and 0.2 < now - back[0] < 1.5
+        if request.method != "GET":
+            taken.append(now)
+        return await answer(request)
+
+    leases.answer = away
+    assert acquired(leases, waits=True).fence.epoch == 5
+    assert taken[0] - back[0] >= (1.5 if lives else 0.5)
 
 
 def test_its_spec_says_all_that_kubernetes_shows():

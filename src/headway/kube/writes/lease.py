@@ -43,6 +43,8 @@ SECONDS = 11
 HOLDS_SECONDS = 10.0
 """How long its holder believes in it: what it sends in the first six of them arrives within four more."""
 RENEW_SECONDS = 1.0
+BACK_SECONDS = REQUEST_SECONDS + 2 * RENEW_SECONDS
+"""So long has whoever leads to renew it, once an API server that was away is back."""
 PATIENCE_SECONDS = 60.0
 """How long it waits for an API server that does not answer."""
 
@@ -84,6 +86,8 @@ class Others:
     """When it was first seen, by the monotonic clock."""
     troubled_since: float = math.inf
     """The Lease cannot be read or written."""
+    wait_until: float = -math.inf
+    """It could be read again only now: whoever leads could not renew it before."""
 
 
 def _shown(found: LeaseObject) -> str:
@@ -147,6 +151,8 @@ class SchedulerLease:
         while not self._stop.is_set():
             try:
                 found = await self._read(client)
+                if math.isfinite(others.troubled_since):
+                    others.troubled_since, others.wait_until = math.inf, time.monotonic() + BACK_SECONDS
                 if self._is_free(found, others):
                     if await self._take(client, found):
                         return
@@ -155,7 +161,6 @@ class SchedulerLease:
                 self._bear(error, others)
                 await asyncio.sleep(RENEW_SECONDS)
                 continue
-            others.troubled_since = math.inf
             self._meet(found, others)
             await asyncio.sleep(RENEW_SECONDS / 2)
 
@@ -165,8 +170,9 @@ class SchedulerLease:
             free = not others.met and not self.highest()
         else:
             free = not holder or holder == self.holder or is_dead(holder)
-        patience = found.spec.leaseDurationSeconds
-        return free or (others.seen == _shown(found) and time.monotonic() - others.since > patience)
+        since = time.monotonic() - others.since
+        late = since > found.spec.leaseDurationSeconds and time.monotonic() >= others.wait_until
+        return free or (late and others.seen == _shown(found))
 
     def _meet(self, found: LeaseObject, others: Others) -> None:
         """Somebody else leads, or led. Whoever renews again is alive."""
