@@ -10,6 +10,7 @@ import pytest
 from headway.core.job import JobId
 from headway.core.node import Constraint, Nodes
 from headway.core.snapshot import Sample
+from headway.estimates.models.scaling import RELATIVE_SPEED
 from headway.estimates.progress import ProgressBook
 from headway.estimates.speed.accelerators import product
 from headway.estimates.speed.types import TypeLesson, TypeLessons, on_types, published
@@ -34,6 +35,22 @@ def test_what_is_published_counts_until_a_job_has_run_on_two_types():
     assert _gain(TypeLessons()) == pytest.approx(PUBLISHED)
     assert _gain(TypeLessons(), model="yolov3", names=("rtx2080ti", "v100")) == pytest.approx(1.5 / 0.61)
     assert _gain(TypeLessons(), names=("mystery", "riddle")) == 1.0
+    assert _gain(TypeLessons(), names=("a100", "nvidia h100 80gb hbm3")) > 1.5
+
+
+def test_a_type_of_which_nothing_is_published_is_taken_to_be_like_the_others():
+    assert _gain(TypeLessons(), names=("a100", "mystery")) == pytest.approx(1.0)
+    assert _gain(TypeLessons(), names=("k80", "v100", "mystery")) == pytest.approx(PUBLISHED**0.5)
+
+
+def test_tables_of_speeds_are_in_order():
+    """Each generation of one line of products is faster than the one before."""
+    for line in (
+        ("k80", "p100", "v100", "a100", "h100pcie", "h100", "h200", "b200"), ("t4", "l4", "l40s", "rtx6000ada"),
+        ("gtx1080ti", "rtx2080ti", "rtx3080", "rtx3090", "rtx4090"), ("rtx6000", "rtxa6000", "rtx6000ada"),
+    ):  # fmt: skip
+        speeds = [RELATIVE_SPEED[kind] for kind in line]
+        assert speeds == sorted(speeds)
 
 
 def test_jobs_of_the_model_move_it_and_other_models_follow_a_little():
@@ -179,7 +196,9 @@ def test_nodes_know_their_types():
     [
         ("nvidia-a100-sxm4-80gb", "a100"), ("tesla-t4", "t4"), ("nvidia-tesla-v100", "v100"), ("k80", "k80"),
         ("nvidia-geforce-rtx-2080-ti", "rtx2080ti"), ("mystery", "mystery"),
-        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"),
+        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA-L40S", "l40s"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"), ("Quadro RTX 6000", "rtx6000"), ("NVIDIA A10", "a10"),
+        ("NVIDIA-H100-PCIe", "h100pcie"), ("AMD_Instinct_MI300X_OAM", "mi300x"), ("NVIDIA RTX A6000", "rtxa6000"),
         ("nvidia rtx a1000", "nvidia rtx a1000"), ("quadro p1000", "quadro p1000"), ("nvidia t400", "nvidia t400"),
         ("tesla v100-sxm2-16gb", "v100"), ("nvidia_a100", "a100"), ("nvidia-tesla-p100", "p100"),
     ],

@@ -178,10 +178,14 @@ def _weights(lessons: list[TypeLesson], user: str) -> FloatArray:
 
 
 def published(model: str, names: Names) -> FloatArray:
-    """What is published: of the model where there is something, else of all models together."""
+    """What is published: of the model where there is something, else of all models together. Of a type of which nothing
+    is, it is the mean of the others.
+    """
     profile = BUILT_IN.get(model)
     own = profile.accelerators if profile is not None else {}
-    return np.array([-math.log(own.get(known := product(kind)) or RELATIVE_SPEED.get(known, 1.0)) for kind in names])
+    speeds = [own.get(known := product(kind)) or RELATIVE_SPEED.get(known, math.nan) for kind in names]
+    told = -np.log(np.array(speeds))
+    return np.where(np.isnan(told), told[~np.isnan(told)].mean() if not np.isnan(told).all() else 0.0, told)
 
 
 def on_types(names: Names, leaning: Leaning, own: Mapping[str, float], reference: float | str) -> OnTypes:
