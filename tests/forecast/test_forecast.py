@@ -12,12 +12,16 @@ import pytest
 from headway.core.estimates import Basis, Beliefs, Estimates, OnTypes
 from headway.core.job import JobId
 from headway.core.node import Nodes
+from headway.core.plan import Plan
+from headway.core.policy import Policy
+from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.plain_books import DeclaredBook
 from headway.estimates.progress import ProgressBook
 from headway.forecast.ahead import draw
-from headway.forecast.eta import Background, forecast
+from headway.forecast.eta import DRAWS, FIRST_DRAWS, Background, forecast
 from headway.forecast.present import UNKNOWN_SECONDS, Present, TimeLeft
+from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
 from headway.sim.world import Costs
 from make import a_job, a_node, a_snapshot, flying, over, running, some_nodes, waiting
@@ -180,17 +184,76 @@ def test_a_policy_that_fails_is_stood_in_for():
     assert found.jobs[JobId("a")].done.mid == pytest.approx(50.0)
 
 
-def test_the_background_never_waits_and_stays_within_its_share():
-    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
-    background = Background(POLICIES["fifo"])
+class Paced(Background):
+    EVERY = 0.3
+
+
+def _slow(seconds: float) -> Policy:
+    """Each decision takes so long."""
+
+    def policy(snapshot: Snapshot) -> Plan:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        return first_fit(snapshot)
+
+    return policy
+
+
+def _looked(background: Background, present: Present) -> float:
+    """Looks ahead, and returns how long the caller waited for that."""
+    began, before = time.thread_time(), background.newest
     background.look(lambda: present)
-    until = time.monotonic() + 20.0
-    while background.newest is None and time.monotonic() < until:
+    waited, until = time.thread_time() - began, time.monotonic() + 60.0
+    while background.newest is before and time.monotonic() < until:
         time.sleep(0.01)
+    assert background.newest is not before
+    assert background._thread is not None
+    background._thread.join()
+    return waited
+
+
+def test_the_background_never_waits_and_stays_within_its_share():
+    """Eight futures of two decisions and more take half a second; the next look may come after twenty times that."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(lambda: _slow(0.03))
+    assert _looked(background, present) < 0.1
     assert background.newest is not None
     assert background.newest.jobs[JobId("a")].done.low > 0.0
-    time.sleep(0.05)
-    assert not background.due, "it has just looked"
+    pause = background._next - time.monotonic()
+    assert pause > 0.4 / Background.SHARE
+    assert not background.due
+    background.look(lambda: pytest.fail("it is not due, so nothing is asked"))
+
+
+def test_the_background_has_its_ranges_also_where_others_have_the_processor(monkeypatch):
+    """A decision takes long by the clock, and hardly any time of the processor."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+
+    def policy(snapshot: Snapshot) -> Plan:
+        time.sleep(0.03)
+        return first_fit(snapshot)
+
+    background = Background(lambda: policy)
+    monkeypatch.setattr(background, "BUDGET", 0.3)
+    _looked(background, present)
+    assert background.newest is not None
+    assert background.newest.draws == FIRST_DRAWS
+
+
+def test_the_background_looks_again_after_a_pause_however_little_it_takes():
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(POLICIES["fifo"])
+    background.SHARE = math.inf
+    _looked(background, present)
+    ended = time.monotonic()
+    assert 0.0 < background._next - ended <= Paced.EVERY
+    time.sleep(max(0.0, background._next - time.monotonic()))
+    assert background.due
+    assert background.newest is not None
+    first = background.newest.draws
+    _looked(background, present)
+    assert (first, background.newest.draws) == (FIRST_DRAWS, DRAWS)
 
 
 def test_nothing_is_written_to_the_snapshot_that_is_foreseen():
