@@ -13,7 +13,7 @@ from headway.core.states import State
 from headway.kube.api.objects import TrainingJob
 from headway.kube.api.watch import Changed
 from headway.kube.gangs.model import RequestCheckpoint
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.intake.orders import Orders, read_orders
 from headway.kube.values import replace
 from headway.progress_server import Connected, Saved, SaveFailed

@@ -18,7 +18,6 @@ from typing import Any
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
 from headway.core.text import clean
-from headway.kube.api.mutators import RULES, Mutators, RuleNews
 from headway.kube.api.objects import Meta, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.gangs.fault import FAULT, sentence
@@ -30,7 +29,7 @@ from headway.kube.gangs.recover import OwnPod, Recovered, fresh_round, recover
 from headway.kube.gangs.take import take
 from headway.kube.inbox import ClaimsRead
 from headway.kube.intake.changes import edited, pending, stretched
-from headway.kube.intake.dry_runs import Booking, DryRunDone, DryRuns
+from headway.kube.intake.dry_runs import RULES, Booking, DryRunDone, DryRuns, Mutators, RuleNews
 from headway.kube.intake.entitlement import check_own_template, settled
 from headway.kube.intake.foreign import is_for_us
 from headway.kube.intake.groups import GroupRead
