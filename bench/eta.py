@@ -2,6 +2,7 @@
 
     python bench/eta.py                     # generated workloads, three minutes
     python bench/eta.py FILE 8x8 300        # the first 300 jobs of a trace, on nodes x GPUs
+    python bench/eta.py --log RUN.log …     # logs of real runs on this machine, each on its own
 
 While a run goes on, all its unfinished jobs are foreseen at ten moments, by the snapshot alone. Afterwards it is known
 when each started and ended. The range should hold 80 of 100 outcomes. `off` is the median of how far the middle of the
@@ -15,10 +16,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
+from headway.cli.jobs.eta import local_costs
+from headway.cli.wiring import make_policy
 from headway.core.job import JobId
 from headway.core.node import Node, Nodes
 from headway.core.states import State
@@ -28,6 +32,9 @@ from headway.forecast.eta import forecast
 from headway.forecast.present import Present
 from headway.forecast.times import Eta
 from headway.policies.registry import POLICIES
+from headway.record.lines import Head
+from headway.record.log import read
+from headway.record.replay import snapshots
 from headway.sim.cluster import SimCluster
 from headway.sim.world import Costs, Reports, World
 from headway.workload.cluster import open_cluster
@@ -47,6 +54,11 @@ Outcome = tuple[str, bool, float, float]
 
 
 def main() -> None:
+    print(f"{'trace':<24} {'policy':<10} {'what':<12} {'count':>6} {'inside':>7} {'off':>6} {'range':>6}")
+    if sys.argv[1:2] == ["--log"]:
+        for kind, logs in groupby(sorted(sys.argv[2:], key=_kind), _kind):
+            table(*kind, [one for log in logs for one in recorded(Path(log))])
+        return
     nodes = open_cluster(sys.argv[2] if len(sys.argv) > 2 else "4x4")
     if len(sys.argv) > 1:
         most = int(sys.argv[3]) if len(sys.argv) > 3 else 300
@@ -54,12 +66,54 @@ def main() -> None:
         traces = [(trace.name[-24:], [trace]), ("the same, not declared", [undeclared(trace)])]
     else:
         traces = list(generated(nodes))
-    print(f"{'trace':<24} {'policy':<10} {'what':<12} {'count':>6} {'inside':>7} {'off':>6} {'range':>6}")
     for name, runs in traces:
         for policy in ("headway", "fifo", "srtf"):
             began = time.process_time()
             table(name, policy, [one for trace in runs for one in outcomes(trace, nodes, policy)])
             print(f"{'':<24} {policy:<10} processor seconds: {time.process_time() - began:.0f}", flush=True)
+
+
+def _kind(log: str) -> tuple[str, str]:
+    """Its jobs file, without a number at the end, and its policy: such runs are one row."""
+    head = next(line for line in read(Path(log)) if isinstance(line, Head))
+    return Path(head.source.split()[0]).stem.rstrip("-0123456789"), head.policy
+
+
+def recorded(log: Path) -> list[Outcome]:
+    """Of a run that has ended: foreseen at ten moments from its first to its last cycle, by what the log has until
+    then.
+    """
+    ended, trained, last = dict[JobId, tuple[float, float]](), dict[JobId, float](), 0.0
+    for snapshot in snapshots(log):
+        last = snapshot.now
+        for row in snapshot.changed:
+            if snapshot.jobs.state_of(row) is State.FINISHED:
+                job = snapshot.jobs.job(row).id
+                ended[job] = (snapshot.jobs.value(row, "first_start"), snapshot.jobs.value(row, "since"))
+                trained[job] = snapshot.jobs.value(row, "attained")
+    moments, book, found = iter(np.linspace(0.02, 0.9, MOMENTS) * last), ProgressBook(), list[Outcome]()
+    head, due = next(line for line in read(log) if isinstance(line, Head)), next(moments)
+    for snapshot in snapshots(log):
+        book = book.fold(snapshot)
+        if snapshot.now < due:
+            continue
+        due = next(moments, np.inf)
+        present = Present.of(book.annotate(snapshot), costs=local_costs(book.history.costs))
+        policy = make_policy(head.policy, head.settings.get("set", []))
+        etas, sofar = (
+            forecast(present, policy, draws=DRAWS, budget=1e9).jobs,
+            snapshot.jobs.trained_seconds(snapshot.now),
+        )
+        for job in etas.keys() & ended.keys():
+            row = snapshot.jobs.row_of[job]
+            age = _age(snapshot.jobs.state_of(row), float(sofar[row]), trained[job])
+            found += compared(snapshot.now, age, etas[job], *ended[job])
+    return found
+
+
+def _age(state: State, trained: float, whole: float) -> str:
+    share = trained / (whole or 1.0)
+    return AGES[0] if state is State.WAITING and not trained else AGES[1 + (share >= 0.1) + (share >= 0.5)]
 
 
 def generated(nodes: list[Node]) -> Iterator[tuple[str, list[Trace]]]:
@@ -109,9 +163,8 @@ def outcomes(trace: Trace, nodes: list[Node], policy: str) -> list[Outcome]:
         ages = {}
         for job, eta in found.jobs.items():
             row = row_of[job]
-            share = float(trained[row]) / (trace.work(snapshot.jobs.job(row)) or 1.0)
-            waits = snapshot.jobs.state_of(row) is State.WAITING and not trained[row]
-            ages[job] = (AGES[0] if waits else AGES[1 + (share >= 0.1) + (share >= 0.5)], eta)
+            work = trace.work(snapshot.jobs.job(row)) or 1.0
+            ages[job] = (_age(snapshot.jobs.state_of(row), float(trained[row]), work), eta)
         told.append((snapshot.now, ages))
 
     run(SimCluster(Nodes.of(nodes), jobs, world), POLICIES[policy](), ProgressBook(), observe)

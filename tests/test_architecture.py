@@ -77,6 +77,7 @@ ONE_TOPIC = (
     "cycle",
     "estimates",
     "experiment",
+    "kube",
     "progress_server",
     "record",
     "sim",
@@ -99,7 +100,27 @@ def test_a_file_is_a_topic():
             module = ".".join(("headway", *file.relative_to(SOURCE).with_suffix("").parts))
             users = importers.get(module, set()) - {file}
             short = len(file.read_text().splitlines()) < MIN_LINES and file.name != "__init__.py"
-            assert not (short and len(users) == 1), f"{file} is a part of {users}"
+            alone = len(users) == 1 and users.pop().is_relative_to(SOURCE / room)  # a part of another room it cannot be
+            assert not (short and alone), f"{file} is a part of the file that imports it"
+
+
+MOST_MODULES = 14
+
+
+def test_no_room_of_the_live_scheduler_is_crowded():
+    for folder in (one for one in (SOURCE / "kube").rglob("*") if one.is_dir()):
+        count = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
+        assert count <= MOST_MODULES, f"{folder.name} has {count} modules"
+
+
+def test_a_gang_is_changed_in_its_own_room_only():
+    """Others give it messages: `take` and `step` say what becomes of it."""
+    changes = {"freezes", "becomes", "told_again"}
+    for file in (SOURCE / "kube").rglob("*.py"):
+        if file.parent.name != "gangs":
+            for node in ast.walk(ast.parse(file.read_text())):
+                called = node.func if isinstance(node, ast.Call) else None
+                assert not (isinstance(called, ast.Attribute) and called.attr in changes), f"{file}, {node.lineno}"
 
 
 def test_every_module_says_what_it_is_for():

@@ -44,11 +44,11 @@ def slices(told: dict[str, Any], file: Path) -> None:
 
 
 def truth(told: dict[str, Any], file: Path) -> None:
-    """Level 1: virtual time beside the real scheduler, the mean of each slice."""
+    """Level 1: the real scheduler against virtual time, the mean of each slice."""
     figure, axes = plt.subplots(figsize=(WIDE, 3.6))
     for who, colour in COLOURS.items():
         points = [
-            (number, 100 * (run["simulated"] / run["mean"] - 1))
+            (number, 100 * (run["mean"] / run["simulated"] - 1))
             for number, one in enumerate(told["slices"])
             if "simulated" in (run := one["runs"].get(who, {}))
         ]
@@ -58,7 +58,7 @@ def truth(told: dict[str, Any], file: Path) -> None:
     axes.axhspan(-5, 5, color="#e8eef5", zorder=0)
     axes.axhline(0, color="#444444", linewidth=0.8)
     axes.set_xticks(range(len(told["slices"])), [one["slice"] for one in told["slices"]], rotation=30, ha="right")
-    axes.set_ylabel("virtual time against\nthe real scheduler (%)")
+    axes.set_ylabel("the real scheduler against\nvirtual time (%)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=4, frameon=False, fontsize=9)
     _done(figure, axes, file)
 

@@ -44,7 +44,8 @@ CORE, MEMORY = 400, 500
 """Of a replica: thousandths of a core, MiB."""
 MODELS = {"mlp": 55.0, "autoencoder": 45.0, "gru": 40.0}
 """Steps a second of one replica with that."""
-SHORTEST, LONGEST = 15.0, 150.0
+SHORTEST, LONGEST = 60.0, 300.0
+"""Seconds of training alone: a minute or more, so that starts and stops are a small part."""
 COUNT, GANGS = 12, 3
 ARRIVE = 60.0
 """All jobs come within so many seconds."""

@@ -10,9 +10,10 @@ import pytest
 from headway.core.job import JobId
 from headway.core.node import Constraint, Nodes
 from headway.core.snapshot import Sample
+from headway.estimates.models.scaling import RELATIVE_SPEED
 from headway.estimates.progress import ProgressBook
 from headway.estimates.speed.accelerators import product
-from headway.estimates.speed.types import FAR, TypeLesson, TypeLessons, on_types, published
+from headway.estimates.speed.types import TypeLesson, TypeLessons, on_types, published
 from make import a_job, a_node, a_role, a_snapshot, running, waiting
 
 NAMES = ("k80", "v100")
@@ -34,6 +35,22 @@ def test_what_is_published_counts_until_a_job_has_run_on_two_types():
     assert _gain(TypeLessons()) == pytest.approx(PUBLISHED)
     assert _gain(TypeLessons(), model="yolov3", names=("rtx2080ti", "v100")) == pytest.approx(1.5 / 0.61)
     assert _gain(TypeLessons(), names=("mystery", "riddle")) == 1.0
+    assert _gain(TypeLessons(), names=("a100", "nvidia h100 80gb hbm3")) > 1.5
+
+
+def test_a_type_of_which_nothing_is_published_is_taken_to_be_like_the_others():
+    assert _gain(TypeLessons(), names=("a100", "mystery")) == pytest.approx(1.0)
+    assert _gain(TypeLessons(), names=("k80", "v100", "mystery")) == pytest.approx(PUBLISHED**0.5)
+
+
+def test_tables_of_speeds_are_in_order():
+    """Each generation of one line of products is faster than the one before."""
+    for line in (
+        ("k80", "p100", "v100", "a100", "h100pcie", "h100", "h200", "b200"), ("t4", "l4", "l40s", "rtx6000ada"),
+        ("gtx1080ti", "rtx2080ti", "rtx3080", "rtx3090", "rtx4090"), ("rtx6000", "rtxa6000", "rtx6000ada"),
+    ):  # fmt: skip
+        speeds = [RELATIVE_SPEED[kind] for kind in line]
+        assert speeds == sorted(speeds)
 
 
 def test_jobs_of_the_model_move_it_and_other_models_follow_a_little():
@@ -51,9 +68,48 @@ def test_the_jobs_of_another_user_count_as_one():
     assert _gain(lessons, user="bob") < _gain(lessons, user="ann") < PUBLISHED
 
 
-def test_nobody_is_believed_without_bounds():
+ROUNDED = 1.06
+
+
+def test_one_job_moves_its_model_four_times_and_others_twice():
     lessons = TypeLessons().heard("mine", JobId("liar"), _lesson(1e6))
-    assert _gain(lessons) < PUBLISHED * math.exp(4 * FAR)
+    assert 2.0 * PUBLISHED < _gain(lessons) <= 4.0 * PUBLISHED
+    assert PUBLISHED < _gain(lessons, model="gpt") <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_however_many_jobs_move_their_model_no_further():
+    lessons = TypeLessons()
+    for number in range(12):
+        lessons = lessons.heard("mine", JobId(f"j{number}"), _lesson(1e6))
+    assert _gain(lessons) <= 4.0 * PUBLISHED
+    assert _gain(lessons, model="gpt") <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_all_models_of_one_user_move_others_no_further_than_one():
+    lessons, three = TypeLessons(), ("k80", "p100", "v100")
+    for number in range(50):
+        lessons = lessons.heard(f"m{number}", JobId(f"j{number}"), _lesson(1e6, user="bob"))
+    assert _gain(lessons, model="new", user="ann") <= 2.0 * ROUNDED * PUBLISHED
+    assert _gain(lessons, model="new", user="ann", names=three) <= 2.0 * ROUNDED * PUBLISHED
+
+
+def test_what_a_job_taught_is_forgotten_when_its_reports_turn_odd():
+    liar, honest = a_job("a", model="mine"), a_job("b", model="mine")
+    book, asked = _on_both(liar, total=30_000), a_snapshot(waiting(honest), nodes=NODES)
+    assert book.annotate(asked).estimates.on_types([0])[0].seconds[0] < 0.8 * PUBLISHED
+    book, _ = _reports(book, liar, 1, 800.0, 60.0, 30_000, 30_000)
+    told = book.annotate(asked).estimates.on_types([0])[0]
+    assert told.seconds[0] == pytest.approx(PUBLISHED, rel=0.01)
+
+
+def test_a_job_that_was_measured_on_a_type_that_is_gone_is_told_of_the_others():
+    job = a_job("a", model="mine")
+    book, _ = _reports(ProgressBook(), job, 0, 0.0, 40.0, 0)
+    others = Nodes.of([a_node("n1", accelerator="V100"), a_node("n2", accelerator="P100")])
+    told = book.annotate(a_snapshot(waiting(job), nodes=others, now=400.0)).estimates.on_types([0])[0]
+    assert told.seconds[1] == pytest.approx(0.36 / 1.70, rel=0.06)
+    assert told.seconds[0] == pytest.approx(0.36 / 1.31, rel=0.06)
+    assert told.measured == (False, False)
 
 
 def test_what_is_nothing_new_changes_nothing():
@@ -140,6 +196,11 @@ def test_nodes_know_their_types():
     [
         ("nvidia-a100-sxm4-80gb", "a100"), ("tesla-t4", "t4"), ("nvidia-tesla-v100", "v100"), ("k80", "k80"),
         ("nvidia-geforce-rtx-2080-ti", "rtx2080ti"), ("mystery", "mystery"),
+        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA-L40S", "l40s"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"), ("Quadro RTX 6000", "rtx6000"), ("NVIDIA A10", "a10"),
+        ("NVIDIA-H100-PCIe", "h100pcie"), ("AMD_Instinct_MI300X_OAM", "mi300x"), ("NVIDIA RTX A6000", "rtxa6000"),
+        ("nvidia rtx a1000", "nvidia rtx a1000"), ("quadro p1000", "quadro p1000"), ("nvidia t400", "nvidia t400"),
+        ("tesla v100-sxm2-16gb", "v100"), ("nvidia_a100", "a100"), ("nvidia-tesla-p100", "p100"),
     ],
 )  # fmt: skip
 def test_labels_of_nodes_are_read_as_types(label, kind):

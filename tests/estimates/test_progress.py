@@ -86,6 +86,18 @@ def test_a_resize_is_foreseen_by_the_model_and_then_measured():
     assert book.annotate(later).estimates.speed(0, (0,)) == 0.0
 
 
+@pytest.mark.parametrize(("per_second", "size"), [(10, 4), (5, 1)])
+def test_reports_from_before_a_new_size_was_up_tell_nothing_of_it(per_second, size):
+    """They come with the snapshot that shows it first; at their speed a job of four would be as fast as one of two."""
+    job, nodes = a_job("a", gpus=2, min=1, max=4), some_nodes(1, gpus=4)
+    book = _fed(_steady(20, speed=10, total=10_000), a_snapshot(running(job, (0, 0)), nodes=nodes, now=20.0))
+    after = a_snapshot(running(job, (0,) * size, since=30.0, attained=30.0), nodes=nodes, now=30.0)
+    late = tuple(Sample(A, 20.0 + i, 200 + per_second * i, None, 10_000) for i in range(1, 10))
+    book = book.fold(replace(after, samples=late))
+    speeds = [book.annotate(after).estimates.speed(0, (count,)) for count in (2, 4)]
+    assert speeds == [pytest.approx(plain_speed(job, (count,)), rel=0.001) for count in (2, 4)]
+
+
 def test_after_a_change_of_size_the_time_left_is_that_of_the_new_size_at_once():
     """It trained at its old speed until the new size was up, ten seconds after its last report."""
     job, nodes = a_job("a", gpus=2, min=1, max=4), some_nodes(1, gpus=4)

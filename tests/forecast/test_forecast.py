@@ -9,14 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headway.core.estimates import Basis, Beliefs, Estimates
+from headway.core.estimates import Basis, Beliefs, Estimates, OnTypes
 from headway.core.job import JobId
+from headway.core.node import Nodes
+from headway.core.plan import Plan
+from headway.core.policy import Policy
+from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.estimates.plain_books import DeclaredBook
 from headway.estimates.progress import ProgressBook
 from headway.forecast.ahead import draw
-from headway.forecast.eta import Background, forecast
+from headway.forecast.eta import DRAWS, FIRST_DRAWS, Background, forecast
 from headway.forecast.present import UNKNOWN_SECONDS, Present, TimeLeft
+from headway.policies.baselines.fifo import first_fit
 from headway.policies.registry import POLICIES
 from headway.sim.world import Costs
 from make import a_job, a_node, a_snapshot, flying, over, running, some_nodes, waiting
@@ -57,6 +62,33 @@ def test_the_order_is_the_policys():
     ends = {name: forecast(Present.of(snapshot), POLICIES[name](), draws=0).jobs for name in ("fifo", "srtf")}
     assert ends["fifo"][JobId("short")].done.mid == pytest.approx(909.0)
     assert ends["srtf"][JobId("short")].done.mid == pytest.approx(9.0)
+
+
+def test_types_of_accelerators_are_foreseen_as_they_are_believed():
+    nodes = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
+    jobs = [a_job(name, seconds=1000.0) for name in ("a", "b")]
+    snapshot = ProgressBook().annotate(a_snapshot(*jobs, nodes=nodes))
+    slower = snapshot.estimates.on_types([0])[0].seconds[0]
+    present = Present.of(snapshot)
+    ends = {
+        name: sorted(eta.done.mid for eta in forecast(present, POLICIES[name](), draws=0).jobs.values())
+        for name in ("fifo", "headway")
+    }
+    assert ends["fifo"] == pytest.approx([1000.0, 1000.0 * slower], rel=0.01)
+    assert ends["headway"] == pytest.approx([1000.0, 2000.0 - 1000.0 / slower], rel=0.01)
+
+
+def test_a_job_that_runs_is_foreseen_to_go_on_where_it_is_and_one_that_comes_gains_like_others():
+    nodes = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
+    held = running(a_job("up", seconds=1000.0), [0], since=0.0)
+    plain = a_snapshot(held, nodes=nodes)
+    snapshot = believed(plain, [1000.0], [Basis.STEPS])
+    snapshot.estimates.with_types(lambda rows: [OnTypes((1.0, 0.25), (True, False)) for _ in rows])
+    later = [a_job("p", submit=10.0, seconds=100.0), a_job("q", submit=1100.0, seconds=100.0)]
+    found = forecast(Present.of(snapshot, later), POLICIES["first-fit"](), draws=0).jobs
+    assert found[JobId("up")].done.mid == pytest.approx(1000.0, rel=0.03)
+    assert found[JobId("p")].done.mid == pytest.approx(110.0, rel=0.03)
+    assert found[JobId("q")].done.mid == pytest.approx(1500.0, rel=0.03)
 
 
 def test_a_job_that_never_fits_is_not_foreseen_and_holds_up_nothing():
@@ -152,17 +184,76 @@ def test_a_policy_that_fails_is_stood_in_for():
     assert found.jobs[JobId("a")].done.mid == pytest.approx(50.0)
 
 
-def test_the_background_never_waits_and_stays_within_its_share():
-    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
-    background = Background(POLICIES["fifo"])
+class Paced(Background):
+    EVERY = 0.3
+
+
+def _slow(seconds: float) -> Policy:
+    """Each decision takes so long."""
+
+    def policy(snapshot: Snapshot) -> Plan:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        return first_fit(snapshot)
+
+    return policy
+
+
+def _looked(background: Background, present: Present) -> float:
+    """Looks ahead, and returns how long the caller waited for that."""
+    began, before = time.thread_time(), background.newest
     background.look(lambda: present)
-    until = time.monotonic() + 20.0
-    while background.newest is None and time.monotonic() < until:
+    waited, until = time.thread_time() - began, time.monotonic() + 60.0
+    while background.newest is before and time.monotonic() < until:
         time.sleep(0.01)
+    assert background.newest is not before
+    assert background._thread is not None
+    background._thread.join()
+    return waited
+
+
+def test_the_background_never_waits_and_stays_within_its_share():
+    """Eight futures of two decisions and more take half a second; the next look may come after twenty times that."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(lambda: _slow(0.03))
+    assert _looked(background, present) < 0.1
     assert background.newest is not None
     assert background.newest.jobs[JobId("a")].done.low > 0.0
-    time.sleep(0.05)
-    assert not background.due, "it has just looked"
+    pause = background._next - time.monotonic()
+    assert pause > 0.4 / Background.SHARE
+    assert not background.due
+    background.look(lambda: pytest.fail("it is not due, so nothing is asked"))
+
+
+def test_the_background_has_its_ranges_also_where_others_have_the_processor(monkeypatch):
+    """A decision takes long by the clock, and hardly any time of the processor."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+
+    def policy(snapshot: Snapshot) -> Plan:
+        time.sleep(0.03)
+        return first_fit(snapshot)
+
+    background = Background(lambda: policy)
+    monkeypatch.setattr(background, "BUDGET", 0.3)
+    _looked(background, present)
+    assert background.newest is not None
+    assert background.newest.draws == FIRST_DRAWS
+
+
+def test_the_background_looks_again_after_a_pause_however_little_it_takes():
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(POLICIES["fifo"])
+    background.SHARE = math.inf
+    _looked(background, present)
+    ended = time.monotonic()
+    assert 0.0 < background._next - ended <= Paced.EVERY
+    time.sleep(max(0.0, background._next - time.monotonic()))
+    assert background.due
+    assert background.newest is not None
+    first = background.newest.draws
+    _looked(background, present)
+    assert (first, background.newest.draws) == (FIRST_DRAWS, DRAWS)
 
 
 def test_nothing_is_written_to_the_snapshot_that_is_foreseen():

@@ -74,7 +74,7 @@ class MemoryApi:
         """By node: when it was renewed last."""
         self.paused: list[tuple[str, str, dict[str, Any]]] = []
         self.nodes = [a_node(f"n{number}") for number in range(nodes)]
-        self._numbers = itertools.count(1)
+        self._numbers, self._uids = itertools.count(1), itertools.count(1)
 
     # ── what a tenant does ──
 
@@ -97,8 +97,7 @@ class MemoryApi:
         meta = pod["metadata"]
         key = f"{meta['namespace']}/{meta['name']}"
         assert key not in self.pods, "the API server has each name once"
-        number = next(self._numbers)
-        meta |= {"resourceVersion": str(number), "uid": f"pod-{number}"}
+        meta["uid"] = f"pod-{next(self._uids)}"
         self.pods[key] = pod
         self.tell(pod)
         return pod
@@ -202,6 +201,7 @@ class MemoryApi:
             case StatusPatch():
                 written = msgspec.json.decode(_encoded("PATCH", "status", write.body))
                 self.jobs[write.uid]["status"] = merged(self.jobs[write.uid]["status"], written)
+                self.change(write.uid)
             case Notice():
                 self.events.append(msgspec.json.decode(_encoded("POST", "events", write.body)))
             case Removal():
@@ -240,7 +240,7 @@ class MemoryApi:
             pod["spec"], pod["metadata"] = patched["spec"], patched["metadata"]
         self.tell(pod)
 
-    def delete_pod(self, key: str) -> None:
+    def delete_pod(self, key: str, grace: int | None) -> None:
         del self.pods[key]
 
     def _job(self, uid: str) -> TrainingJob:
@@ -282,7 +282,8 @@ class MemoryClient:
 
     async def delete(self, path: str, body: dict[str, Any]) -> bytes:
         pod = self._pod(path, body["preconditions"])
-        self._api.delete_pod(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        self._api.delete_pod(key, body.get("gracePeriodSeconds"))
         return _encoder.encode(pod)
 
     def _pod(self, path: str, named: Mapping[str, Any] = {}) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_a_program_that_fails_for_a_while_is_trouble_that_passes_and_holds_nobod
     """The token of a cloud cannot be renewed for a minute: nothing is refused by that, and no thread stands still."""
     monkeypatch.setattr(exec_credential, "AGAIN_SECONDS", 0.2)
     program = tmp_path / "login"
-    program.write_text("#!/bin/sh\necho >> $(dirname $0)/asked\nsleep 0.3\nexit 3\n")
+    program.write_text("#!/bin/sh\necho >> $(dirname $0)/asked\nsleep 1\nexit 3\n")
     program.chmod(0o755)
 
     async def check() -> None:
@@ -98,12 +98,12 @@ def test_a_program_that_fails_for_a_while_is_trouble_that_passes_and_holds_nobod
 
         async with serving(handler) as plain:
             access = replace(by_program(tmp_path), url=plain._access.url)
-            async with Client(access, Patience(request=2.0)) as client:
+            async with Client(access, Patience(request=20.0)) as client:
                 asked, ticks = asyncio.gather(*(client.get("/x") for _ in range(8)), return_exceptions=True), 0
                 while not asked.done():
                     await asyncio.sleep(0.01)
                     ticks += 1
-                assert ticks > 5, "others go on meanwhile"
+                assert ticks > 3, "others go on meanwhile"
                 assert {type(error) for error in await asked} == {Unreachable}
                 assert "gives no credentials" in str((await asked)[0])
                 assert len((tmp_path / "asked").read_text().splitlines()) <= 2, "not once for each request"

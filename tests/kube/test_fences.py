@@ -13,7 +13,7 @@ from headway.kube import following as cluster_module
 from headway.kube.api.errors import Invalid, KubeError
 from headway.kube.gangs import step as step_module
 from headway.kube.gangs.gang import TrainingProgress
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.inbox import WorkerEnded
 from headway.kube.views.status import progress_status
 from headway.kube.writes.write import StatusPatch

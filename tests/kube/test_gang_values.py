@@ -34,7 +34,17 @@ from headway.kube.gangs.messages import (
     StatusWritten,
     Withdrawn,
 )
-from headway.kube.gangs.model import Bind, Create, Delete, PostEvent, ResizePod, SetCondition, Touch, WriteStatus
+from headway.kube.gangs.model import (
+    Bind,
+    Create,
+    Delete,
+    PostEvent,
+    ResizePod,
+    SetCondition,
+    Touch,
+    WriteStatus,
+    matched,
+)
 from headway.kube.gangs.step import shown, step
 from headway.kube.gangs.take import hears, take
 from headway.kube.intake.orders import Orders
@@ -191,6 +201,13 @@ def test_a_refusal_that_comes_late_is_not_one_of_this_attempt(action):
     assert take(gang, Answered(action, error=Invalid(422, "no"))).refusal is None
     waits = replace(a_gang(replicas=0), wanted=Intent(attempt=1))
     assert take(waits, Answered(replace(action, name="p"), error=Invalid(422, "no"))).refusal is None
+
+
+def test_a_pod_that_is_made_late_takes_no_node_from_one_that_has_it():
+    """A create of an old leader arrives in a gang that runs: that pod is surplus, whatever its number."""
+    late, runs = replace(a_replica(0), bound=False, phase=Phase.PENDING), a_replica(1)
+    fit, surplus, lacking = matched(RoleAllocation("ps", ("n1",), ()), [late, runs])
+    assert (fit, surplus, lacking) == ([runs], [late], [])
 
 
 def test_a_pod_that_is_gone_before_it_is_touched_harms_nobody():

@@ -1,75 +1,123 @@
-"""Generated histories: requests and watches are late or told twice, answers are lost, pods die, and the process is
-killed between any two requests. Whatever happens: never two attempts alive on one checkpoint, no training pod is
-deleted that nobody meant to delete, and in the end every gang is whole or gone.
+"""Generated histories through the real door: requests and watches are late or told twice, answers are lost or say no,
+pods die, linger and are changed by others, users edit, lists come anew, the server's data are restored, and the process
+is killed between any two requests. Whatever happens: never two attempts alive on one checkpoint, no training pod is
+deleted that nobody meant to delete, no node is overfull as long as one process plans, and in the end every gang is
+whole or gone and every pod of others has its node.
 """
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import itertools
+import random
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_cluster import MemoryApi, SmallCluster
+from small_cluster import STAMP, MemoryApi, SmallCluster, a_lone
 
-from headway.kube.api.errors import Refused, Unreachable
+from headway.core.quantity import count
+from headway.kube.api.errors import ApiError, Conflict, Denied, Forbidden, Invalid, OverQuota, Refused, Unreachable
 from headway.kube.api.objects import Pod, TrainingJob
-from headway.kube.api.watch import Changed, Deleted
-from headway.kube.gangs.model import Bind, Create, Delete, Touch
+from headway.kube.api.watch import Changed, Deleted, Listed
+from headway.kube.gangs.model import Bind, Delete
 from headway.kube.pods.marks import read_pod_name
-from headway.kube.writes.write import Notice, Removal, Stage, StatusPatch, Write, WriteDone
+from headway.kube.settings import KubeTimeouts
+from headway.kube.writes import door as door_module
+from headway.kube.writes.door import Door
+from headway.kube.writes.write import Notice, StatusPatch, Write, WriteDone
 
 LIVE = ("Pending", "Running")
 MEANT = ("Stopping", "Moving", "Scaling", "Waiting", "Succeeded", "Failed", "Cancelled", "Suspended")
 """Phases in which Headway may have decided that pods of the present attempt go."""
+REFUSALS: list[ApiError] = [
+    Unreachable(0, "time-out"), Unreachable(429, "slow down"), Unreachable(500, "a webhook failed"),
+    Forbidden(403, "a right lacks"), OverQuota(403, "exceeded quota: team"), Denied(403, "a rule says no"),
+    Invalid(422, "no"), Conflict(409, "not now"),
+]  # fmt: skip
+NODE_CPU = 8000
+NEVER = 1e6
+"""A start that hangs would end by its time limit: here it hangs for ever."""
+
+
+class StepLoop(asyncio.SelectorEventLoop):
+    """Time passes when the test says so."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
 
 
 class LateServer(MemoryApi):
-    """Requests wait until they are sent, and so does what watches tell."""
+    """Requests go through a door of their own; they arrive, and are answered, when the test says so. So do watches."""
 
     def __init__(self) -> None:
         super().__init__(nodes=3)
-        self.queued: list[Write] = []
+        self.loop = StepLoop()
         self.news: list[Any] = []
         self.told: list[Any] = []
-        self.faults: list[str] = []
         self.old: list[Write] = []
         """What a leader that was replaced had sent: it arrives at any time, and nobody hears the answer."""
+        self.disturbed, self.dead = False, list[Any]()
+        """What was planned may be forgotten, so that a kubelet turns pods away; nobody collects what was killed."""
         self.fence.epoch = 1
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Another process: what the last one had sent is lost."""
+        self.wire: list[tuple[Write, asyncio.Future[WriteDone]]] = []
+        self.news, self.told = [], []
+        wire, inbox = self.wire, self.inbox
+        self.dead.append(wire)
+
+        async def send(write: Write) -> WriteDone:
+            wire.append((write, self.loop.create_future()))
+            return await wire[-1][1]
+
+        self.door = Door(SimpleNamespace(send=send), self.fence, inbox.put)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        self.begin_anew()
+        super().begin()
+
+    def pump(self) -> None:
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
 
     def put(self, writes, dropped=()) -> None:
-        for write in dropped:
-            write.stage = Stage.OVER
-        for write in writes:
-            if write.replaces is not None:
-                write.replaces.stage = Stage.OVER
-            write.stage = Stage.QUEUED
-            self.queued.append(write)
-        self.queued = [write for write in self.queued if write.stage is Stage.QUEUED]
+        self.loop.call_soon(self.door.put, list(writes), list(dropped))
+        self.pump()
+
+    def change(self, uid: str) -> None:
+        self.jobs[uid]["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.news.append(Changed(TrainingJob, self._job(uid)))
 
     def tell(self, pod: dict[str, Any]) -> None:
         pod["metadata"]["resourceVersion"] = str(next(self._numbers))
         self.news.append(Changed(Pod, msgspec.convert(pod, Pod)))
 
-    def send(self, which: int, *, answered: bool) -> None:
-        """Sends one of the queued requests, by rank; an answer that is lost means that it is sent again."""
-        if not self.queued:
+    # ── requests ──
+
+    def send(self, which: int, error: ApiError | None = None, *, done: bool = True) -> None:
+        """One of the requests under way arrives, if it does, and is answered so."""
+        if not self.wire:
             return
-        ranked = sorted(self.queued, key=lambda write: write.rank)
-        write = ranked[which % len(ranked)]
-        self._check(write)
-        done = self.write(write)
-        if not answered or isinstance(done.error, Unreachable):
-            return
-        self.queued.remove(write)
-        write.stage = Stage.OVER
-        if not isinstance(write.what, Notice | Removal):
-            self.inbox.put(done)
+        write, answer = self.wire.pop(which % len(self.wire))
+        found = WriteDone(write)
+        if done:
+            self._check(write)
+            found = self.write(write)
+        answer.set_result(found if error is None else WriteDone(write, error=error))
+        self.pump()
 
     def replace_leader(self) -> None:
-        self.old += self.queued
-        self.queued, self.news, self.told = [], [], []
-        self.fence.epoch += 1
+        self.old += [write for write, _ in self.wire]
+        self.fence.epoch, self.disturbed = self.fence.epoch + 1, True
 
     def send_old(self, which: int) -> None:
         if self.old:
@@ -78,146 +126,260 @@ class LateServer(MemoryApi):
             self.write(write)
 
     def take(self, write: Write) -> WriteDone:
-        """As a server: a request that was sent before is answered by what it did then."""
         if isinstance(write.what, StatusPatch) and write.body["epoch"] < self.jobs[write.uid]["status"].get("epoch", 0):
             raise Refused(422, "status.epoch: a scheduler that was replaced may not write any more")
-        what, key = write.what, f"{write.namespace}/{getattr(write.what, 'name', '')}"
-        there = self.pods.get(key)
-        if isinstance(what, Create) and there is not None:
-            same = there["metadata"]["annotations"].get("headway.dev/gang")
-            if same == write.body["metadata"]["annotations"]["headway.dev/gang"]:
-                return WriteDone(write, msgspec.convert(there, Pod))
-        if isinstance(what, Bind | Delete | Touch) and (there is None or there["metadata"]["uid"] != what.uid):
-            return WriteDone(write, gone=True)
-        if isinstance(what, Bind | Delete) and what.version and there["metadata"]["resourceVersion"] != what.version:
-            return WriteDone(write, msgspec.convert(there, Pod))
-        if isinstance(what, Delete):
-            self.news.append(Deleted(Pod, msgspec.convert(self.pods.pop(key), Pod)))
-            return WriteDone(write, gone=True)
         return super().take(write)
+
+    def delete_pod(self, key: str, grace: int | None) -> None:
+        """What runs on a node lingers until its kubelet has ended it."""
+        pod = self.pods[key]
+        if grace != 0 and pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running":
+            pod["metadata"] |= {
+                "deletionTimestamp": STAMP,
+                "deletionGracePeriodSeconds": 30 if grace is None else grace,
+            }
+            self.tell(pod)
+        else:
+            self.end(key)
+
+    def end(self, key: str) -> None:
+        pod = self.pods.pop(key)
+        pod["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.news.append(Deleted(Pod, msgspec.convert(pod, Pod)))
+
+    def lingering(self) -> list[str]:
+        return [key for key, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]]
 
     def _check(self, write: Write) -> None:
         what, job = write.what, self.jobs.get(write.uid)
         pod = self.pods.get(f"{write.namespace}/{getattr(what, 'name', '')}")
-        if job is None or pod is None or pod["metadata"]["uid"] != getattr(what, "uid", None):
+        if pod is None or not isinstance(what, Bind | Delete) or not self._matches(pod, what):
+            return
+        if isinstance(what, Bind) and not self.disturbed:
+            held = [one for one in self.pods.values() if one["spec"].get("nodeName") == what.node]
+            held = [one for one in held if one["status"]["phase"] in LIVE]
+            assert sum(cpu_of(one) for one in (pod, *held)) <= NODE_CPU, f"{what.node} is overfull"
+        if job is None:
+            assert isinstance(what, Bind), "a pod of others is never deleted"
             return
         named = read_pod_name(pod["metadata"]["name"], job["metadata"]["name"])
         assert named is not None
         if isinstance(what, Bind):
-            others = {read_pod_name(one["metadata"]["name"], job["metadata"]["name"])[0] for one in self._up(job)}
+            others = {read_pod_name(one["metadata"]["name"], job["metadata"]["name"])[0] for one in self.up(job)}
             assert others <= {named[0]}, "two attempts are alive on one checkpoint"
         status = job["status"]
         if isinstance(what, Delete) and pod["status"]["phase"] == "Running":
             meant = status.get("phase") in MEANT or status.get("attempt", 0) > named[0] or job["spec"].get("suspend")
             assert meant, f"{pod['metadata']['name']} trains, and its job is {status.get('phase')}"
 
-    def _up(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+    def _matches(self, pod: dict[str, Any], what: Bind | Delete) -> bool:
+        meta = pod["metadata"]
+        return meta["uid"] == what.uid and what.version in ("", meta["resourceVersion"])
+
+    def up(self, job: dict[str, Any]) -> list[dict[str, Any]]:
         mine = self.pods_of(job["metadata"]["name"])
         return [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"]["phase"] in LIVE]
 
-    def hear(self, count: int) -> None:
-        for message in self.news[:count]:
+    # ── watches ──
+
+    def hear(self, number: int) -> None:
+        for message in self.news[:number]:
             self.inbox.put(message)
-        self.told += self.news[:count]
-        self.news = self.news[count:]
+        self.told += self.news[:number]
+        self.news = self.news[number:]
+
+    def list_anew(self, *, went_back: bool = False) -> None:
+        """The watches have ended, and what they had not told yet is in the lists."""
+        self.news, self.told, version = [], [], next(self._numbers)
+        jobs = tuple(self._job(uid) for uid in self.jobs)
+        pods = tuple(msgspec.convert(pod, Pod) for pod in self.pods.values())
+        self.news += [
+            Listed(TrainingJob, jobs, version, went_back=went_back), Listed(Pod, pods, version, went_back=went_back)
+        ]  # fmt: skip
+
+    def back_up(self) -> None:
+        self.saved = copy.deepcopy((self.jobs, self.pods)), next(self._numbers)
+
+    def restore(self) -> None:
+        """The server's data are those of the copy, its versions go back, and whoever waits for an answer gets none."""
+        (self.jobs, self.pods), number = copy.deepcopy(self.saved[0]), self.saved[1]
+        self._numbers, self.disturbed = itertools.count(number), True
+        while self.wire:
+            self.send(0, Unreachable(0, "the server restarts"), done=False)
+        self.old.clear()
+        self.list_anew(went_back=True)
+        self.hear(len(self.news))
+
+    def close_loop(self) -> None:
+        self.fence.close()  # nothing more leaves
+        while tasks := asyncio.all_tasks(self.loop):
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.close()
 
 
-ops = st.one_of(
-    st.tuples(st.just("turn"), st.integers(1, 2)),
-    st.tuples(st.just("send"), st.integers(0, 5)),
-    st.tuples(st.just("send"), st.integers(0, 5)),
-    st.tuples(st.just("lost"), st.integers(0, 5)),
-    st.tuples(st.just("hear"), st.integers(1, 4)),
-    st.tuples(st.just("twice"), st.integers(0, 9)),
-    st.tuples(st.just("time"), st.sampled_from([1, 5, 70])),
-    st.tuples(st.just("dies"), st.integers(0, 5)),
-    st.tuples(st.just("suspend"), st.booleans()),
-    st.tuples(st.just("kill"), st.just(0)),
-)
-hand_overs = st.one_of(ops, st.tuples(st.just("replaced"), st.just(0)), st.tuples(st.just("late"), st.integers(0, 9)))
+def cpu_of(pod: dict[str, Any]) -> int:
+    return sum(count("cpu", one["resources"]["requests"]["cpu"]) for one in pod["spec"]["containers"])
+
+
+OFTEN = ("turn", "send", "send", "send", "hear", "hear", "time")
+SOMETIMES = (
+    "lost", "refused", "twice", "dies", "changed", "ends", "suspend", "edit", "pod", "list", "kill",
+)  # fmt: skip
+
+
+def events(seed: int, *more: str) -> tuple[int, int, list[tuple[str, int]]]:
+    """How large the gangs are, how far they come undisturbed, and what happens then."""
+    draw = random.Random(seed)
+    history = [draw.choice((*OFTEN, *SOMETIMES, *more)) for _ in range(draw.randint(5, 60))]
+    found = [(one, draw.choice((1, 5, 70)) if one == "time" else draw.randint(0, 9)) for one in history]
+    return draw.randint(1, 3), draw.choice((0, 1, 2, 3, 8)), found
 
 
 class History:
     def __init__(self, replicas: int) -> None:
         self.api = LateServer()
-        role = {"replicas": replicas, "min": replicas, "max": replicas, "cpu": "3"}
-        self.uids = [self.api.submit(name, {"roles": {"worker": dict(role)}}) for name in ("one", "two")]
-        self.small = SmallCluster(self.api)
+        self.uids = [self.api.submit(name, {"roles": {"worker": sized(replicas)}}) for name in ("one", "two")]
+        self.sizes, self.others = {replicas}, 0
+        self.small = SmallCluster(self.api, timeouts=KubeTimeouts(start=NEVER, scale=NEVER))
+        self.api.back_up()
 
-    def do(self, op: str, value: int) -> None:  # noqa: C901  one case an event
+    def do(self, op: str, value: int) -> None:  # noqa: C901, PLR0912  one case an event
         api, small = self.api, self.small
+        api.loop.now += 0.05
         match op:
             case "turn":
                 small.turn(value)
-            case "send" | "lost":
-                api.send(value, answered=op == "send")
+            case "send":
+                api.send(value)
+            case "lost":
+                api.send(value, Unreachable(0, "time-out"), done=value % 2 == 0)
+            case "refused":
+                api.send(value, REFUSALS[value % len(REFUSALS)], done=False)
             case "hear":
                 api.hear(value)
-            case "twice" if api.told:
-                api.inbox.put(api.told[value % len(api.told)])
+            case "twice" if told := [one for one in api.told if not isinstance(one, Listed)]:
+                api.inbox.put(told[value % len(told)])
             case "time":
-                small.clock.ahead += value
+                self.pass_time(value)
             case "dies":
-                up = [pod for pod in api.pods.values() if pod["status"]["phase"] == "Running"]
-                for pod in up[value : value + 1]:
-                    ended = {"exitCode": 137, "finishedAt": "2023-11-14T22:13:30Z"}
-                    pod["status"] = {
-                        "phase": "Failed",
-                        "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
-                    }
-                    api.tell(pod)
+                self._kill_pod(value)
+            case "changed" if api.pods:
+                api.tell(list(api.pods.values())[value % len(api.pods)])
+            case "ends":
+                for key in api.lingering()[:value]:
+                    api.end(key)
             case "suspend":
-                uid = self.uids[0]
-                api.jobs[uid]["spec"]["suspend"] = bool(value)
-                api.jobs[uid]["metadata"]["resourceVersion"] = str(next(api._numbers))
-                api.news.append(Changed(TrainingJob, api._job(uid)))
+                self._edit(0, suspend=value % 2 == 0)
+            case "edit":
+                self.sizes.add(1 + value % 3)
+                self._edit(1, roles={"worker": sized(1 + value % 3)})
+            case "pod" if self.others < 3:
+                self.others += 1
+                a_lone(api, f"lone-{self.others}", "1")
+            case "list":
+                api.list_anew()
             case "kill":
-                api.queued, api.news, api.told = [], [], []
+                api.disturbed = True
                 small.start()
             case "replaced":
                 api.replace_leader()
                 small.start()
             case "late":
                 api.send_old(value)
+            case "copied":
+                api.back_up()
+            case "restored":
+                api.restore()
+                small.turn()
+
+    def pass_time(self, seconds: float) -> None:
+        self.small.clock.ahead += seconds
+        self.api.loop.now += seconds
+        self.api.pump()
+
+    def _kill_pod(self, which: int) -> None:
+        up = [pod for pod in self.api.pods.values() if pod["status"]["phase"] == "Running"]
+        for pod in up[which : which + 1]:
+            ended = {"exitCode": 137, "finishedAt": "2023-11-14T22:13:30Z"}
+            pod["status"] = {
+                "phase": "Failed",
+                "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+            }
+            self.api.tell(pod)
+
+    def _edit(self, which: int, **fields: Any) -> None:
+        api, uid = self.api, self.uids[which]
+        api.jobs[uid]["spec"] |= fields
+        api.change(uid)
 
     def settle(self, rounds: int = 60, which: int = 0) -> None:
-        """No faults: everything is sent and heard, by rank or, with -1, in the opposite order."""
+        """No faults: everything is sent and heard, in this order or, with -1, the last first."""
         for _ in range(rounds):
             for _ in range(40):
-                self.api.send(which, answered=True)
+                self.api.send(which)
+            for key in self.api.lingering():
+                self.api.end(key)
             self.api.hear(len(self.api.news))
             self.small.turn()
-            self.small.clock.ahead += 7.0
+            self.pass_time(7.0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 8]), st.lists(ops, min_size=5, max_size=60))
-def test_whatever_happens_no_attempt_trains_beside_another_and_no_gang_stays_half(replicas, rounds, history):
-    check(replicas, rounds, history)
+def sized(replicas: int) -> dict[str, Any]:
+    return {"replicas": replicas, "min": replicas, "max": replicas, "cpu": "3"}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(1, 3), st.sampled_from([0, 1, 2, 3, 8]), st.lists(hand_overs, min_size=5, max_size=60))
-def test_what_a_replaced_leader_had_sent_does_no_harm_whenever_it_arrives(replicas, rounds, history):
+def generated(test):
+    """A list of events that is drawn evenly finds more than one that grows from nothing."""
+    histories = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    return histories(given(st.integers(0, 2**32))(test))
+
+
+@generated
+def test_whatever_happens_no_attempt_trains_beside_another_and_no_gang_stays_half(seed):
+    check(*events(seed))
+
+
+@generated
+def test_what_a_replaced_leader_had_sent_does_no_harm_whenever_it_arrives(seed):
+    replicas, rounds, history = events(seed, "replaced", "late", "late")
     check(replicas, rounds, [*history, ("replaced", 0)], late=True)
+
+
+@generated
+def test_data_of_an_earlier_time_leave_no_gang_half(seed):
+    check(*events(seed, "copied", "restored"))
 
 
 def check(replicas: int, rounds: int, history: list[tuple[str, int]], *, late: bool = False) -> None:
     run = History(replicas)
-    run.settle(rounds)
-    for op, value in history:
-        run.do(op, value)
-    run.settle(10 if late else 0)
-    while run.api.old:
-        run.do("late", 0)
-        run.settle(1)
-    run.settle(which=-1)
+    with mock.patch.object(door_module, "time", SimpleNamespace(monotonic=lambda: run.api.loop.now)):
+        try:
+            run.settle(rounds)
+            for op, value in history:
+                run.do(op, value)
+            run.settle(10 if late else 0)
+            while run.api.old:
+                run.do("late", 0)
+                run.settle(1)
+            run.settle(which=-1)
+            judge(run)
+        finally:
+            run.api.close_loop()
+
+
+def judge(run: History) -> None:
     api = run.api
     for uid, name in zip(run.uids, ("one", "two"), strict=True):
-        phase, up = run.small.phase(uid), api._up(api.jobs[uid])
+        phase, up = run.small.phase(uid), api.up(api.jobs[uid])
         if api.jobs[uid]["spec"].get("suspend"):
-            assert (phase, up) == ("Suspended", []), (phase, len(up))
+            assert phase in ("Suspended", "Failed"), phase
+            assert up == []
         else:
             assert phase in ("Running", "Failed"), (name, phase, api.status(uid), run.small.gang(f"team/{name}"))
-            assert len(up) == (replicas if phase == "Running" else 0)
-    assert run.small.cluster.board.free().min() >= 0
+            assert len(up) in (run.sizes if phase == "Running" else {0})
+    for key, pod in api.pods.items():
+        assert "lone" not in key or pod["spec"].get("nodeName"), f"{key} has no node: {pod}"
+    assert api.disturbed or run.small.cluster.board.free().min() >= 0
+    assert not [write for write in run.small.cluster.outbox._open.values() if not isinstance(write, Notice)]

@@ -16,8 +16,7 @@ from headway.kube.api.objects import Meta
 from headway.kube.gangs.gang import Around, StartFacts
 from headway.kube.gangs.messages import Answered
 from headway.kube.gangs.model import Create, Publish
-from headway.kube.gangs.reconcile import reconcile
-from headway.kube.gangs.step import step
+from headway.kube.gangs.step import reconcile, step
 from headway.kube.gangs.take import take
 from headway.kube.pods.hosts import addresses, service_of, subdomain_of
 from headway.kube.values import replace

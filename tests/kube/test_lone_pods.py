@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import msgspec
 import pytest
 from small_cluster import BEGAN, HEALTHY, ChangingPods, MemoryApi, SmallCluster, a_lone
@@ -11,7 +13,7 @@ from headway.core.plan import Because, Plan, Start, Stop
 from headway.core.queue_rules import QueueRule
 from headway.core.states import State
 from headway.kube.api.objects import NodeObject, Pod
-from headway.kube.api.watch import Deleted
+from headway.kube.api.watch import Deleted, Listed
 from headway.kube.intake.foreign import foreign_gang
 from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import ClaimSettings, KubeSettings
@@ -241,6 +243,21 @@ def test_restored_data_may_take_its_node_away():
     small.turn(3)
     assert node_of(pod), "it is bound again"
     assert rows(small) == {"team/pod:pod": State.RUNNING}
+
+
+def test_restored_data_may_be_those_of_just_before_its_binding():
+    """The answer to the binding came, and the watch never showed it: the pod is as it was last seen."""
+    small = SmallCluster()
+    pod = a_lone(small.api, "pod")
+    small.cluster.turn()
+    before, tell = copy.deepcopy(pod), small.api.tell
+    small.api.tell = lambda _pod: None
+    small.turn(2)
+    assert node_of(pod)
+    small.api.tell, small.api.pods["team/pod"] = tell, before
+    small.api.inbox.put(Listed(Pod, (msgspec.convert(before, Pod),), 9, went_back=True))
+    small.turn(4)
+    assert node_of(before)
 
 
 def test_a_pod_that_was_resized_counts_for_what_it_holds_now():

@@ -13,7 +13,7 @@ from headway.core.states import State
 from headway.kube.api.objects import TrainingJob
 from headway.kube.api.watch import Changed
 from headway.kube.gangs.model import RequestCheckpoint
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.intake.orders import Orders, read_orders
 from headway.kube.values import replace
 from headway.progress_server import Connected, Saved, SaveFailed
@@ -92,11 +92,6 @@ def patch(small: SmallCluster, uid: str, **spec: object) -> None:
     small.api.inbox.put(Changed(TrainingJob, small.api._job(uid)))
 
 
-def echo(small: SmallCluster, uid: str) -> None:
-    """The watch shows what was written to the status."""
-    small.api.inbox.put(Changed(TrainingJob, small.api._job(uid)))
-
-
 def running(**spec: object) -> tuple[SmallCluster, str]:
     small = SmallCluster()
     uid = small.api.submit("good", {**HEALTHY, **spec})
@@ -129,7 +124,6 @@ def test_suspended_it_saves_its_pods_go_and_it_goes_on_from_there():
     assert small.api.pods == {}
     assert small.cluster.board.unfinished == 0, "it holds nothing"
     other = small.api.submit("other", HEALTHY)
-    echo(small, uid)
     small.turn(5)
     assert (small.phase(uid), small.phase(other)) == ("Suspended", "Running")
     small.start()
@@ -159,7 +153,6 @@ def test_created_suspended_it_waits_for_its_user_and_may_be_cancelled_there():
     second = small.api.submit("second", {**HEALTHY, "suspend": True})
     small.turn(4)
     assert (small.phase(first), small.api.pods) == ("Suspended", {})
-    echo(small, first)
     patch(small, first, suspend=False)
     patch(small, second, cancel=True)
     small.turn(5)
@@ -172,7 +165,6 @@ def test_resumed_while_it_stops_it_starts_again():
     small.turn(1)
     patch(small, uid, suspend=False)
     small.turn(6)
-    echo(small, uid)
     small.turn(5)
     assert (small.phase(uid), small.api.status(uid)["attempt"]) == ("Running", 1)
 
@@ -207,11 +199,9 @@ def test_a_job_that_is_over_is_removed_after_its_time_and_others_stay():
     for name, ttl in (("brief", 0), ("long", 3600), ("kept", None)):
         spec = HEALTHY if ttl is None else {**HEALTHY, "ttlSecondsAfterFinished": ttl}
         uids[name] = small.api.submit(name, {**spec, "cancel": True})
-    running, uid = small.api.submit("running", {**HEALTHY, "ttlSecondsAfterFinished": 0}), uids["brief"]
-    small.turn(5)
-    for one in (*uids.values(), running):
-        echo(small, one)
-    small.turn(2)
+    small.api.submit("running", {**HEALTHY, "ttlSecondsAfterFinished": 0})
+    uid = uids["brief"]
+    small.turn(7)
     assert small.api.removed == ["brief"], "one that is not over has no end yet"
     small.start()
     small.turn()

@@ -24,7 +24,7 @@ from headway.core.gang import Phase
 from headway.core.restarts import Losses
 from headway.core.states import State
 from headway.kube.gangs.model import ApiRefusal, Bind, Create, Release
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.values import replace
 from headway.kube.views.status import status_of
 from headway.kube.views.status_read import read_status

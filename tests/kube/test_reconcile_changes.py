@@ -30,7 +30,7 @@ from headway.core.plan import Because, Move, Resize, Scale, Stop
 from headway.core.states import State
 from headway.kube.gangs.intent import begun
 from headway.kube.gangs.model import ApiRefusal, RequestCheckpoint, ResizePod
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.settings import KubeTimeouts
 from headway.kube.values import replace
 from headway.kube.views.status import status_of

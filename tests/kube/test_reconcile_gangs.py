@@ -13,7 +13,7 @@ from headway.core.states import OVER, State
 from headway.kube.api.objects import Pod, timestamp
 from headway.kube.gangs.intent import Intent, RoleAllocation, begun
 from headway.kube.gangs.model import Create, Delete, View
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.pods.replica import replica_of
 from headway.kube.settings import KubeTimeouts
 from headway.kube.values import replace

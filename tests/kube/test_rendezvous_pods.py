@@ -12,7 +12,7 @@ from headway.core.job import Job, JobId, Role
 from headway.core.states import State
 from headway.kube.api.objects import Meta
 from headway.kube.gangs.model import Create, RequestCheckpoint
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.step import reconcile
 from headway.kube.pods.body import pod_of
 from headway.kube.pods.hosts import addresses
 from headway.kube.settings import PodDefaults

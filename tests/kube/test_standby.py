@@ -192,6 +192,23 @@ def test_a_delete_that_the_cluster_refuses_is_told_in_an_event_and_stays_under_w
     assert first in small.cluster.outbox._open[uid].values(), "the door asks again"
 
 
+def test_a_late_status_of_the_last_leader_is_written_over():
+    """It says that the job stops. The leader after this one would believe it, and delete pods that train."""
+    small = SmallCluster()
+    small.api.fence.epoch = 4
+    uid = small.api.submit("runs", HEALTHY)
+    small.turn(6)
+    small.api.fence.epoch = 5
+    small.start()
+    small.turn(3)
+    status = small.api.jobs[uid]["status"]
+    assert status["epoch"] == 4, "it says what is so: nothing is to be written"
+    small.api.jobs[uid]["status"] = {**status, "phase": "Stopping", "draining": True, "goal": "Waiting"}
+    small.api.change(uid)
+    small.turn(3)
+    assert (small.phase(uid), small.api.status(uid)["epoch"]) == ("Running", 5)
+
+
 def test_what_is_no_gang_has_the_epoch_too():
     small = SmallCluster()
     small.api.fence.epoch = 9

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from small_cluster import HEALTHY, SmallCluster
-from test_orders import echo, patch, running, saving
+from test_orders import patch, running, saving
 
 from headway.core.queue_rules import QueueRule
 from headway.core.restarts import Restarts
@@ -138,7 +138,6 @@ def test_a_job_that_cannot_save_keeps_its_size_until_its_next_start(can_save):
     assert words in small.api.status(uid)["message"]
     patch(small, uid, suspend=True)
     small.turn(6)
-    echo(small, uid)
     patch(small, uid, suspend=False)
     small.turn(6)
     assert (small.phase(uid), len(small.api.pods)) == ("Running", 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.kube.writes.turns import Turns
+from headway.kube.writes.worker import Turns
 
 
 async def _order(most: int, wanted: list[str]) -> list[str]:

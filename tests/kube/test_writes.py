@@ -14,9 +14,8 @@ import pytest
 from headway.kube.api.errors import ApiError, Conflict, Denied, Forbidden, Invalid, Unreachable
 from headway.kube.gangs.model import Bind, Create, Delete
 from headway.kube.writes import door as door_module
-from headway.kube.writes.door import AT_ONCE, LEAST_AT_ONCE, Door, InFlight
+from headway.kube.writes.door import AT_ONCE, LEAST_AT_ONCE, LOWEST_EVERY, Door, InFlight, WriteQueue
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
-from headway.kube.writes.queue import LOWEST_EVERY, WriteQueue
 from headway.kube.writes.write import Notice, Rank, Stage, StatusPatch, What, Write, WriteDone, rank_of
 
 CREATE = Create("p", "worker", 0, 0, "n1", ())

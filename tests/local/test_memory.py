@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest_local import Run, a_local_job
 
+from headway.core.job import Role
 from headway.core.plan import Plan, Resize
 from headway.core.snapshot import Snapshot
+from headway.jobspec import stated
 from headway.local.limits import ControlGroup, ControlGroups, ReplicaLimits
 from headway.policies.baselines.fifo import first_fit
 
@@ -134,3 +138,34 @@ def test_limits_in_both_versions(tmp_path):
     plain = ControlGroup((cpu, cpu), unified=False)
     plain.limit(ReplicaLimits(500, 64))
     assert (plain.held_memory(), plain.killed_for_memory()) == (0, False)
+
+
+@pytest.mark.usefixtures("permitted")
+def test_a_job_that_names_nothing_holds_the_memory_that_it_needs(take, monkeypatch):
+    """Each holds a quarter of the machine at first, its share. A third finds room once the others were measured."""
+    monkeypatch.setattr("headway.local.gang.MEMORY_SETTLE_SECONDS", 1.0)
+    script = "import time; held = b'x' * ({} << 20); time.sleep(10)"
+
+    def bare(name: str, mebibytes: int):
+        role = stated(Role(name="worker", command=(sys.executable, "-c", script.format(mebibytes))))
+        return a_local_job(name, take, roles=(role,))
+
+    third = a_local_job("third", take, "-c", "pass", cpu=0, memory=3000)
+    run = Run(take, [bare("large", 400), bare("small", 1), third], cpu=2000)
+    held: dict[str, list[int]] = {"large": [], "small": []}
+
+    def policy(snapshot: Snapshot) -> Plan:
+        for name, seen in held.items():
+            row = snapshot.jobs.row_of[name]
+            if row in snapshot.placements:
+                kind = snapshot.nodes.kinds.index("memory")
+                seen.append(int(snapshot.placements[row].vector(snapshot.jobs.shape_at(row), 0)[kind]))
+        return replace(first_fit(snapshot), until=snapshot.now + 0.3)
+
+    run.go(policy)
+    assert held["large"][0] == held["small"][0] == 2048
+    assert 500 <= held["large"][-1] < 800, "never less than it took, and a margin"
+    assert held["small"][-1] == 128
+    assert run.state("third") == "FINISHED"
+    ends = {name: next(s.now for s in run.snapshots if s.state(name).name == "FINISHED") for name in ("third", "small")}
+    assert ends["third"] < ends["small"], "it did not wait for the end of the others"

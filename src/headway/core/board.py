@@ -130,6 +130,13 @@ class Board:
         self.uses_gpus(fresh, gpus)
         return fresh
 
+    def holds_now(self, row: int, placement: Placement) -> None:
+        """A job that stays where it is holds other amounts, as was measured."""
+        self._own()
+        self._hold(row, (placement,))
+        self._placements[row] = placement
+        self._changed[row] = None
+
     def touch(self, row: int) -> None:
         """Marks the job as changed, for a change that no column shows, such as its true speed."""
         self._changed[row] = None

@@ -145,9 +145,12 @@ class ProgressBook:
             return track
         if track is not None and _gives_up(snapshot, row, placement):
             return track
-        if track is not None and (track.placement is placement or track.placement == placement):
+        if track is not None:
             since: float = snapshot.jobs.value(row, "since")
-            if since <= track.at or sample.at < since:
+            here = track.placement is placement or track.placement == placement
+            if not here and sample.at < since:
+                return track  # it was said on the way: its speed is that of neither place
+            if here and (since <= track.at or sample.at < since):
                 return track.fold(sample, snapshot.now)
         job = snapshot.jobs.job(row)
         where = self._where(snapshot, row, placement)

@@ -17,6 +17,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import OVER, TRAINING
 from headway.cycle.loop import Fallback, decide
 from headway.estimates.plain_books import OracleBook
+from headway.estimates.speed.accelerators import type_at
 from headway.forecast.present import ANY_LENGTH, FEWEST_ARRIVALS, UNKNOWN_SECONDS, Present
 from headway.sim.cluster import SimCluster
 from headway.sim.from_snapshot import from_snapshot
@@ -112,13 +113,14 @@ def ahead(
     """
     works = drawn.works or {}
 
-    def speed(job: Job, placement: Placement, _nodes: Nodes, _effect: SharingEffect) -> float:
-        return present.speed(job, placement.counts)
+    def speed(job: Job, placement: Placement, nodes: Nodes, _effect: SharingEffect) -> float:
+        on = present.speed_on(job).get(type_at(job, placement, nodes), 1.0) if present.on_types else 1.0
+        return present.speed(job, placement.counts) * on
 
     world = World(costs=present.costs, speed=speed, work=lambda job: works.get(job.id), samples=False)
     cluster = from_snapshot(present.snapshot, world, drawn.coming, drawn.left)
     believed = _Believed.of(present, drawn, cluster)
-    book = OracleBook(believed.beliefs, present.speed)
+    book = OracleBook(believed.beliefs, present.speed, present.speed_on if present.on_types else None)
     cycle = decide if safe is None else Fallback(safe).decide
     asked = {present.jobs.job(row).id for row in range(present.jobs.count)} | {job.id for job in present.to_come}
     times, standing = Times({}, {}), present.snapshot.standing

@@ -29,17 +29,17 @@ LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 
 def forecast(
     present: Present, policy: Policy, *, safe: Policy | None = None, draws: int = DRAWS,
-    budget: float = BUDGET_SECONDS, seed: int = 0,
+    budget: float = BUDGET_SECONDS, clock: Callable[[], float] = time.monotonic,
 ) -> Forecast:  # fmt: skip
-    """One pass at least, and further ones up to `draws` as long as `budget` seconds are not over.
+    """One pass at least, and further ones up to `draws` as long as `budget` seconds of this clock are not over.
 
     The first pass takes the middle of what is believed. It counts only where there is no time for others.
     """
-    until, chance = time.monotonic() + budget, np.random.default_rng(seed)
+    until, chance = clock() + budget, np.random.default_rng(0)
     found = [ahead(present, policy, draw(present, None), safe)]
-    while len(found) <= draws and time.monotonic() < until:
-        times = ahead(present, policy, draw(present, chance), safe, lambda: time.monotonic() > until)
-        if time.monotonic() <= until:
+    while len(found) <= draws and clock() < until:
+        times = ahead(present, policy, draw(present, chance), safe, lambda: clock() > until)
+        if clock() <= until:
             found.append(times)
     return _summary(present, found[1:] if len(found) > 1 else found)
 
@@ -81,7 +81,7 @@ class Background:
     """Of one core."""
     EVERY = 2.0
     BUDGET = 20.0
-    """Seconds for the ranges of a long queue."""
+    """Seconds of the processor for the ranges of a long queue: on a machine that trains, others take most of them."""
 
     def __init__(self, policy: Callable[[], Policy], safe: Policy | None = None) -> None:
         self._make, self._safe = policy, safe
@@ -106,7 +106,9 @@ class Background:
         try:
             self._policy = self._policy or self._make()
             draws = FIRST_DRAWS if self.newest is None else DRAWS
-            self.newest = forecast(present, self._policy, safe=self._safe, draws=draws, budget=self.BUDGET)
+            self.newest = forecast(
+                present, self._policy, safe=self._safe, draws=draws, budget=self.BUDGET, clock=time.thread_time
+            )
         except Exception:  # noqa: BLE001  a policy may be anyone's; a run goes on without a forecast
             self.newest = None
         self._next = time.monotonic() + max(self.EVERY, (time.thread_time() - began) / self.SHARE)

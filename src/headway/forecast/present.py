@@ -7,8 +7,10 @@ that another thread may simulate it ahead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -180,13 +182,16 @@ class Seen:
         return cls(jobs=tuple(jobs.job(row) for row in rows), seconds=seconds[chosen], gaps=gaps[:-1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Present:
     snapshot: Snapshot
     """Of a board of its own, without the jobs that are over."""
     time_left: TimeLeft
     speeds: Mapping[tuple[JobId, Counts], float] = field(default_factory=dict)
     """Believed ones, of jobs that may have several sizes, relative to the requested size."""
+    on_types: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict)
+    """Believed speeds by type of accelerators, relative to that at which its time left is told; empty where they are
+    not told apart."""
     seen: Seen = Seen()
     to_come: tuple[Job, ...] = ()
     """Jobs that are known already and come later."""
@@ -202,7 +207,7 @@ class Present:
         own = from_snapshot(soon, left=time_left.median).board.snapshot(snapshot.now)
         return cls(
             snapshot=own.standing_as(snapshot.standing), time_left=time_left.rows(alive),
-            speeds=_speeds(snapshot, alive), seen=Seen.of(snapshot, time_left),
+            speeds=_speeds(snapshot, alive), on_types=_on_types(snapshot, alive), seen=Seen.of(snapshot, time_left),
             to_come=tuple(sorted(to_come, key=lambda job: job.submit)), costs=costs,
         )  # fmt: skip
 
@@ -215,6 +220,16 @@ class Present:
         known = self.speeds.get((job.id, counts))
         return plain_speed(job, counts) if known is None else known
 
+    def speed_on(self, job: Job) -> Mapping[str, float]:
+        """By type of accelerators. A job that is not here yet gains from types as those here do in the mean."""
+        return self.on_types.get(job.id, self._usual_on)
+
+    @cached_property
+    def _usual_on(self) -> Mapping[str, float]:
+        names = self.snapshot.nodes.types.names
+        logs = np.array([[math.log(on[kind] / max(on.values())) for kind in names] for on in self.on_types.values()])
+        return dict(zip(names, np.exp(logs.mean(axis=0)).tolist(), strict=True)) if len(logs) else {}
+
 
 def _flights(snapshot: Snapshot, costs: Costs) -> dict[int, Flight]:
     """What is under way, with when it usually ends in place of when it is given up."""
@@ -223,6 +238,17 @@ def _flights(snapshot: Snapshot, costs: Costs) -> dict[int, Flight]:
         usual = costs.save + costs.stop if flight.towards is None else costs.start
         found[row] = flight._replace(until=max(snapshot.now, min(flight.until, flight.since + usual)))
     return found
+
+
+def _on_types(snapshot: Snapshot, alive: BoolArray) -> dict[JobId, Mapping[str, float]]:
+    estimates, names = snapshot.estimates, snapshot.nodes.types.names
+    if not estimates.known or not estimates.tells_types or len(names) < 2:
+        return {}
+    rows = np.flatnonzero(alive).tolist()
+    return {
+        snapshot.jobs.job(row).id: {kind: 1.0 / took for kind, took in zip(names, told.seconds, strict=True)}
+        for row, told in zip(rows, estimates.on_types(rows), strict=True)
+    }
 
 
 def _speeds(snapshot: Snapshot, alive: BoolArray) -> dict[tuple[JobId, Counts], float]:

@@ -97,7 +97,7 @@ class KubeCluster:
         self.board = self.following.board
         self.intake = Intake(
             settings, worker, _Telling(self.outbox), self.gangs, self.following.ids, self.following.tell, self.now,
-            self.store.own_pods, self.store.adopt, epoch=int(time.time() * 1000),
+            self.store.own_pods, self.store.adopt, epoch=int(time.time() * 1000), leader=self.outbox.epoch,
         )  # fmt: skip
         self._demand = Demand(self.outbox, settings)
         self.store.health.lost_after = settings.timeouts.lost_node

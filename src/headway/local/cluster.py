@@ -199,6 +199,15 @@ class LocalCluster:
                 if cores is not None:
                     gang.use.append(cores)
                     self.board.uses(row, round(max(gang.use), 3))
+                self._follow_memory(row, gang, now)
+
+    def _follow_memory(self, row: int, gang: Gang, now: float) -> None:
+        """A job whose user names nothing holds the memory that it needs, so that others have room beside it."""
+        placement = self.board.placement(row)
+        if placement is not None and self.board.state(row) is State.RUNNING:
+            found = gang.follow_memory(placement, self.board.free(), now)
+            if found is not placement:
+                self.board.holds_now(row, found)
 
     def _receive(self) -> None:
         with contextlib.suppress(BlockingIOError):

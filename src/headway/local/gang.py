@@ -23,6 +23,7 @@ from headway.core.gang import (
     phase_of_exit,
 )
 from headway.core.job import Job
+from headway.core.node import IntArray
 from headway.core.placement import Placement, Shape
 from headway.core.quantity import CPU, GPU, MEMORY
 from headway.core.restarts import Losses
@@ -42,6 +43,9 @@ UP_SECONDS = 3.0
 """A replica that does not connect counts as up after this time."""
 
 
+LEAST_MEMORY, MEMORY_MARGIN, MEMORY_SETTLE_SECONDS, WORTHWHILE = 128, 1.25, 60.0, 0.1
+"""A replica that names no memory holds so many MiB at least, and this factor of the most that it was seen to use; less
+than at first once it has run so long; a change of less than this share is none."""
 LOOK_AGAIN_SECONDS = 5.0
 """So long at most a replica that failed waits for the drivers to say whether one of its GPUs is lost."""
 HOST = "127.0.0.1"
@@ -118,6 +122,8 @@ class Gang:
     """The port of each replica of this attempt, also of those not started yet; of no role: that of the rendezvous."""
     use: deque[float] = field(default_factory=lambda: deque(maxlen=USE_WINDOWS))
     """Cores that it used, in its last measurements."""
+    most_memory: dict[int, int] = field(default_factory=dict)
+    """By role whose user names nothing: the most MiB that one replica was seen to use in this attempt."""
     broken: GangVerdict | None = None
     """The verdict on a gang that did not come up because a replica ended."""
 
@@ -132,6 +138,7 @@ class Gang:
         self.attempt, self.replicas, self.step, self.savers = attempt, [], -1, set()
         self.saves, self.seen = self.saves.next(), self.seen.stopped()
         self.use.clear()
+        self.most_memory.clear()
         self.release_ports()
 
     def release_ports(self) -> None:
@@ -294,9 +301,13 @@ class Gang:
         """Whether its disk is busy with its checkpoint; who has not answered for too long is not waited for."""
         return self.saves.is_open and now - self.asked_at < patience and bool(self.alive())
 
+    @property
+    def began(self) -> float:
+        """When the first replica of this attempt was launched."""
+        return min(replica.launched for replica in self.replicas)
+
     def save_turn(self) -> SaveTurn:
-        began = min(replica.launched for replica in self.replicas)
-        since = max(self.asked_at, self.saved_at, began)
+        since = max(self.asked_at, self.saved_at, self.began)
         return SaveTurn(self.job.id, ONE_DISK, self.job.save_every, since, self.save_seconds)
 
     def present(self) -> set[ReplicaKey]:
@@ -341,6 +352,30 @@ class Gang:
             round(round(20 * sum(busy)) / 20, 2) if busy else None,
             round(sum(memory) / 128) * 128 if memory else None,
         )
+
+    def follow_memory(self, placement: Placement, free: IntArray, now: float) -> Placement:
+        """The placement with the memory that replicas were seen to need, where their user names nothing.
+
+        Never less than the most so far and a margin; more as far as their nodes have it.
+        """
+        for replica in self.alive():
+            if self.job.roles[replica.role].unstated and (used := replica.group.held_memory()):
+                self.most_memory[replica.role] = max(used, self.most_memory.get(replica.role, 0))
+        if MEMORY not in self.context.kinds:
+            return placement
+        kind = self.context.kinds.index(MEMORY)
+        for role, most in self.most_memory.items():
+            vector = placement.vector(self.shape, role).tolist()
+            nodes, held = placement.nodes[role], vector[kind]
+            wanted = max(LEAST_MEMORY, math.ceil(most * MEMORY_MARGIN))
+            if wanted < held and now < self.began + MEMORY_SETTLE_SECONDS:
+                continue
+            room = min((int(free[kind, node]) // nodes.count(node) for node in nodes), default=0)
+            wanted = min(wanted, held + max(0, room))
+            if abs(wanted - held) >= WORTHWHILE * held > 0:
+                vector[kind] = wanted
+                placement = placement.with_request(role, tuple(vector))
+        return placement
 
     def used_cores(self, now: float) -> float | None:
         """The cores used since the last call, over all replicas; None if they cannot be measured."""

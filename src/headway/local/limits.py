@@ -44,7 +44,7 @@ class ControlGroup:
     folders: tuple[Path, ...]
     unified: bool
     memory: Path | None = None
-    """The folder that limits memory; None if no limit is asked for or none is permitted."""
+    """The folder that measures memory, and limits it where that is asked for; None if none is permitted."""
     pids: Path | None = None
     """The folder that limits the number of processes; None if that is not permitted."""
     cores: tuple[int, ...] = ()
@@ -164,7 +164,7 @@ class ControlGroups:
         folders = tuple(parent / replica for parent in self._parents)
         for folder in folders:
             folder.mkdir(exist_ok=True)
-        memory = self._also("memory", _MEMORY_FILES, replica) if limits.memory > 0 else None
+        memory = self._also("memory", _MEMORY_FILES, replica)
         pids = self._also("pids", ("pids.max", "pids.max"), replica)
         group = ControlGroup(folders, self._unified, memory, pids, cores)
         try:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from headway.cli.app import app_for
 from headway.core.check import check
 from headway.core.estimates import OnTypes
-from headway.core.job import Can
+from headway.core.job import Can, JobId
 from headway.core.node import Nodes
 from headway.core.plan import Start
 from headway.core.states import State
@@ -108,6 +108,14 @@ def test_a_gang_has_one_type_and_its_servers_may_be_anywhere():
     assert _where(PLAIN(served)) == {"a": ((1, 1), (0,))}
 
 
+def test_a_gang_that_runs_is_of_the_type_of_its_workers_wherever_its_servers_are():
+    nodes = Nodes.of([a_node("slow", gpus=4, cpu=1, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])
+    roles = [a_role("worker", 2), a_role("ps", 1, cpu=1)]
+    gang = running(a_job("a", roles=roles, seconds=9000.0), (1, 1), (0,), since=0.0, touched=-500.0)
+    snapshot = _believed(a_snapshot(gang, nodes=nodes, now=1000.0), {"a": 3.0})
+    assert "the list of v100" in PLAIN.explain(snapshot, 0)["type"]["sentence"]
+
+
 def test_jobs_without_accelerators_and_those_that_need_several_types_run_too():
     nodes = Nodes.of([a_node("slow", gpus=2, cpu=4, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])
     plain = a_job("a", roles=[a_role(cpu=1)], seconds=600.0)
@@ -146,6 +154,35 @@ def test_a_running_job_that_is_in_time_keeps_its_type_unless_a_faster_one_is_idl
     gains = {"a": 8.0, "b": 9.0}
     assert decided(PLAIN(_believed(a_snapshot(held, rival, nodes=NODES, now=1000.0), gains))) == {}
     assert decided(PLAIN(_believed(a_snapshot(held, nodes=NODES, now=1000.0), gains))) == {"a": "stop"}
+
+
+HALF = Nodes.of(
+    [*(a_node(f"v{n}", gpus=4, accelerator="v100") for n in range(2)), a_node("k", gpus=1, accelerator="k80")]
+)
+
+
+def _half_full(*waiting, **more):
+    """Two of four V100s of each node are free."""
+    held = [running(a_job(f"r{n}", seconds=9000.0 + n, can=more.get("can", Can.everything())), (n // 2,), since=0.0,
+                    touched=more.get("touched", -500.0)) for n in range(4)]  # fmt: skip
+    jobs = [*held, *waiting]
+    return _believed(a_snapshot(*jobs, nodes=HALF, now=1000.0), {f"r{n}": 5.0 for n in range(4)} | {"w": 5.0, "s": 5.0})
+
+
+WHOLE = a_job("w", roles=[a_role(gpu=4)], seconds=100.0)
+
+
+def test_jobs_behind_make_room_for_one_that_needs_a_whole_node():
+    assert decided(PLAIN(_half_full(WHOLE))) == {"r3": "stop", "r2": "stop"}
+
+
+def test_a_node_is_kept_for_it_while_jobs_there_may_not_be_stopped_yet():
+    assert decided(PLAIN(_half_full(WHOLE, a_job("s", seconds=20_000.0), touched=990.0))) == {}
+
+
+def test_accelerators_that_it_cannot_have_go_to_others():
+    bound = _half_full(WHOLE, a_job("s", seconds=20_000.0), can=Can.everything() & ~Can.STOP)
+    assert decided(PLAIN(bound)) == {"s": "start"}
 
 
 def test_it_is_told_why_this_type():
@@ -218,6 +255,17 @@ def test_a_job_with_a_deadline_is_started_once(deadline):
     job = a_job("a", seconds=1000.0, deadline=deadline)
     assert _run([job], {"a": 5.0}, nodes=nodes, costs=COSTS, starts=starts) == {"a": 1030.0}
     assert starts == {"a": 1}
+
+
+@pytest.mark.parametrize("every", [200.0, 400.0])
+def test_jobs_that_need_whole_nodes_do_not_starve_beside_small_ones(every):
+    chance = np.random.default_rng(0)
+    small = [a_job(f"s{n}", submit=n * every, seconds=float(chance.uniform(1000, 3000))) for n in range(80)]
+    wide = [replace(WHOLE, id=JobId(f"w{n}"), submit=300.0 + 250.0 * n) for n in range(12)]
+    ends = _run([*small, *wide], {job.id: 4.0 for job in [*small, *wide]}, nodes=HALF, costs=COSTS)
+    waited = [ends[job.id] - job.submit - 100.0 for job in wide]
+    assert sum(waited) / len(waited) < 300.0
+    assert max(waited) < 1000.0
 
 
 def _dated(seed, every, slack):

@@ -167,11 +167,14 @@ class History:
         return replace(alone, lessons=lessons)
 
     def heard_on_types(self, job: Job, track: Track) -> History:
-        """The same of types of accelerators, for a job that was measured on several."""
-        paces = track.paces_on_types()
-        if len(paces) < 2 or track.doubt.strikes or self.doubt(job, track) is not Basis.NOTHING:
-            return self
-        lessons = self.on_types.heard(job.model, job.id, TypeLesson(job.user, paces))
+        """The same of types of accelerators, for a job that was measured on several. What one has taught is forgotten
+        when its reports turn out not to be believed.
+        """
+        paces, lessons = track.paces_on_types(), self.on_types
+        if track.doubt.strikes or self.doubt(job, track) is not Basis.NOTHING:
+            lessons = lessons.without(job.model, job.id)
+        elif len(paces) > 1:
+            lessons = lessons.heard(job.model, job.id, TypeLesson(job.user, paces))
         return self if lessons is self.on_types else replace(self, on_types=lessons)
 
     def without_lesson(self, job: Job) -> History:

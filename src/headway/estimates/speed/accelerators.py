@@ -7,6 +7,7 @@ in which its workers fit on one type only, that is its type from the begin.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from headway.core.job import Job, Role
@@ -67,12 +68,13 @@ def names_one(role: Role) -> bool:
 
 @cache
 def product(kind: str) -> str:
-    """The type in the name of a product, as a label of a node has it: `nvidia-a100-sxm4-80gb` is `a100`."""
-    plain = "".join(char for char in kind.lower() if char.isalnum())
-    return kind if kind in RELATIVE_SPEED else next((name for name in _LONGEST_FIRST if name in plain), kind)
-
-
-_LONGEST_FIRST = sorted(RELATIVE_SPEED, key=len, reverse=True)
+    """The type in the name of a product, as a device or the label of a node has it: `nvidia-a100-sxm4-80gb` is `a100`,
+    `rtx a1000` is not.
+    """
+    words = re.findall("[a-z0-9]+", kind.lower())
+    parts = ["".join(words[begin:end]) for begin in range(len(words)) for end in range(begin + 1, len(words) + 1)]
+    known = [part for part in parts if part in RELATIVE_SPEED]
+    return max(known, key=len, default=kind)
 
 
 def _fits(role: Role, constraint: Constraint, node: Node) -> bool:

@@ -7,13 +7,15 @@ on a type is believed to be as it was measured.
 What is believed is a number for each type, the logarithm of seconds per step up to a constant. It starts from published
 speeds, leaves them as jobs of any model run on two types, and leaves that as jobs of the same model do.
 
-A job says nothing beyond four times what was believed. The jobs of another user count as one job together; those that
-name no user have nothing to do with each other.
+A job says nothing beyond four times what was believed, so the jobs of a model move it no further, however many. All
+models together move another by less than that. The jobs of another user count as one job together, those of several
+models as one model; those that name no user have nothing to do with each other.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -60,8 +62,8 @@ class TypeLessons:
     by_model: Mapping[str, Mapping[JobId, TypeLesson]] = field(default_factory=dict)
     answers: dict[tuple[str, str, Names], Leaning] = field(default_factory=dict, init=False, compare=False, repr=False)
     """By model, user and types. As long as an answer is the same it is the same object."""
-    shifts: dict[Names, FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """How far jobs of all models together have moved what is published."""
+    shifts: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """How far jobs of all other models together have moved what is published, by model; empty: of any other."""
     alone: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The same of one model."""
 
@@ -71,9 +73,16 @@ class TypeLessons:
         if before is not None and not before.differs(lesson):
             return self
         others = {name: one for name, one in self.by_model.get(model, {}).items() if name != job}
-        jobs = dict([*others.items(), (job, lesson)][-MOST_JOBS:])
+        return self._with(model, dict([*others.items(), (job, lesson)][-MOST_JOBS:]))
+
+    def without(self, model: str, job: JobId) -> TypeLessons:
+        """The lessons without what this job has shown; the same object where that is nothing."""
+        told = self.by_model.get(model, {})
+        return self._with(model, {name: one for name, one in told.items() if name != job}) if job in told else self
+
+    def _with(self, model: str, jobs: Mapping[JobId, TypeLesson]) -> TypeLessons:
         models = [(name, one) for name, one in self.by_model.items() if name != model]
-        found = TypeLessons(dict([*models, (model, jobs)][-MOST_MODELS:]))
+        found = TypeLessons(dict([*models, (model, jobs)][-MOST_MODELS:] if jobs else models))
         found._keep_from(self, model)
         return found
 
@@ -89,32 +98,47 @@ class TypeLessons:
 
     def _shift(self, model: str, user: str, names: Names) -> FloatArray:
         """How far jobs that ran on several types have moved what is believed."""
-        overall = self._overall(names)
+        overall = self._overall(model, names)
         told = self.by_model.get(model)
         if not model or not told:
             return overall
         prior = published(model, names) + overall
         return overall + _moved(told.values(), user, names, prior)
 
-    def _overall(self, names: Names) -> FloatArray:
-        """The same for all models together, rounded, so that not every report changes it."""
-        known = self.shifts.get(names)
+    def _overall(self, model: str, names: Names) -> FloatArray:
+        """The same for all other models together, rounded, so that not every report changes it."""
+        key = (model if model in self.by_model else "", names)
+        known = self.shifts.get(key)
         if known is None:
             found: FloatArray = np.zeros(len(names))
-            for model, told in self.by_model.items():
-                shift = self.alone.get((model, names))
+            weights = self._weights_of_models()
+            for other, told in self.by_model.items():
+                if other == model:
+                    continue
+                shift = self.alone.get((other, names))
                 if shift is None:
-                    shift = self.alone[model, names] = _moved(told.values(), "", names, published(model, names))
-                found += shift
-            known = self.shifts[names] = np.round(found / (len(self.by_model) + RIDGE) / COARSE) * COARSE
+                    shift = self.alone[other, names] = _moved(told.values(), "", names, published(other, names))
+                found += weights[other] * shift
+            weight = sum(weights.values()) - weights.get(model, 0.0)
+            known = self.shifts[key] = np.round(found / (weight + RIDGE) / COARSE) * COARSE
         return known
+
+    def _weights_of_models(self) -> Mapping[str, float]:
+        """All models of a user together count as one, unless others have shown something of them, too."""
+        users = {model: {one.user for one in told.values()} for model, told in self.by_model.items()}
+        models = Counter(user for of_model in users.values() for user in of_model)
+        return {
+            model: min(1.0, sum(1.0 / models[user] if user else 1.0 for user in of_model))
+            for model, of_model in users.items()
+        }
 
     def _keep_from(self, before: TypeLessons, model: str) -> None:
         """Answers about other models hold on while all models together say the same."""
         self.alone.update({key: shift for key, shift in before.alone.items() if key[0] != model})
-        same = {names for names in before.shifts if np.array_equal(before.shifts[names], self._overall(names))}
-        kept = {key: answer for key, answer in before.answers.items() if key[0] != model and key[2] in same}
-        self.answers.update(kept)
+        for key, answer in before.answers.items():
+            of, names = key[0], key[2]
+            if of != model and np.array_equal(before._overall(of, names), self._overall(of, names)):
+                self.answers[key] = answer
 
 
 def _moved(told: Iterable[TypeLesson], user: str, names: Names, prior: FloatArray) -> FloatArray:
@@ -129,7 +153,8 @@ def _moved(told: Iterable[TypeLesson], user: str, names: Names, prior: FloatArra
     lessons = [one for one, use in zip(lessons, several.tolist(), strict=True) if use]
     seen, there, count = seen[several], there[several].astype(np.float64), count[several]
     off = np.where(there > 0, seen - prior, 0.0)
-    off = np.clip(off - there * (off.sum(axis=1) / count)[:, None], -FAR, FAR)
+    off -= there * (off.sum(axis=1) / count)[:, None]
+    off *= (FAR / np.maximum(np.ptp(off, axis=1), FAR))[:, None]
     weight = _weights(lessons, user)
     normal = np.diag(weight @ there) - (there * (weight / count)[:, None]).T @ there + RIDGE * _stiffness(prior)
     found: FloatArray = np.linalg.solve(normal, weight @ off)
@@ -153,10 +178,14 @@ def _weights(lessons: list[TypeLesson], user: str) -> FloatArray:
 
 
 def published(model: str, names: Names) -> FloatArray:
-    """What is published: of the model where there is something, else of all models together."""
+    """What is published: of the model where there is something, else of all models together. Of a type of which nothing
+    is, it is the mean of the others.
+    """
     profile = BUILT_IN.get(model)
     own = profile.accelerators if profile is not None else {}
-    return np.array([-math.log(own.get(known := product(kind)) or RELATIVE_SPEED.get(known, 1.0)) for kind in names])
+    speeds = [own.get(known := product(kind)) or RELATIVE_SPEED.get(known, math.nan) for kind in names]
+    told = -np.log(np.array(speeds))
+    return np.where(np.isnan(told), told[~np.isnan(told)].mean() if not np.isnan(told).all() else 0.0, told)
 
 
 def on_types(names: Names, leaning: Leaning, own: Mapping[str, float], reference: float | str) -> OnTypes:
@@ -170,6 +199,7 @@ def on_types(names: Names, leaning: Leaning, own: Mapping[str, float], reference
         pace: Sequence[float] = leaning
     else:
         known = [own[kind] - lean for kind, lean in zip(names, leaning, strict=True) if kind in own]
+        known = known or (np.array(list(own.values())) - published("", tuple(own))).tolist()  # of nodes that are gone
         level, here = sum(known) / len(known), reference
         pace = [own.get(kind, lean + level) for kind, lean in zip(names, leaning, strict=True)]
     return OnTypes(tuple([math.exp(round(one - here, 2)) for one in pace]), tuple([kind in own for kind in names]))

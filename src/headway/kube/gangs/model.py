@@ -216,10 +216,13 @@ class NextStep:
 
 
 def matched(share: RoleAllocation, replicas: list[Replica]) -> tuple[list[Replica], list[Replica], list[str]]:
-    """Of one role: the pods on a node of its share, the surplus pods, and the nodes that lack a pod."""
+    """Of one role: the pods on a node of its share, the surplus pods, and the nodes that lack a pod.
+
+    One that has its node is never surplus to one that has none: a late request of an old leader may have made that.
+    """
     lacking = Counter(share.nodes)
     fit, surplus = [], []
-    for replica in sorted(replicas, key=lambda replica: (not sound(replica), replica.index)):
+    for replica in sorted(replicas, key=lambda replica: (not sound(replica), not replica.bound, replica.index)):
         if replica.role != share.role:
             continue
         if sound(replica) and lacking[replica.node] > 0:

@@ -10,16 +10,18 @@ import math
 from collections.abc import Iterable
 
 from headway.core.plan import Because, Stop
-from headway.core.states import IN_FLIGHT, State
+from headway.core.states import IN_FLIGHT, OVER, State
+from headway.kube.gangs.act import act
 from headway.kube.gangs.fault import FAULT
 from headway.kube.gangs.foreign import foreign_step
 from headway.kube.gangs.gang import THAWED, Around, Capability, Gang
-from headway.kube.gangs.intent import Intent, as_written, begun, limit_of
+from headway.kube.gangs.intent import EVICTED, Intent, as_written, begun, limit_of
 from headway.kube.gangs.model import (
     Bind,
     Create,
     Delete,
     Effect,
+    NextStep,
     PodAction,
     PostEvent,
     Publish,
@@ -27,10 +29,10 @@ from headway.kube.gangs.model import (
     Release,
     ResizePod,
     TellSize,
+    View,
     WriteStatus,
 )
-from headway.kube.gangs.observe import suspects
-from headway.kube.gangs.reconcile import reconcile
+from headway.kube.gangs.observe import gang_verdict, observe, suspects
 from headway.kube.gangs.take import may_stop
 from headway.kube.intake.changes import has_room
 from headway.kube.values import replace
@@ -132,6 +134,32 @@ def _clocked(gang: Gang, actions: tuple[PodAction, ...], around: Around, now: fl
     if limit is None or ours or math.isfinite(gang.wanted.until) or gang.wanted.state not in IN_FLIGHT:
         return gang
     return replace(gang, wanted=replace(gang.wanted, until=now + limit))
+
+
+# ── intent and pods: the next intent, and actions ──
+
+ASK_AGAIN_SECONDS = 1.0
+
+
+def reconcile(view: View) -> NextStep:
+    """The pods may change the intent; then actions bring the pods to it. Pure: all input is in the view."""
+    intent = observe(view)
+    if intent != view.intent:
+        saves = view.saves.next() if intent.reason == EVICTED and view.intent.reason != EVICTED else view.saves
+        view = replace(view, intent=intent, refusal=None, saves=saves)
+    resting = intent.state in OVER or intent.state is State.WAITING
+    settles = math.inf if resting or intent.draining else gang_verdict(view).until
+    # A replica has ended, and the gang rule waits for the others: no action before its verdict.
+    actions = () if math.isfinite(settles) else act(view)
+    return NextStep(intent, actions, math.inf if resting else min(settles, _wake(view)))
+
+
+def _wake(view: View) -> float:
+    """When to reconcile again even if no pod changes."""
+    intent = view.intent
+    saving = not intent.saved and intent.state in (State.MOVING, State.STOPPING) and not intent.draining
+    again = view.now + ASK_AGAIN_SECONDS if saving and not view.saves.asked else math.inf
+    return min(intent.until, again)
 
 
 # ── new terms ──

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headway.core.job import Job, Role
-from headway.kube.api.objects import Meta, Pod
+from headway.kube.api.objects import LimitRange, Meta, MutatingPolicy, Pod, PodRule, PolicyBinding, RuntimeClass
+from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.gangs.model import Create
 from headway.kube.pods.body import pod_of
 from headway.kube.pods.checkpoints import checkpoint_folder
@@ -177,3 +178,51 @@ def _key(meta: Meta, body: Body) -> str:
     noted = {key: value for key, value in given["annotations"].items() if not key.startswith("headway.dev/")}
     written = json.dumps([meta.namespace, labels, noted, spec], sort_keys=True, default=str)
     return hashlib.sha256(written.replace(checkpoint_folder("", meta)[1:], "own").encode()).hexdigest()
+
+
+# ── what changes pods ──
+
+Rule = PodRule | LimitRange | MutatingPolicy | PolicyBinding | RuntimeClass
+RuleNews = Listed[Any] | Changed[Any] | Deleted[Any]
+"""Of one kind of rules."""
+RULES: tuple[type, ...] = (PodRule, LimitRange, MutatingPolicy, PolicyBinding, RuntimeClass)
+
+
+@dataclass(slots=True)
+class Mutators:
+    """What changes pods as they are made, such as webhooks and LimitRanges, and whether news of it are a change."""
+
+    _known: dict[type, dict[str, Rule]] = field(default_factory=dict)
+    """By kind and uid. A kind that is not here was not listed yet."""
+
+    def take(self, news: RuleNews) -> frozenset[str]:
+        """The namespaces for which something changed; the empty name stands for all of them.
+
+        The first list is no change: what was asked before it was asked under these rules. Nor is another label.
+        """
+        first, known = news.kind not in self._known, self._known.setdefault(news.kind, {})
+        before = dict(known)
+        match news:
+            case Listed(objects=objects):
+                known.clear()
+                known.update({one.metadata.uid: one for one in objects})
+            case Changed(object=one):
+                known[one.metadata.uid] = one
+            case Deleted(object=one):
+                known.pop(one.metadata.uid, None)
+        if first and isinstance(news, Listed):
+            return frozenset()
+        uids = [uid for uid in before.keys() | known.keys() if _content(before.get(uid)) != _content(known.get(uid))]
+        return frozenset((known.get(uid) or before[uid]).metadata.namespace for uid in uids)
+
+
+def _content(rule: Rule | None) -> bytes | None:
+    """What it does, without its labels and versions."""
+    match rule:
+        case None:
+            return None
+        case PodRule():
+            return bytes(rule.webhooks)
+        case RuntimeClass():
+            return bytes(rule.overhead) + bytes(rule.scheduling)
+    return bytes(rule.spec)

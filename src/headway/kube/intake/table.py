@@ -18,19 +18,18 @@ from typing import Any
 from headway.core.job import Job, JobId
 from headway.core.states import OVER, State
 from headway.core.text import clean
-from headway.kube.api.mutators import RULES, Mutators, RuleNews
 from headway.kube.api.objects import Meta, Pod, TrainingJob
 from headway.kube.api.watch import Changed, Deleted, Listed
 from headway.kube.gangs.fault import FAULT, sentence
 from headway.kube.gangs.gang import Around, Gang, Saving, Terms
-from headway.kube.gangs.intent import Intent
+from headway.kube.gangs.intent import Intent, as_written
 from headway.kube.gangs.messages import Faulted, Message, Rebooked, StatusLost, TermsFound, Unbookable, Withdrawn
 from headway.kube.gangs.outcome import CANCELLED, SUSPENDED
 from headway.kube.gangs.recover import OwnPod, Recovered, fresh_round, recover
 from headway.kube.gangs.take import take
 from headway.kube.inbox import ClaimsRead
 from headway.kube.intake.changes import edited, pending, stretched
-from headway.kube.intake.dry_runs import Booking, DryRunDone, DryRuns
+from headway.kube.intake.dry_runs import RULES, Booking, DryRunDone, DryRuns, Mutators, RuleNews
 from headway.kube.intake.entitlement import check_own_template, settled
 from headway.kube.intake.foreign import is_for_us
 from headway.kube.intake.groups import GroupRead
@@ -43,7 +42,7 @@ from headway.kube.pods.constraints import Unplaceable
 from headway.kube.settings import KubeSettings
 from headway.kube.store.versions import Versions
 from headway.kube.views.status import event_of, status_of
-from headway.kube.views.status_read import KeptStatus, suits
+from headway.kube.views.status_read import KeptStatus, suits, without_nodes
 
 log = logging.getLogger("headway.kube")
 MIN_PER_TURN, MAX_PER_TURN = 8, 128
@@ -67,6 +66,8 @@ class Intake:
     joins: Callable[[Gang, Sequence[Pod]], None]
     """A pod of others has come to a gang that is on the board."""
     epoch: int = 0
+    leader: Callable[[], int] = lambda: 0
+    """The epoch of this scheduler."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """By uid."""
     dry_runs: DryRuns = field(init=False)
@@ -190,6 +191,8 @@ class Intake:
             if meta.deletionTimestamp is not None and not gang.terms.withdrawn:
                 self.tell(meta.uid, Withdrawn())
             self.tell(meta.uid, edited(gang, found, self.settings))
+            if kept is not None and kept.epoch < self.leader() and not _is_told(gang, kept):
+                self.tell(meta.uid, StatusLost())  # a late word of the last leader, which the next would believe
             self.entries.pop(meta.uid, None)
             if gang.is_over and gang.wanted.suspended and not over:
                 self._waits(Entry(found), gang.job.id)  # resumed before it was forgotten
@@ -450,3 +453,9 @@ class Intake:
         began = self.settings.began
         self.tells.status(meta, status_of(intent, kept.columns, (), began, kept.admitted) | more)
         self.tells.event(meta.namespace, event_of(meta, kept.intent, intent, began))
+
+
+def _is_told(gang: Gang, kept: KeptStatus) -> bool:
+    """Whether the status says what the API server is known to have."""
+    known = gang.written.intent
+    return known is None or without_nodes(known) == without_nodes(as_written(kept.intent))

@@ -57,7 +57,7 @@ class Versions:
         went_back: set[str] = set()
         for uid, one in found.items():
             at, before, ended = number_of(one.metadata.resourceVersion), self.known.get(uid, 0), self._ended.get(uid)
-            if at == before > 0:
+            if at == before > 0 and not news.went_back:
                 continue
             if ended is not None or at < before:
                 if not self._contradicts(before if ended is None else ended, news):

@@ -46,6 +46,8 @@ class KeptStatus:
     """Then the terms under which it goes on."""
     admitted: str | None = None
     """The queue in which it was admitted; None if it was not, or an earlier version wrote the status."""
+    epoch: int = 0
+    """That of the scheduler that wrote it."""
 
     @property
     def holds(self) -> bool:
@@ -94,6 +96,7 @@ class _Status(msgspec.Struct):
     refused: str = ""
     terms: KeptTerms | None = None
     admitted: str | None = None
+    epoch: Count = 0
 
 
 _decoder = msgspec.json.Decoder(_Status)
@@ -117,6 +120,7 @@ def read_status(raw: bytes, began: float) -> KeptStatus | None:
         status.refused,
         status.terms if status.refused else None,
         status.admitted,
+        status.epoch,
     )
 
 

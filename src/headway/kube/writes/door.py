@@ -9,13 +9,13 @@ import asyncio
 import logging
 import math
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headway.kube.api.errors import ApiError, Forbidden, Unreachable
 from headway.kube.gangs.model import Delete
 from headway.kube.writes.fence import Fence
-from headway.kube.writes.queue import WriteQueue
 from headway.kube.writes.requests import Requests
 from headway.kube.writes.write import Notice, Rank, Stage, Write, WriteDone
 
@@ -62,6 +62,57 @@ class InFlight:
             if self._pushed_back or self._quickest > SLOW_SECONDS:
                 self.allowed = max(LEAST_AT_ONCE, self.allowed / 2)
             self._since, self._quickest, self._pushed_back = now, math.inf, False
+
+
+LOWEST_EVERY = 16
+"""Each so manieth turn is the lowest rank's: nothing waits for ever."""
+
+
+class WriteQueue:
+    """Writes that wait: by rank, and within a rank namespaces take turns.
+
+    Example: a tenant has submitted ten thousand jobs that are refused. Each gets a status and an event. Another
+    tenant's only job is bound before all of them, and its status waits for one request of the first tenant.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: list[OrderedDict[str, deque[Write]]] = [OrderedDict() for _ in Rank]
+        """By rank, by namespace. The namespace whose turn is next comes first."""
+        self._turn = 0
+        self.counts = [0] * len(Rank)
+        """By rank, with those that are no longer wanted."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def put(self, write: Write) -> None:
+        self._ranks[write.rank].setdefault(write.namespace, deque()).append(write)
+        self.counts[write.rank] += 1
+
+    def next(self) -> Write | None:
+        """The write whose turn it is. The first of a namespace is the first to go."""
+        self._turn += 1
+        order = [rank for rank in Rank if self._ranks[rank]]
+        for rank in reversed(order) if self._turn % LOWEST_EVERY == 0 else order:
+            while self._ranks[rank]:
+                write = self._pop(self._ranks[rank])
+                if write.stage is Stage.QUEUED:
+                    return write
+        return None
+
+    def waiting(self, rank: Rank, namespace: str) -> int:
+        return len(self._ranks[rank].get(namespace, ()))
+
+    def _pop(self, namespaces: OrderedDict[str, deque[Write]]) -> Write:
+        namespace, writes = next(iter(namespaces.items()))
+        write = writes.popleft()
+        self.counts[write.rank] -= 1
+        if writes:
+            namespaces.move_to_end(namespace)
+        else:
+            del namespaces[namespace]
+        return write
 
 
 class Door:

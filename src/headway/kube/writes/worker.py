@@ -10,9 +10,14 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+
+import msgspec
 
 from headway.kube.api.access import Access
 from headway.kube.api.client import Client, Heard, Patience, not_heard
@@ -20,7 +25,6 @@ from headway.kube.api.discovery import follow_users
 from headway.kube.api.dry_run import claims_of, following_rules, tried
 from headway.kube.api.errors import ApiError, KubeError, Unreachable
 from headway.kube.api.groups import group_read
-from headway.kube.api.leases import renewal_of
 from headway.kube.api.objects import API_VERSION, NodeObject, Pod, TrainingJob
 from headway.kube.api.usage import Measured, by_kubelets, by_metrics
 from headway.kube.api.watch import Follower
@@ -30,16 +34,73 @@ from headway.kube.pods.constraints import BoundClaim
 from headway.kube.settings import Measure
 from headway.kube.writes.door import Answered, Door, unheard
 from headway.kube.writes.fence import REQUEST_SECONDS, Fence
-from headway.kube.writes.lease import SchedulerLease
+from headway.kube.writes.lease import LeaseObject, SchedulerLease
 from headway.kube.writes.requests import Requests, fault
 from headway.kube.writes.service import ProgressService
-from headway.kube.writes.turns import Turns
 from headway.kube.writes.write import Rank, Write
 
 log = logging.getLogger("headway.kube")
 QUESTIONS = 4
 """Reviews of tokens under way at once. They never wait for writes, nor writes for them."""
 DRY_RUNS = 8
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+_leases = msgspec.json.Decoder(LeaseObject)
+
+
+async def renewal_of(client: Client, node: str) -> str:
+    """When the node last renewed its Lease, as it wrote it. Raises ApiError."""
+    return _leases.decode(await client.get(f"{LEASES}/{quote(node, safe='')}")).spec.renewTime
+
+
+class Turns:
+    """So many requests at once, and namespaces take turns. Use in one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By namespace. The namespace whose turn is next comes first."""
+
+    @asynccontextmanager
+    async def of(self, namespace: str) -> AsyncIterator[None]:
+        """Waits for a turn of this namespace, and keeps it for as long as the context is open."""
+        await self._enter(namespace)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def waiting(self, namespace: str) -> int:
+        """How many of this namespace wait."""
+        return len(self._waiting.get(namespace, ()))
+
+    async def _enter(self, namespace: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(namespace, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was given a turn in the same moment
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        while self._waiting:
+            namespace = next(iter(self._waiting))
+            queue = self._waiting.pop(namespace)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[namespace] = queue  # now the last
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 @dataclass(frozen=True, slots=True)

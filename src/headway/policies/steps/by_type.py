@@ -27,6 +27,7 @@ from headway.core.snapshot import Snapshot
 from headway.core.states import State
 from headway.policies.placing.pack import place
 from headway.policies.placing.room import empty
+from headway.policies.steps.preempt import SOON, fewest_behind
 from headway.policies.steps.start import fits_empty
 from headway.policies.value.in_time_by_type import DeadlineTerms, types_in_time
 from headway.policies.value.lists import Demand, Types, members
@@ -172,18 +173,24 @@ def _on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
 
 
 def _types_now(snapshot: Snapshot, rows: Rows) -> Types:
-    """The type on which each job is, or will be when its start has landed; -1 where it is on none."""
-    state, types = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes)
-    placements, flights, at = snapshot.placements, snapshot.flights, np.full(len(rows), -1)
+    """The type of each job's accelerators, or of those that it will have when its start has landed; -1: it has none."""
+    state, types, kind = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes), snapshot.nodes.kinds.index(GPU)
+    at = np.full(len(rows), -1)
     up = ((state != int(State.WAITING)) & (state != int(State.STOPPING))).nonzero()[0]
     found = []
     for row in rows[up].tolist():
-        flight = flights.get(row)
-        where = placements.get(row) if flight is None else flight.towards
-        kinds = set() if where is None else {types[node] for role in where.nodes for node in role} - {-1}
+        where = _held(snapshot, row)
+        roles = () if where is None else zip(snapshot.jobs.shape_at(row).roles, where.nodes, strict=True)
+        kinds = {types[node] for role, nodes in roles if role.vector[kind] for node in nodes} - {-1}
         found.append(kinds.pop() if len(kinds) == 1 else _SEVERAL if kinds else -1)
     at[up] = found
     return at
+
+
+def _held(snapshot: Snapshot, row: int) -> Placement | None:
+    """Where the job is, or will be when what is under way has landed."""
+    flight = snapshot.flights.get(row)
+    return snapshot.placements.get(row) if flight is None else flight.towards
 
 
 def _type_of_each(nodes: Nodes) -> list[int]:
@@ -306,10 +313,16 @@ def _carry_out(draft: Draft, dealt: Dealt) -> None:
     gives = ((at >= 0) & (now != at) & ~dealt.demand.fixed).nonzero()[0]
     for row in dealt.rows[gives].tolist():
         take(pot, snapshot.placements[row], jobs.shape_at(row), +1)
-    found = set[int]()
+    found, cleared, spare = set[int](), dict[tuple[int, int], bool](), np.zeros(len(dealt.demand.slots))
     for job in dealt.order[(now != at)[dealt.order] & (now >= 0)[dealt.order]].tolist():
-        if _claim(draft, pot, int(dealt.rows[job]), int(now[job])):
+        row, kind = int(dealt.rows[job]), int(now[job])
+        if _claim(draft, pot, row, kind):
             found.add(job)
+            continue
+        alike = (kind, int(jobs.shape[row]))
+        if alike not in cleared:  # one at a time: what is stopped for several could go to others
+            cleared[alike] = _clear(draft, pot, dealt, job)
+        spare[kind] += 0.0 if cleared[alike] else dealt.demand.width[job]
     for job in dealt.order[: len(at)][np.isin(dealt.order[: len(at)], gives)].tolist():
         row = int(dealt.rows[job])
         held, shape = snapshot.placements[row], jobs.shape_at(row)
@@ -317,6 +330,43 @@ def _carry_out(draft: Draft, dealt: Dealt) -> None:
             take(pot, held, shape)
         else:
             draft.stop(row)
+    _fill_spare(draft, pot, dealt, spare)
+
+
+def _clear(draft: Draft, pot: IntArray, dealt: Dealt, job: int) -> bool:
+    """For a job that fits on no nodes though there are accelerators enough: stops those of the jobs behind it that are
+    in its way. Where some are in their trial or were just started, nodes are kept free from others until those are not.
+    """
+    snapshot, demand = draft.snapshot, dealt.demand
+    row, kind, order = int(dealt.rows[job]), int(dealt.now[job]), dealt.order[: len(demand.at)]
+    there = (demand.at == kind) & (dealt.now == kind) & ~np.isin(dealt.rows, draft.decided_rows())
+    later = order[int((order == job).argmax()) + 1 :]
+    behind = dealt.rows[later[(there & ~demand.fixed)[later]][::-1]].tolist()
+    free = _on_type(snapshot, pot, kind)
+    victims = fewest_behind(snapshot, free, row, behind)
+    may = (snapshot.jobs.can[dealt.rows] & int(Can.STOP)) != 0
+    for other in victims or [*behind, *dealt.rows[there & demand.fixed & may].tolist()]:
+        held = _held(snapshot, other)
+        assert held is not None
+        take(free, held, snapshot.jobs.shape_at(other), +1)
+        if victims:
+            take(pot, held, snapshot.jobs.shape_at(other), +1)
+            draft.stop(other)
+            draft.wake(snapshot.now + SOON)
+    where = place(snapshot, free, snapshot.jobs.shape_at(row))
+    if where is not None:
+        take(pot, where, snapshot.jobs.shape_at(row))
+    return where is not None
+
+
+def _fill_spare(draft: Draft, pot: IntArray, dealt: Dealt, spare: FloatArray) -> None:
+    """Gives what jobs were meant to have that found no room to the next of the same lists."""
+    demand = dealt.demand
+    waits = (dealt.now < 0) & (demand.at < 0)
+    for job in dealt.order[: len(waits)][waits[dealt.order[: len(waits)]]].tolist() if spare.any() else ():
+        kind = int(dealt.member[job])
+        if demand.width[job] <= spare[kind] and _claim(draft, pot, int(dealt.rows[job]), kind):
+            spare[kind] -= demand.width[job]
 
 
 def _claim(draft: Draft, pot: IntArray, row: int, kind: int) -> bool:

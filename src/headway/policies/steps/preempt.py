@@ -87,7 +87,7 @@ def _one_by_one(draft: Draft, ranked: Rows) -> None:
             places = places[1:]
             continue
         behind = ranked[here + 1 :][running[here + 1 :]].tolist()
-        victims = _victims(snapshot, soon, row, behind[::-1])
+        victims = fewest_behind(snapshot, soon, row, behind[::-1])
         if victims:
             for victim in victims:
                 draft.stop(victim)
@@ -111,7 +111,7 @@ def _start_or_claim(draft: Draft, soon: IntArray, row: int) -> bool:
     return True
 
 
-def _victims(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) -> list[int]:
+def fewest_behind(snapshot: Snapshot, soon: IntArray, row: int, behind: list[int]) -> list[int]:
     """As few of the jobs behind as make room, the worst-ranked first; none where even all are not enough."""
     if not behind or _placed_without(snapshot, soon, row, behind) is None:
         return []
