@@ -125,7 +125,7 @@ def main(nodes: int = 5000, pods: int = 50_000, waiting: int = 10_000, running: 
     for what, ms in rows.items():
         aim = f"   {ms / AIMS[what]:.2f} of {AIMS[what]:g} ms" if what in AIMS else ""
         print(f"{what:24} {ms:8.2f} ms{aim}")
-    print(f"{len(api.sent) - sent} writes in these turns at rest")
+    print(f"{len(api.sent) - sent} writes in these turns")
     hour(small, nodes, pods, version)
 
 
