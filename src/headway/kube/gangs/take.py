@@ -199,8 +199,6 @@ def may_stop(gang: Gang) -> bool:
 
 # ── training ──
 
-_LEAVING = frozenset({State.MOVING, State.STOPPING})
-
 
 def _heard(gang: Gang, event: object, now: float) -> Gang:  # noqa: PLR0911  one line a message
     """Messages of earlier attempts, and of replicas without a pod, are ignored."""
