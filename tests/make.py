@@ -33,14 +33,14 @@ def amounts(gpu: int = 0, cpu: float = 0, memory: int = 0) -> Amounts:
 def a_role(
     name: str = "worker", replicas: int = 1, *, gpu: int = 0, cpu: float = 0, memory: int = 0, **more: Any
 ) -> Role:
-    """Not elastic unless `least` or `most` say so; asks for one GPU where nothing is asked for."""
+    """Not elastic unless `min` or `max` say so; asks for one GPU where nothing is asked for."""
     request = amounts(gpu, cpu, memory) or amounts(gpu=1)
     bounds = {"min": replicas, "max": replicas} | more
     return Role(name=name, replicas=replicas, request=request, **bounds)
 
 
 def a_job(name: str = "a", gpus: int = 1, *, roles: Sequence[Role] = (), **more: Any) -> Job:
-    """`gpus` replicas of one GPU each, unless roles are given; `least` and `most` make those elastic."""
+    """`gpus` replicas of one GPU each, unless roles are given; `min` and `max` make those elastic."""
     bounds = {key: more.pop(key) for key in ("min", "max") if key in more}
     chosen = tuple(roles) or (a_role(replicas=gpus, **bounds),)
     return Job(id=JobId(name), roles=chosen, **more)

@@ -15,14 +15,18 @@ from headway.core.estimates import Basis
 from headway.core.job import JobId
 from headway.core.snapshot import Sample
 from headway.cycle.loop import Decided, run
+from headway.estimates.history.history import History
+from headway.estimates.job.pace import Guess
 from headway.estimates.job.promise import PromisedEnd, UserReliability
+from headway.estimates.job.track import Track, Where
 from headway.estimates.progress import ProgressBook
+from headway.estimates.speed.requested import requested_setting
 from headway.policies.baselines.fifo import fifo
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 from headway.sim.cluster import Reports, SimCluster, World
 from headway.sim.lies import LIES, told_by
-from make import a_job, a_role, some_nodes
+from make import a_board, a_job, a_role, running, some_nodes
 
 
 def told(shares: list[float], seconds: float = 60.0) -> list[bool]:
@@ -64,6 +68,25 @@ def test_trust_is_lost_by_one_great_lie_and_regained_by_promises_kept():
     assert 2 <= kept <= 20
     assert not UserReliability().add(1.3).broken
     assert not UserReliability().broken
+
+
+def test_what_like_jobs_took_is_no_promise_of_a_longer_one():
+    """That like jobs take 0.06 s a step was Headway's own guess: its reports promise 2 s from the second on."""
+    job = a_job("a", gpus=1, steps=10_000)
+    board = a_board([running(job, [0])], nodes=some_nodes(1, gpus=1))
+    placement, setting = board.placement(0), requested_setting(job, board.nodes)
+    assert placement is not None
+    where = Where(placement=placement, setting=setting, now=0.0, prior=History().prior(job, setting), clock=0.0)
+    track = Track.beginning(Sample(job.id, 0.0, 0, None, 10_000), where, Guess(0.06, 0.1))
+    assert track is not None
+    for at in (60.0, 120.0):
+        track = track.fold(Sample(job.id, at, int(at / 2), None, 10_000), at)
+    assert track.promised is not None
+    assert track.promised.first.end == pytest.approx(20_000.0, rel=0.01)
+    moved = replace(where, now=180.0, placement=replace(placement), clock=0.0)
+    first = Track.beginning(Sample(job.id, 0.0, 0, None, 10_000), where, Guess(0.06, 0.1))
+    assert first is not None
+    assert first.moved(Sample(job.id, 180.0, 1, None, 10_000), moved).promised is None
 
 
 def bases(lie: str, jobs: int = 3, user: str = "eve") -> list[set[Basis]]:

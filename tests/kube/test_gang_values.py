@@ -93,6 +93,18 @@ def test_the_reports_of_one_replica_count():
     assert (gang.reports.progress.step, gang.reports.progress.total, gang.reports.sample.at) == (5, 100, 10.0)
 
 
+def test_when_the_replica_that_reported_is_gone_another_one_is_heard():
+    """A job shrinks by just that one: nothing more was heard of its progress."""
+    gang, _ = heard(a_gang(), Reported(J, "ps", 0, 1, 5, 0.5, None))
+    gang = take(gang, PodGone("uid-0"))
+    gang, told = heard(gang, Reported(J, "ps", 1, 1, 4, 0.6, None), Reported(J, "ps", 1, 1, 6, 0.4, None))
+    assert told == [False, True], "what it had reached before counts"
+    assert gang.reports.progress is not None
+    assert gang.reports.progress.step == 6
+    gang = take(gang, PodSeen(a_replica(0)))
+    assert heard(gang, Reported(J, "ps", 0, 1, 50, 0.1, None))[1] == [False], "and it stays the one that is heard"
+
+
 def test_other_attempts_and_steps_backwards_are_not_heard():
     gang = a_gang()
     assert heard(gang, Reported(J, "ps", 0, 0, 99, None, None)) == (gang, [False])

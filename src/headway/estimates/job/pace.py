@@ -72,7 +72,7 @@ class Pace:
 
     def guess(self) -> Guess | None:
         """Seconds per step; None before there is anything to measure."""
-        line = self._line()
+        line = self.shown()
         if line is None:
             return self.prior
         return line if self.prior is None else line.joined(self.prior)
@@ -116,7 +116,8 @@ class Pace:
             fresh = fresh.with_report(*one)
         return fresh
 
-    def _line(self) -> Guess | None:
+    def shown(self) -> Guess | None:
+        """By its own reports alone."""
         if self.seconds2 <= 0 or self.both <= 0:
             return None
         slope = self.both / self.seconds2

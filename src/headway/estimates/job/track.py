@@ -151,7 +151,7 @@ class Track:
             total=total, setting=self.setting, pace=pace, seen=self.seen,
             doubt=self.doubt.clean() if why is None else self.doubt.strike(why), grower=grower, losses=losses,
             metrics=self.with_metric(sample), clock=self.clock, memo=self.memo,
-            promised=self._pledged(self.clock + at, _left(total, sample.step, self.memo.guess_by(pace))),
+            promised=self._pledged(self.clock + at, _left(total, sample.step, pace.shown())),
         )  # fmt: skip
 
     def moved(self, sample: Sample, where: Where) -> Track:
@@ -166,7 +166,8 @@ class Track:
         expected = self.expected_at(where.setting, where.prior)
         grower, losses = self.with_loss(sample)
         pace, total = self._anew(sample, expected), _total(sample.total_steps, self.total)
-        left = _left(total, sample.step, self.memo.guess_by(pace))
+        own = self.seen or self.pace.shown() is not None  # like jobs make no promise for it
+        left = _left(total, sample.step, expected) if own else None
         promised = None if left is None else PromisedEnd.beginning(where.clock + sample.at, left)
         return Track(
             began=self.began, at=sample.at, step=sample.step, total=total, seen=seen,

@@ -160,7 +160,10 @@ def _lose(gang: Gang, uid: str) -> Gang:
     pods = {other: pod for other, pod in gang.pods.items() if other != uid}
     unproven = gang.unproven - {uid}
     frozen = THAWED if gang.unproven and not unproven else gang.frozen  # nothing is left that proves nothing
-    return replace(gang, pods=pods, unproven=unproven, frozen=frozen)
+    reports = gang.reports
+    if reports.reporter not in {(pod.role, pod.index) for pod in pods.values()}:
+        reports = replace(reports, reporter=None)
+    return replace(gang, pods=pods, unproven=unproven, frozen=frozen, reports=reports)
 
 
 def _decided(gang: Gang, message: Decided) -> Gang:
@@ -198,8 +201,6 @@ def may_stop(gang: Gang) -> bool:
 
 
 # ── training ──
-
-_LEAVING = frozenset({State.MOVING, State.STOPPING})
 
 
 def _heard(gang: Gang, event: object, now: float) -> Gang:  # noqa: PLR0911  one line a message
