@@ -42,8 +42,8 @@ others know is what jobs show. Nothing was tuned for this page. It is made by on
 python bench/leaderboard.py
 ```
 
-The network of `learned` was trained on other tasks of `bursty-v1` and `elastic-v1`. On windows of real traces it is no
-gain: [learning.md](learning.md).
+The network of `learned` was trained on other tasks of `elastic-v1`, `bursty-v1` and `overbooked-v1`. On windows of real
+traces it is no gain: [learning.md](learning.md).
 """
 PPO_NOTE = """PPO is a MaskablePPO on Order-v0 (`bench/ppo.py`, 122,880 steps, imitation first). It was not run again
 for this page. It took {ratio:.3f} times as long as the headway of its day on the same tasks ({low:.3f} to {high:.3f});
