@@ -105,6 +105,15 @@ def test_when_the_replica_that_reported_is_gone_another_one_is_heard():
     assert heard(gang, Reported(J, "ps", 0, 1, 50, 0.1, None))[1] == [False], "and it stays the one that is heard"
 
 
+def test_a_replica_that_is_gone_is_not_waited_for_before_a_save():
+    """A new pod of its number may be one that never connects."""
+    gang, _ = heard(a_gang(), Connected(J, "ps", 0, 1, True, None), Connected(J, "ps", 1, 1, True, None))
+    assert gang.saving.savers == {("ps", 0), ("ps", 1)}
+    gang = take(take(gang, PodGone("uid-1")), PodSeen(a_replica(1)))
+    assert gang.saving.savers == {("ps", 0)}
+    assert to_ask(gang.saving.savers, {("ps", 0)}, {("ps", 0), ("ps", 1)}) == {("ps", 0)}
+
+
 def test_other_attempts_and_steps_backwards_are_not_heard():
     gang = a_gang()
     assert heard(gang, Reported(J, "ps", 0, 0, 99, None, None)) == (gang, [False])

@@ -160,10 +160,11 @@ def _lose(gang: Gang, uid: str) -> Gang:
     pods = {other: pod for other, pod in gang.pods.items() if other != uid}
     unproven = gang.unproven - {uid}
     frozen = THAWED if gang.unproven and not unproven else gang.frozen  # nothing is left that proves nothing
-    reports = gang.reports
-    if reports.reporter not in {(pod.role, pod.index) for pod in pods.values()}:
+    reports, here = gang.reports, frozenset((pod.role, pod.index) for pod in pods.values())
+    if reports.reporter not in here:
         reports = replace(reports, reporter=None)
-    return replace(gang, pods=pods, unproven=unproven, frozen=frozen, reports=reports)
+    saving = replace(gang.saving, savers=gang.saving.savers & here)
+    return replace(gang, pods=pods, unproven=unproven, frozen=frozen, reports=reports, saving=saving)
 
 
 def _decided(gang: Gang, message: Decided) -> Gang:
