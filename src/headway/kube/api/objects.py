@@ -126,7 +126,6 @@ class PodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    podIP: str = ""
     conditions: list[Condition] = []
     containerStatuses: list[ContainerStatus] = []
     initContainerStatuses: list[ContainerStatus] = []

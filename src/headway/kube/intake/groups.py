@@ -111,11 +111,6 @@ def unknown_gang(pod: Pod) -> str:
     return f"it is of a gang (label {label}) that Headway does not know; it is not bound alone" if label else ""
 
 
-def is_made_anew(pod: Pod) -> bool:
-    """Whether its owner makes another in its place if it is deleted."""
-    return any(one.controller for one in pod.metadata.ownerReferences)
-
-
 def role_of_pod(pod: Pod) -> str:
     return next((pod.metadata.labels[label] for label in ROLE_LABELS if label in pod.metadata.labels), "pod")
 
