@@ -7,6 +7,7 @@ import json
 import math
 import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ CONNECTIONS = 64
 KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
 """A peer whose machine or route is gone is noticed after 30 s: idle, then probes in seconds; unanswered data in ms."""
 
+GOODBYE_SECONDS = 1.0
+"""How long the end of a client waits until its connections are closed."""
 TOO_NEW = "ResourceVersionTooLarge"
 """The cause of a refusal: the server does not have that version yet. After etcd was restored it may never come."""
 
@@ -67,10 +70,11 @@ class Client:
         self._patience = patience
         self._heard = heard
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            limit=CONNECTIONS, ssl=self._access.tls or False, socket_factory=_watchful_socket
+            limit=CONNECTIONS, ssl=self._access.tls or False, socket_factory=self._connecting
         )
         timeout = aiohttp.ClientTimeout(total=self._patience.request)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, read_bufsize=2**20)
@@ -81,6 +85,16 @@ class Client:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+        # A watch that was ended says goodbye to the server meanwhile; a loop that ends before it is through complains.
+        for _ in range(round(GOODBYE_SECONDS / 0.01)):
+            if all(one.fileno() < 0 for one in self._sockets):
+                break
+            await asyncio.sleep(0.01)
+
+    def _connecting(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = _watchful_socket(address)
+        self._sockets.add(made)
+        return made
 
     async def get(self, path: str) -> bytes:
         return await self.send("GET", path)
