@@ -117,7 +117,9 @@ def test_a_user_without_rights_is_told_in_one_sentence(schedule):
     assert told.returncode == 2
     assert "Traceback" not in told.stderr
     last = told.stderr.strip().splitlines()[-1]
-    assert "Secret headway-progress in namespace headway-system cannot be read or made" in last
+    assert last.startswith("headway: the API server refuses access: "), "it ends before it asks for Secrets or leads"
+    assert "is forbidden" in last
+    assert last.endswith("check the kubeconfig and the roles")
 
 
 class Attacker:
