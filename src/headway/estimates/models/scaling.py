@@ -28,9 +28,9 @@ RELATIVE_SPEED: Mapping[str, float] = {
 2. Geometric means over ten models in Lambda's table of training throughput (half precision, 2022 and 2023), which has
    v100, a100, rtx2080ti and rtx6000, too: between those on a logarithmic scale, beyond them in proportion.
 3. MLPerf Training, Llama 2 70B LoRA on eight of them: v4.0 for h200 against h100, v4.1 for b200 against h200, v5.0 for
-   mi300x. One model only, and a large one.
+   mi300x. One model only, and a large one. Rough: not checked against the published tables.
 4. The type most like it above (t4, rtx6000ada, a100, rtxa6000, rtx4090), by the geometric mean of half-precision
-   throughput and of memory bandwidth in the vendor's data sheets.
+   throughput and of memory bandwidth in the vendor's data sheets. Rough, and not checked either.
 """
 
 
