@@ -96,7 +96,8 @@ $(TORCH)/.made: pyproject.toml
 	@touch $@
 
 torch-test: $(TORCH)/.made
-	$(TORCH)/bin/pytest -m torch tests/local/test_torch.py tests/kube/test_torch_lab.py tests/learn/test_ppo.py
+	$(TORCH)/bin/pytest -m torch tests/local/test_torch.py tests/local/test_ideas.py \
+		tests/kube/test_torch_lab.py tests/learn/test_ppo.py
 
 clean:
 	rm -rf $(VENV) $(TORCH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from pathlib import Path
 
 import gymnasium
@@ -23,6 +24,8 @@ from headway.record.replay import ReplayCluster
 from learn_tasks import elastic, fixed, small
 
 AGENTS = """
+import time
+
 import numpy as np
 
 def agent(seen):
@@ -46,6 +49,14 @@ def lost(seen):
 
 def broken(seen):
     return 1 // 0
+
+loaded = []
+
+def heavy(seen):
+    "Its network is loaded when it is asked first."
+    loaded or time.sleep(0.7)
+    loaded.append(True)
+    return int(seen["action_mask"].argmax())
 """
 JOBS = "nodes: [{name: n, count: 2, gpu: 4}]\njobs:\n" + "".join(
     f"  - {{name: j{i}, gpu: 1, replicas: {1 + i % 4}, submit: {9 * i}, seconds: {20 + 7 * i % 90}}}\n"
@@ -114,7 +125,7 @@ def test_simulate_runs_an_agent_and_replay_knows_it(mine, capsys, agent, env):
     ("agent", "env", "says"),
     [
         ("lost", "headway/Order-v0", "action 10000: there are the actions 0 to 128"),
-        ("broken", "headway/Order-v0", "mine.py, line 24: ZeroDivisionError"),
+        ("broken", "headway/Order-v0", "mine.py, line 26: ZeroDivisionError"),
         ("nobody", "headway/Order-v0", "there is no function nobody in mine.py"),
         ("agent", "headway/Knobs-v0", "choose one of headway/Order-v0, headway/Size-v0"),
     ],
@@ -151,3 +162,11 @@ def test_live_it_begins_in_shadow_is_replayed_as_it_is_and_has_a_time(mine, tmp_
     assert policy(snapshot.standing_as(TrainedMode("on", ""))) == policy.asked(snapshot)
     assert policy.took(snapshot, lambda: 1 / 0) > 0.0, "measured while it decided"
     assert make_head(case, task).policy == "mine"
+
+
+def test_what_an_agent_loads_for_its_first_answer_is_not_its_time_live(mine, tmp_path):
+    settings = ["env=headway/Order-v0"]
+    guard = guard_for(f"{mine}:heavy", settings, tmp_path / "run.log")
+    task = Task(policy="mine", make=lambda: make_policy(f"{mine}:heavy", settings), estimates="progress")
+    snapshot = make_cluster(fixed(2, 16), task).next_snapshot().standing_as(guard.standing)
+    assert guard.policy.took(snapshot, time.perf_counter) < 0.5

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest_local import Run, a_local_job
@@ -291,27 +293,48 @@ def test_the_trained_policy_decides_on_real_processes(ideas):
     assert any(policy.settled(snapshot) != policy.base for snapshot in decided), "by settings that it chose"
 
 
-def test_the_trained_policy_comes_out_of_shadow_by_itself_and_decides(ideas):
-    """A hundred jobs finish, the guard replays them and finds it not clearly worse: nothing is prepared by hand."""
+def _a_hundred_and_three_more(ideas, *options):
+    """A hundred small jobs finish, then three that contend; nothing of the guard is prepared by hand."""
     tiny = "".join(
         f"  - {{name: t{number}, cpu: 100m, command: [sleep, '0.02']}}\n" for number in range(LEAST_JOBS + 5)
     )
     rest = THREE.partition("jobs:\n")[2].replace('"30"', '"250"').replace("300ms", "15s").replace("600ms", "16s")
     (ideas / "jobs.yaml").write_text(f"nodes: [{{name: here, cpu: 1, memory: 2Gi}}]\njobs:\n{tiny}{rest}")
-    state, policy = ideas / "kept", shipped()
-    command = [sys.executable, "-m", "headway", "run", str(ideas / "jobs.yaml"), "--state", str(state)]
-    done = subprocess.run(
-        [*command, "--policy", "learned"], capture_output=True, text=True, timeout=100, check=False, cwd=ideas
-    )
+    command = [sys.executable, "-m", "headway", "run", str(ideas / "jobs.yaml"), "--state", str(ideas / "kept")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=100, check=False, cwd=ideas)
     assert done.returncode == 0, done.stderr
-    seen = list(snapshots(state / "run.log"))
+    return ideas / "kept" / "run.log"
+
+
+def _decided_after_shadow(log):
+    """The snapshots with waiting jobs in which the watched policy decided, once it was found not clearly worse."""
+    seen = list(snapshots(log))
     modes = [snapshot.standing.mode for snapshot in seen]
     assert modes[0] == "shadow"
     assert modes[-1] == "on"
     assert modes == sorted(modes, reverse=True), "once"
-    decided = [one for one in seen if one.standing.mode == "on" and len(one.jobs.waiting())]
+    return [one for one in seen if one.standing.mode == "on" and len(one.jobs.waiting())]
+
+
+def test_the_trained_policy_comes_out_of_shadow_by_itself_and_decides(ideas):
+    """A hundred jobs finish, the guard replays them and finds it not clearly worse."""
+    decided = _decided_after_shadow(_a_hundred_and_three_more(ideas, "--policy", "learned"))
     assert decided
-    assert all(policy.judged(snapshot)[1] is None for snapshot in decided)
+    assert all(shipped().judged(snapshot)[1] is None for snapshot in decided)
+
+
+@pytest.mark.torch
+def test_a_stock_maskable_ppo_comes_out_of_shadow_by_itself_and_decides(ideas):
+    """Trained for a moment by the example's own script, then watched and let decide as any agent is."""
+    pytest.importorskip("sb3_contrib")
+    shutil.copy(Path(__file__).parents[2] / "examples" / "learn" / "ppo.py", ideas)
+    training = "import ppo; ppo.train(steps=256, n_steps=128).save(ppo.FILE)"
+    subprocess.run([sys.executable, "-c", training], cwd=ideas, timeout=100, check=True, capture_output=True)
+    log = _a_hundred_and_three_more(ideas, "--policy", "ppo.py:agent", "--env", "headway/Order-v0")
+    assert _decided_after_shadow(log)
+    command = [sys.executable, "-m", "headway", "replay", str(log)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ideas)
+    assert "0 plans differ" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_agent_of_an_environment_decides_on_real_processes(ideas):

@@ -172,7 +172,7 @@ def guard_for(
     from headway.trained.regret import Decider, regret_of
 
     own, wrappers = own_settings(settings), wrappers_of(name, settings)
-    watched = _trained(own) if name == TRAINED else read_agent(name, own)
+    watched = _trained(own) if name == TRAINED else read_agent(name, own).ready()
     plain = [one for one in own if not one.startswith(FILE)] if name == TRAINED else []
     decider = Decider(
         trained=partial(bare_policy, name, own), plain=partial(bare_policy, "headway", plain), wrappers=wrappers,

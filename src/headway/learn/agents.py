@@ -12,6 +12,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from headway.learn.leaderboard import Agent
 from headway.learn.line import WaitingLine
 from headway.learn.order.env import OrderChoices
 from headway.learn.play import arrived, may_wait
-from headway.learn.sight import Sight
+from headway.learn.sight import Sight, nothing_to_see
 from headway.learn.size.env import SizeChoices
 from headway.learn.slots_env import Choices, legal_now, observed
 from headway.policies.headway import Headway
@@ -107,6 +108,14 @@ class AgentPolicy:
         plan = self.asked(snapshot)
         self._timed = snapshot.cycle, snapshot.now, time.perf_counter() - begun
         return plan
+
+    def ready(self) -> AgentPolicy:
+        """Asked once about nothing, so that what it loads for its first answer does not count as its time."""
+        seen = nothing_to_see(self.slots, self.slots * CHOICES[self.env][0](self.slots).per_slot + 1)
+        seen["action_mask"][-1] = 1
+        with suppress(Exception):  # what fails here fails in the run, where it is told
+            self.agent(seen)
+        return self
 
     def took(self, snapshot: Snapshot, clock: Callable[[], float]) -> float:
         """Seconds that it takes to decide this snapshot. It is not asked twice."""
