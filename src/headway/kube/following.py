@@ -63,6 +63,7 @@ from headway.kube.telemetry.figures import NOBODY, Watcher
 from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.explain import PolicySays
+from headway.kube.views.foreseen import Foreseen
 from headway.kube.views.status import Shown, event_of, status_for
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
@@ -100,6 +101,8 @@ class Following:
         )
         self.shown: Snapshot | None = None
         """The last snapshot with estimates: statuses show these."""
+        self.foreseen: Foreseen = {}
+        """Statuses of jobs that do not train show this."""
         self.happened = self.heard = True
         """Policies must see what became of a gang; there are reports to see."""
         self.seen_any = False
@@ -304,7 +307,8 @@ class Following:
     def _write_status(self, gang: Gang, now: float, *, urgent: bool) -> None:
         intent = shown(gang)
         try:
-            show = Shown(self.shown, now, self.settings.began, self._says.of(gang, self.shown, now))
+            said = self._says.of(gang, self.shown, now)
+            show = Shown(self.shown, now, self.settings.began, said, self.foreseen)
             body = status_for(gang, intent, rows.columns_of(self.board, gang), show)
         except Exception as error:  # noqa: BLE001  it is this gang's fault, and all others go on
             self.fault(gang.uid, "write its status", error, tell=False)

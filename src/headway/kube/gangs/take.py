@@ -149,8 +149,11 @@ def _explained(gang: Gang, message: Message) -> Gang:
             gang = replace(gang, pause=gang.pause.another(now, resting=gang.waits))
     if isinstance(message, NoPlace | Explained) and gang.waits:
         wanted = replace(gang.wanted, reason=message.reason, message=message.message)
-        helps = message.helps if isinstance(message, Explained) else ()
-        return replace(gang, wanted=wanted, explained_at=message.now, helps=helps)
+        if not isinstance(message, Explained):
+            return replace(gang, wanted=wanted, explained_at=message.now, helps=())
+        if message.expected != gang.expected:
+            gang = replace(gang.told_again(), expected=message.expected)
+        return replace(gang, wanted=wanted, explained_at=message.now, helps=message.helps)
     return gang
 
 
