@@ -275,6 +275,19 @@ def test_while_some_are_yet_to_be_told_when_they_start_a_cycle_is_asked_for(monk
     assert sorted(told) == [f"j{number}" for number in range(5)]
 
 
+def test_new_times_of_all_that_wait_are_told_to_a_few_a_second():
+    jobs = Jobs(100)
+    for cycle in range(30):
+        jobs.explain(NOW + cycle)
+    told = 0
+    for second in range(60):
+        now = NOW + 100 + second
+        later = now + 3_600.0 * (1 + second % 2)
+        jobs.foreseen = {JobId(f"j{number}"): ((now, later, later), (now, later, later)) for number in range(100)}
+        told += len(jobs.explain(now))
+    assert 100 <= told <= explain.MAX_EXPLAINED + explain.WHYS_PER_SECOND * 60
+
+
 def test_what_is_foreseen_of_a_job_that_waits_is_in_its_status_and_of_one_that_trains_its_own_estimate():
     small = SmallCluster()
     uid = small.api.submit("huge", {"roles": {"main": {"replicas": 1, "cpu": 900}}})
