@@ -63,10 +63,10 @@ class Explaining:
         """By uid, what gangs are to be told."""
         waiting = [gang for row in snapshot.jobs.waiting() if (gang := following(snapshot.jobs.job(int(row)).id))]
         waiting = [gang for gang in waiting if gang.waits and not gang.frozen.why]
-        untold = any(gang.expected is None and _expected(gang, foreseen) for gang in waiting)
-        self.again = now + UNTOLD_SECONDS if untold else math.inf
+        self.again = math.inf
         if not waiting:
             return
+        untold = {gang.uid for gang in waiting if gang.expected is None and _expected(gang, foreseen)}
         every = self.settings.progress_seconds * max(1.0, len(waiting) / MANY)
         reasons, beyond, left = Reasons(snapshot, plan), self.settings.quotas(snapshot), MAX_EXPLAINED
         self._allowance = min(MAX_EXPLAINED, self._allowance + WHYS_PER_SECOND * min(60.0, now - self._at))
@@ -85,9 +85,11 @@ class Explaining:
             yield gang.uid, LookedAt(now)
             if differs:
                 yield gang.uid, Explained(reason, message, now, helps, expected)
+                untold.discard(gang.uid)
                 left -= 1
             if left == 0:
-                return
+                break
+        self.again = now + UNTOLD_SECONDS if untold else math.inf
 
 
 def _expected(gang: Gang, foreseen: Foreseen) -> Expected | None:
