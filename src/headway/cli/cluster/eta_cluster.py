@@ -37,10 +37,9 @@ def eta_on_cluster(job: str, namespace: str, kubeconfig: Path | None, context: s
         if as_json:
             print(json_.dumps({name: facts[name] for name in _FACTS}))
         else:
-            starts = f"starts {_short(facts['starts'])}, done " if facts["starts"] else ""
-            say(
-                f"{job} ({facts['phase']}): {starts}{_when(facts['phase'], facts['done'] or facts['eta'], OVER_PHASES)}"
-            )
+            starts = f"starts {_short(facts['starts'])}, " if facts["starts"] else ""
+            done = "done " if facts["done"] and facts["phase"] not in OVER_PHASES else ""
+            say(f"{job} ({facts['phase']}): {starts}{done}{_when(facts['phase'], facts['done'], OVER_PHASES)}")
         return
     rows = [row for row in asyncio.run(listed(access, inside)) if row.phase not in OVER_PHASES]
     if as_json:
