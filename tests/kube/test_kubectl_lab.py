@@ -111,7 +111,7 @@ def test_a_user_of_kubectl_needs_no_other_program(schedule, tmp_path):
     assert schedule.job("small")["spec"]["suspend"] is False
     assert "huge is to be cancelled" in kubectl("headway", "cancel", "huge", "--context", "team")
     found = json.loads(kubectl("headway", "jobs", "-n", schedule.namespace, "--context", "lab", "--json"))["jobs"]
-    assert {one["name"] for one in found} == {"huge", "small"}
+    assert {one["name"] for one in found} == {"huge", "small", "first", "second", "later"}
     assert f"{schedule.namespace}/small" in kubectl(
         "headway", "jobs", "-A", "--kubeconfig", str(schedule.lab.kubeconfig)
     )
