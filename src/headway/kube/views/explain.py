@@ -66,7 +66,8 @@ class Explaining:
         self.again = math.inf
         if not waiting:
             return
-        untold = {gang.uid for gang in waiting if gang.expected is None and _expected(gang, foreseen)}
+        new = (gang for gang in waiting if foreseen and gang.expected is None)
+        untold = {gang.uid for gang in new if _expected(gang, foreseen)}
         every = self.settings.progress_seconds * max(1.0, len(waiting) / MANY)
         reasons, beyond, left = Reasons(snapshot, plan), self.settings.quotas(snapshot), MAX_EXPLAINED
         self._allowance = min(MAX_EXPLAINED, self._allowance + WHYS_PER_SECOND * min(60.0, now - self._at))
