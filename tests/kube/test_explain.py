@@ -303,8 +303,9 @@ def test_what_is_foreseen_of_a_job_that_waits_is_in_its_status_and_of_one_that_t
     progress = status_for(gang, gang.wanted, {}, shown)["progress"]
     assert progress["starts"] == between((now, now + 60.0, now + 120.0), BEGAN)
     assert progress["done"].endswith(" or later)")
-    trains = replace(gang.wanted, state=State.RUNNING)
-    assert status_for(gang, trains, {}, shown)["progress"] is None
+    for state in (State.RUNNING, State.STOPPING, State.CANCELLED, State.FINISHED):
+        other = replace(gang.wanted, state=state)
+        assert status_for(gang, other, {}, shown)["progress"] is None, state
     assert small.phase(uid) == "Waiting"
 
 

@@ -102,7 +102,7 @@ class Following:
         self.shown: Snapshot | None = None
         """The last snapshot with estimates: statuses show these."""
         self.foreseen: Foreseen = {}
-        """Statuses of jobs that do not train show this."""
+        """Statuses of jobs that wait or start show this."""
         self.happened = self.heard = True
         """Policies must see what became of a gang; there are reports to see."""
         self.seen_any = False

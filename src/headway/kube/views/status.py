@@ -61,8 +61,9 @@ def status_for(gang: Gang, intent: Intent, columns: Mapping[str, float], shown: 
     status |= {"refused": refused or None, "terms": written_terms(gang.job) if refused else None}
     estimate = shown.estimate_of(gang)
     progress = progress_status(gang.reports.progress, estimate, shown.now, shown.began, training=training)
-    if not training and (foreseen := shown.foreseen.get(gang.job.id)) is not None:
-        progress = _with_foreseen(progress, foreseen, shown.began)
+    expected = shown.foreseen.get(gang.job.id) if intent.state in (State.WAITING, State.STARTING) else None
+    if expected is not None:
+        progress = _with_foreseen(progress, expected, shown.began)
     status |= {"progress": progress, "deadline": _deadline(gang, intent, estimate, shown)}
     if intent.state in OVER:
         return status | {"explained": None}
@@ -72,7 +73,7 @@ def status_for(gang: Gang, intent: Intent, columns: Mapping[str, float], shown: 
 
 
 def _with_foreseen(progress: Any, expected: Expected, began: float) -> Any:
-    """Of a job that does not train yet: when it starts and is done."""
+    """When it starts and is done."""
     starts, done = expected
     told = between(done, began)
     if not told:
