@@ -50,7 +50,7 @@ from headway.kube.gangs.model import (
 )
 from headway.kube.gangs.recover import Recovered
 from headway.kube.gangs.replace_pods import Room, find_nodes, held_more, too_full, wants_nodes
-from headway.kube.gangs.step import shown, step
+from headway.kube.gangs.step import is_shown, shown, step
 from headway.kube.gangs.take import take
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.pods.body import body_of
@@ -314,7 +314,7 @@ class Following:
             self.fault(gang.uid, "write its status", error, tell=False)
             self.outbox.tell(gang.meta, {"reason": FAULT, "message": self.gangs[gang.uid].frozen.why})
             return
-        token = (intent, gang.reports.progress, gang.usage)
+        token = (intent, gang.reports.progress, gang.usage, gang.expected)
         self.outbox.status(gang.meta, body, token, urgent=urgent)
 
     def post(self, gang: Gang, event: PostEvent) -> None:
@@ -363,9 +363,7 @@ class Following:
 def _rests(gang: Gang) -> bool:
     """Whether nothing follows from the fact that its status is written: no delete can have waited for it."""
     here = sum(len(share.nodes) for share in gang.wanted.allocation or ())
-    return (
-        gang.state in (State.WAITING, State.RUNNING) and len(gang.pods) == here and shown(gang) == gang.written.intent
-    )
+    return gang.state in (State.WAITING, State.RUNNING) and len(gang.pods) == here and is_shown(gang)
 
 
 def _in_turn(due: list[Gang]) -> Iterable[Gang]:

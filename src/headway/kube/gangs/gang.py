@@ -152,6 +152,8 @@ class Written(msgspec.Struct, frozen=True):
     intent: Intent | None = None
     progress: TrainingProgress | None = None
     usage: PodUsage | None = None
+    expected: Expected | None = None
+    """As it was told of a gang that waits."""
     at: float = -math.inf
     """When progress was last written."""
     rest_until: float = -math.inf

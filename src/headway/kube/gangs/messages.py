@@ -160,6 +160,7 @@ class StatusWritten:
     intent: Intent
     progress: TrainingProgress | None
     usage: PodUsage | None
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)
