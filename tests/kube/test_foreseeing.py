@@ -139,6 +139,13 @@ def test_it_looks_after_a_change_and_else_once_a_minute(looks):
     assert _looked(looks, seeing, after=61.0)[0] == 3
 
 
+def test_what_cannot_be_foreseen_is_told_and_stops_nothing(looks, monkeypatch, caplog):
+    monkeypatch.setattr(Looks, "look", lambda _self, _snapshot: 1 / 0)
+    seeing = Foreseeing(looks.cluster, "fifo", make_policy("fifo"), [])
+    assert _looked(looks, seeing) == (0, 60)
+    assert caplog.text.count("is not foreseen: ZeroDivisionError") == 1
+
+
 def test_too_many_jobs_are_not_foreseen(looks, monkeypatch):
     monkeypatch.setattr(foreseeing, "MOST_FORESEEN", 0)
     seeing = Foreseeing(looks.cluster, "fifo", make_policy("fifo"), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -49,12 +50,18 @@ class Foreseeing:
             self._ahead, self._with, self._changed = self._looks_ahead(), settings, True
         if (self._changed or now >= self._next) and self._ahead.due_in == 0.0:
             self._changed, self._next = False, now + EVERY
-            self._ahead.look(snapshot)
+            self._begin(snapshot)
         if (newest := self._ahead.newest) is not None:
             self._found = newest.forecast
         told = self._found is not None and self._found.now >= now - OLD_SECONDS
         again = now + self._ahead.due_in if self._changed else self._next
         cluster.foresee(_foreseen(self._found) if self._found is not None and told else {}, again)
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        try:
+            self._ahead.look(snapshot)
+        except Exception as error:  # noqa: BLE001  jobs are scheduled all the same
+            logging.getLogger("headway").warning("when jobs start and end is not foreseen: %r", error)
 
     def _settings_now(self) -> Sequence[str]:
         return self._policy.in_full if isinstance(self._policy, FollowedPolicy) else self._settings
