@@ -64,6 +64,21 @@ def test_the_order_is_the_policys():
     assert ends["srtf"][JobId("short")].done.mid == pytest.approx(9.0)
 
 
+def test_a_job_of_which_nothing_is_known_comes_where_the_policy_puts_it():
+    """`headway` takes it to be short. A forecast that gave it a length of its own would put it behind."""
+    jobs = (running(a_job("up", seconds=100.0), [0]), a_job("declared", seconds=300.0), a_job("unknown"))
+    snapshot = ProgressBook().annotate(a_snapshot(*jobs, nodes=ONE))
+    ended = (over(a_job("up", seconds=100.0)), *jobs[1:])
+    next_one = POLICIES["headway"]()(ProgressBook().annotate(a_snapshot(*ended, nodes=ONE, now=100.0)))
+    assert [decision.job for decision in next_one.decisions] == ["unknown"]
+    found = forecast(Present.of(snapshot), POLICIES["headway"](), draws=0).jobs
+    first, second = (found[JobId(name)].starts for name in ("unknown", "declared"))
+    assert first is not None
+    assert second is not None
+    assert first.mid == pytest.approx(100.0)
+    assert second.mid > first.mid
+
+
 def test_types_of_accelerators_are_foreseen_as_they_are_believed():
     nodes = Nodes.of([a_node("slow", gpus=1, accelerator="k80"), a_node("fast", gpus=1, accelerator="v100")])
     jobs = [a_job(name, seconds=1000.0) for name in ("a", "b")]

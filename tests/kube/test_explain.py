@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 from intents import NOW, create
-from small_cluster import MemoryApi, SmallCluster, a_node
+from small_cluster import BEGAN, MemoryApi, SmallCluster, a_node
 
 from headway.core.board import Board
 from headway.core.estimates import Basis, Estimate
@@ -30,6 +30,7 @@ from headway.kube.settings import KubeSettings
 from headway.kube.values import replace
 from headway.kube.views import explain
 from headway.kube.views.explain import Explaining, PolicySays
+from headway.kube.views.foreseen import Foreseen, between
 from headway.kube.views.status import Shown, status_for
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.write import Rank, Stage, StatusPatch, Write
@@ -46,6 +47,7 @@ class Jobs:
         self.board = Board(Nodes.of([Node(name="n1", capacity=(("cpu", 4000),))]))
         self.gangs: dict[JobId, Gang] = {}
         self.explaining = Explaining(KubeSettings(began=0.0, progress_seconds=60.0))
+        self.foreseen: Foreseen = {}
         for number in range(count):
             job = Job(id=JobId(f"j{number}"), roles=(Role(name="worker", request=(("cpu", cpu),)),))
             self.board.add(job, 0.0)
@@ -55,7 +57,7 @@ class Jobs:
         """The jobs that are told something in this cycle."""
         told, by_uid = [], {gang.uid: gang for gang in self.gangs.values()}
         snapshot = self.board.snapshot(now)
-        for uid, message in self.explaining.explain(self.gangs.get, snapshot, Plan(), now):
+        for uid, message in self.explaining.explain(self.gangs.get, snapshot, Plan(), now, self.foreseen):
             gang = by_uid[uid]
             self.gangs[gang.job.id] = by_uid[uid] = take(gang, message)
             if not isinstance(message, LookedAt):
@@ -236,6 +238,75 @@ def test_other_numbers_are_told_to_a_few_a_second_however_many_wait(monkeypatch)
             jobs.gangs[name] = replace(gang, wanted=replace(gang.wanted, message="other numbers"), explained_at=0.0)
         told += len(jobs.explain(NOW + 100 + cycle))
     assert told == 4 + 9, "what was saved up, then one a second"
+
+
+def test_a_job_that_waits_is_told_when_it_is_expected_at_once_and_again_when_that_has_changed():
+    jobs, hour = Jobs(), 3_600.0
+    assert jobs.explain(NOW) == ["j0"]
+    first = ((NOW, NOW + hour, NOW + 2 * hour), (NOW + hour, NOW + 3 * hour, math.inf))
+    jobs.foreseen = {JobId("j0"): first}
+    assert jobs.explain(NOW + 1) == ["j0"], "for the first time"
+    assert jobs["j0"].expected == first
+    soon = ((NOW, NOW + hour + 50, NOW + 2 * hour), (NOW + hour, NOW + 3 * hour, math.inf))
+    later = ((NOW, NOW + 6 * hour, NOW + 7 * hour), (NOW + hour, NOW + 9 * hour, math.inf))
+    for at, found, told in (
+        (2, first, []),
+        (50, later, []),  # the last time was a moment ago
+        (62, soon, []),
+        (63, later, ["j0"]),
+        (124, None, ["j0"]),  # it is not foreseen any more
+    ):
+        jobs.foreseen = {} if found is None else {JobId("j0"): found}
+        assert jobs.explain(NOW + at) == told, (at, found)
+    assert jobs["j0"].expected is None
+
+
+def test_while_some_are_yet_to_be_told_when_they_start_a_cycle_is_asked_for(monkeypatch):
+    monkeypatch.setattr(explain, "MAX_EXPLAINED", 2)
+    jobs = Jobs(5)
+    for cycle in range(3):
+        jobs.explain(NOW + cycle)
+    assert jobs.explaining.again == math.inf
+    jobs.foreseen = {JobId(f"j{number}"): ((NOW, NOW, NOW), (NOW, NOW, NOW)) for number in range(5)}
+    told, now = [], NOW + 10
+    while jobs.explaining.again < math.inf or not told:
+        told += jobs.explain(now)
+        now += explain.UNTOLD_SECONDS
+    assert sorted(told) == [f"j{number}" for number in range(5)]
+
+
+def test_new_times_of_all_that_wait_are_told_to_a_few_a_second():
+    jobs = Jobs(100)
+    for cycle in range(30):
+        jobs.explain(NOW + cycle)
+    told = 0
+    for second in range(60):
+        now = NOW + 100 + second
+        later = now + 3_600.0 * (1 + second % 2)
+        jobs.foreseen = {JobId(f"j{number}"): ((now, later, later), (now, later, later)) for number in range(100)}
+        told += len(jobs.explain(now))
+    assert 100 <= told <= explain.MAX_EXPLAINED + explain.WHYS_PER_SECOND * 60
+
+
+def test_what_is_foreseen_of_a_job_that_waits_is_in_its_status_and_of_one_that_trains_its_own_estimate():
+    small = SmallCluster()
+    uid = small.api.submit("huge", {"roles": {"main": {"replicas": 1, "cpu": 900}}})
+    small.turn(3)
+    now = small.cluster.now()
+    small.cluster.foresee(
+        {JobId("team/huge"): ((now, now + 60.0, now + 120.0), (now, now + 600.0, math.inf))}, math.inf
+    )
+    small.turn(2)
+    assert small.api.status(uid)["progress"]["starts"], "though nothing else has changed"
+    gang = small.gang("team/huge")
+    shown = Shown(None, now, BEGAN, foreseen=small.cluster.following.foreseen)
+    progress = status_for(gang, gang.wanted, {}, shown)["progress"]
+    assert progress["starts"] == between((now, now + 60.0, now + 120.0), BEGAN)
+    assert progress["done"].endswith(" or later)")
+    for state in (State.RUNNING, State.STOPPING, State.CANCELLED, State.FINISHED):
+        other = replace(gang.wanted, state=state)
+        assert status_for(gang, other, {}, shown)["progress"] is None, state
+    assert small.phase(uid) == "Waiting"
 
 
 def test_another_reason_of_a_whole_queue_is_told_to_a_few_a_second_and_a_new_job_at_once():

@@ -449,6 +449,18 @@ def test_what_a_waiting_gang_is_told_is_no_news_to_policies():
     assert take(a_gang(), Explained("NoRoom", "there is none", 5.0)) == a_gang(), "it runs"
 
 
+def test_when_it_is_expected_is_written_though_an_earlier_status_is_written_only_then():
+    _, gang = entered(Intent(since=1.0))
+    gang, wrote = step(take(gang, Explained("NoRoom", "there is none", 5.0)), AROUND, 5.0)
+    assert any(isinstance(one, WriteStatus) for one in wrote)
+    expected = ((6.0, 7.0, 8.0), (9.0, 10.0, 11.0))
+    later = take(gang, Explained("NoRoom", "there is none", 6.0, expected=expected))
+    later = take(later, StatusWritten(shown(gang), None, None))
+    assert WriteStatus() in step(later, AROUND, 6.0)[1]
+    told = take(later, StatusWritten(shown(gang), None, None, expected))
+    assert step(told, AROUND, 7.0)[1] == ()
+
+
 # ── a pod of others ──
 
 

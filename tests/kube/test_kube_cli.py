@@ -19,7 +19,6 @@ from headway.estimates.plain_books import NoEstimates
 from headway.kube.api.discovery import ClusterFacts
 from headway.kube.api.install import manifests
 from headway.kube.state import ClusterState
-from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 
@@ -89,7 +88,7 @@ def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog
     monkeypatch.setattr(schedule.signal, "signal", lambda *_: None)
     writer = LogWriter(None, Head("kube", "broken", "none"))
     state = ClusterState("headway-system", tmp_path / "run.log")
-    schedule._serve(small.cluster, broken, first_fit, NoEstimates(), writer, None, state)
+    schedule._serve(small.cluster, broken, ("fifo", []), NoEstimates(), writer, None, state)
     assert small.phase(good) == "Running"
     assert caplog.text.count("ZeroDivisionError: by zero; first-fit decides") == 1
 

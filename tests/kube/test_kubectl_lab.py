@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -19,6 +20,19 @@ jobs:
   - {name: huge, cpu: 900, command: [sleep, "1"]}
   - {name: small, cpu: 100m, memory: 64Mi, command: [sleep, "600"]}
 """
+
+
+LATER = """
+jobs:
+  - {name: first, cpu: 1100m, memory: 64Mi, command: [sleep, "600"]}
+  - {name: second, cpu: 1100m, memory: 64Mi, command: [sleep, "600"]}
+  - {name: later, cpu: 1100m, memory: 64Mi, command: [sleep, "1"]}
+"""
+"""More than two nodes of two cores hold at once."""
+
+
+def _row(table: str, name: str) -> str:
+    return next((line for line in table.splitlines() if line.split()[:1] == [name]), "")
 
 
 class Kubectl:
@@ -82,13 +96,22 @@ def test_a_user_of_kubectl_needs_no_other_program(schedule, tmp_path):
     rows = {line.split()[0]: line for line in kubectl("headway", "eta").splitlines() if line.strip()}
     assert "not known while it waits" in rows["huge"], rows
     assert "not known yet" in rows["small"], "it does not report"
+    (tmp_path / "later.yaml").write_text(LATER)
+    kubectl("headway", "submit", str(tmp_path / "later.yaml"))
+    give_up = time.monotonic() + 25.0
+    while _row(kubectl("headway", "eta"), "later").count("Z") < 2:
+        assert time.monotonic() < give_up, kubectl("headway", "eta") + schedule.words()
+        time.sleep(0.5)
+    said = kubectl("headway", "why", "later")
+    assert [word for word in ("starts", "done") if f"  {word} " in said] == ["starts", "done"], said
+    kubectl("headway", "cancel", "later")
     assert "small is to be suspended" in kubectl("headway", "suspend", "small")
     assert schedule.job("small")["spec"]["suspend"] is True
     assert "small is to be resumed" in kubectl("headway", "resume", "small")
     assert schedule.job("small")["spec"]["suspend"] is False
     assert "huge is to be cancelled" in kubectl("headway", "cancel", "huge", "--context", "team")
     found = json.loads(kubectl("headway", "jobs", "-n", schedule.namespace, "--context", "lab", "--json"))["jobs"]
-    assert {one["name"] for one in found} == {"huge", "small"}
+    assert {one["name"] for one in found} == {"huge", "small", "first", "second", "later"}
     assert f"{schedule.namespace}/small" in kubectl(
         "headway", "jobs", "-A", "--kubeconfig", str(schedule.lab.kubeconfig)
     )

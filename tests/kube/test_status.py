@@ -15,6 +15,7 @@ from headway.core.states import State
 from headway.kube.api.objects import unix
 from headway.kube.gangs.intent import Intent, RoleAllocation
 from headway.kube.values import replace
+from headway.kube.views.foreseen import between, moved
 from headway.kube.views.status import TrainingProgress, progress_status, status_of
 from headway.kube.views.status_read import read_status, without_nodes
 
@@ -66,3 +67,47 @@ def test_status_shows_the_estimate_of_the_book():
     assert progress_status(TrainingProgress(1, 2, 0.12345678901), None, 0.0, 0.0)["loss"] == 0.1235
     unknown = progress_status(progress, Estimate(math.nan, math.nan, Basis.NOTHING, "unknown"), 40.0, 1000.0)
     assert (unknown["eta"], unknown["left"], unknown["basis"]) == (None, None, "unknown")
+
+
+BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20Z
+
+
+@pytest.mark.parametrize(
+    ("moments", "told"),
+    [
+        ((600.0, 1_200.0, 3_000.0), "2023-11-14 22:33Z (22:23-23:03)"),
+        ((600.0, 1_200.0, 8_000.0), "2023-11-14 22:33Z (22:23 to 2023-11-15 00:26)"),
+        ((600.0, 1_200.0, math.inf), "2023-11-14 22:33Z (22:23 or later)"),
+        ((1_190.0, 1_200.0, 1_210.0), "2023-11-14 22:33Z"),
+        ((600.0, math.inf, math.inf), ""),
+    ],
+)
+def test_a_moment_that_was_foreseen_has_its_range(moments, told):
+    assert between(moments, BEGAN) == told
+
+
+@pytest.mark.parametrize(
+    ("starts", "end", "tells"),
+    [
+        ((0.0, 3_630.0, 7_200.0), 10_800.0, False),  # half a minute
+        ((0.0, 4_400.0, 7_200.0), 10_800.0, False),  # 13 min of an hour
+        ((0.0, 4_600.0, 7_200.0), 10_800.0, True),
+        ((0.0, 3_600.0, 11_000.0), 10_800.0, True),  # it may be much later
+        ((0.0, 3_600.0, 7_200.0), 14_400.0, True),
+        ((0.0, 3_600.0, 7_200.0), math.inf, True),
+    ],
+)
+def test_what_is_expected_is_told_again_where_people_notice(starts, end, tells):
+    told = ((0.0, 3_600.0, 7_200.0), (7_200.0, 10_800.0, math.inf))
+    assert moved(told, (starts, (0.0, end, math.inf)), 0.0) is tells
+    assert moved((starts, (0.0, end, math.inf)), told, 0.0) is tells
+
+
+def test_what_was_expected_by_now_and_has_not_come_is_told_again():
+    told = ((0.0, 100.0, 200.0), (0.0, 300.0, 400.0))
+    late = ((110.0, 170.0, 260.0), (0.0, 370.0, 460.0))
+    assert not moved(told, told, 150.0)
+    assert moved(told, late, 105.0)
+    assert moved(told, None, 105.0)
+    assert moved(None, told, 0.0)
+    assert not moved(None, None, 0.0)

@@ -152,7 +152,7 @@ class _Believed:
 
     cluster: SimCluster
     total: FloatArray
-    """Seconds that the job trains in all."""
+    """Seconds that the job trains in all; NaN where nothing is known."""
     basis: CodeArray
     spread: FloatArray
     reported: BoolArray
@@ -167,8 +167,9 @@ class _Believed:
         usual, declared = _usual(present), np.array([job.seconds or np.nan for job in coming])
         more = np.zeros(len(coming), np.bool_)
         basis = np.where(np.isnan(declared), int(Basis.HISTORY), int(Basis.DECLARED))
+        told = np.where(left.basis == int(Basis.NOTHING), np.nan, left.median + trained)
         return cls(
-            cluster, np.concatenate([left.median + trained, np.where(np.isnan(declared), usual, declared)]),
+            cluster, np.concatenate([told, np.where(np.isnan(declared), usual, declared)]),
             np.concatenate([left.basis, basis]).astype(np.uint8),
             np.concatenate([left.spread, np.where(np.isnan(declared), 1.0, np.nan)]),
             np.concatenate([left.reported, more]),

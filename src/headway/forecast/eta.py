@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -83,22 +84,32 @@ class Background:
     BUDGET = 20.0
     """Seconds of the processor for the ranges of a long queue: on a machine that trains, others take most of them."""
 
-    def __init__(self, policy: Callable[[], Policy], safe: Policy | None = None) -> None:
-        self._make, self._safe = policy, safe
+    def __init__(
+        self, policy: Callable[[], Policy], safe: Policy | None = None, told: Callable[[], None] = lambda: None
+    ) -> None:
+        """`told` is called in the thread, each time it has looked."""
+        self._make, self._safe, self._told = policy, safe, told
         self._policy: Policy | None = None
         self._thread: threading.Thread | None = None
-        self._next = 0.0
+        self._next, self._looks = 0.0, False
         self.newest: Forecast | None = None
 
     @property
     def due(self) -> bool:
         """Whether it would look at another present now."""
-        return (self._thread is None or not self._thread.is_alive()) and time.monotonic() >= self._next
+        return self.due_in == 0.0
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until it would look at another present; infinite while it looks."""
+        return math.inf if self._looks else max(0.0, self._next - time.monotonic())
 
     def look(self, present: Callable[[], Present]) -> None:
         """Begins to look ahead, if that is due. `present` is asked at once, in the caller's thread."""
         if self.due:
-            self._thread = threading.Thread(target=self._run, args=(present(),), name="headway-eta", daemon=True)
+            found = present()
+            self._looks = True
+            self._thread = threading.Thread(target=self._run, args=(found,), name="headway-eta", daemon=True)
             self._thread.start()
 
     def _run(self, present: Present) -> None:
@@ -112,3 +123,5 @@ class Background:
         except Exception:  # noqa: BLE001  a policy may be anyone's; a run goes on without a forecast
             self.newest = None
         self._next = time.monotonic() + max(self.EVERY, (time.thread_time() - began) / self.SHARE)
+        self._looks = False
+        self._told()

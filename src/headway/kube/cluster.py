@@ -61,6 +61,7 @@ from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.demand import PREFIX, Demand
 from headway.kube.views.explain import Explaining
+from headway.kube.views.foreseen import Foreseen
 from headway.kube.views.status import delete_refused, event_on_lease
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
@@ -109,7 +110,8 @@ class KubeCluster:
         self._wake, self._idle_since, self._sampled, self._cycled = math.inf, math.inf, -math.inf, -math.inf
         self._forget_at, self._save_at, self._count_at = -math.inf, -math.inf, -math.inf
         self._cycle_began = time.monotonic()
-        self._room_changed = self._closing = False
+        self._room_changed = self._closing = self._anew = False
+        self._look_at = math.inf
         with collector_rests():
             self._load_initial_state()
 
@@ -137,6 +139,7 @@ class KubeCluster:
                 return None
             if (
                 self.following.happened
+                or self._anew
                 or now >= self._wake
                 or (self.following.heard and now - self._sampled >= SAMPLE_SECONDS)
             ):
@@ -147,7 +150,7 @@ class KubeCluster:
 
     def apply(self, plan: Plan) -> None:
         self.board.compact()
-        self._wake = plan.until
+        self._wake = min(plan.until, self._look_at)
         self._plan_room.begin(plan.decisions)
         for number, decision in enumerate(plan.decisions):
             gang = self.gangs.get(self.following.ids.get(decision.job, ""))
@@ -158,8 +161,10 @@ class KubeCluster:
             except Exception as error:  # noqa: BLE001  it is this gang's fault, and all others go on
                 self.following.fault(gang.uid, "begin a change of this job", error)
         if self.following.shown is not None:
-            for uid, message in self._explaining.explain(self.following.of, self.following.shown, plan, self.now()):
+            shown, foreseen = self.following.shown, self.following.foreseen
+            for uid, message in self._explaining.explain(self.following.of, shown, plan, self.now(), foreseen):
                 self.following.tell(uid, message)
+            self._wake = min(self._wake, self._explaining.again)
             self._demand.follow(self.following.shown, self.following.of, self.now())
         self.outbox.flush()
         self.watcher.cycle(time.monotonic() - self._cycle_began)
@@ -167,6 +172,17 @@ class KubeCluster:
     def show(self, snapshot: Snapshot) -> None:
         """Takes the snapshot with estimates, once it is in the log: statuses show these estimates."""
         self.following.shown = snapshot
+
+    def foresee(self, found: Foreseen, again: float) -> None:
+        """From now on statuses of jobs that wait tell when they start and are done by this. The next snapshot comes at
+        `again` at the latest.
+        """
+        self.following.foreseen, self._look_at = found, again
+
+    def foreseen_anew(self) -> None:
+        """The next snapshot comes at once. May be called from any thread."""
+        self._anew = True
+        self._worker.wake()
 
     def keep(self, state: ClusterState, *, now: bool = False) -> None:
         """Writes what the next leader goes on with, where it has changed."""
@@ -453,7 +469,7 @@ class KubeCluster:
         self.following.reported.clear()
         if now >= self._wake:
             self._wake = math.inf
-        self.following.happened = self.following.heard = self._room_changed = False
+        self.following.happened = self.following.heard = self._room_changed = self._anew = False
         self._sampled = self._cycled = now
         self._cycle_began = time.monotonic()
         return self.board.snapshot(now)

@@ -112,6 +112,7 @@ class ListedJob(msgspec.Struct):
     progress: str = ""
     step: int | None = None
     loss: float | None = None
+    starts: str = ""
     eta: str = ""
     done: str = ""
     deadline: str = ""
@@ -154,7 +155,8 @@ def _row(job: _Job, *, qualified: bool) -> ListedJob:
         user=str(job.spec.get("user", "")), phase=status.get("phase", ""), replicas=status.get("replicas", 0),
         nodes=[str(one) for one in status.get("nodes") or []],
         progress=progress.get("text", ""), step=progress.get("step"), loss=progress.get("loss"),
-        eta=(progress.get("eta") or "")[:19], done=str(progress.get("done") or ""),
+        starts=str(progress.get("starts") or ""), eta=(progress.get("eta") or "")[:19],
+        done=str(progress.get("done") or ""),
         deadline=str((status.get("deadline") or {}).get("text", "")),
         explained=[str(one) for one in status.get("explained") or []],
         attempt=status.get("attempt", 0), reason=status.get("reason", ""),

@@ -50,7 +50,7 @@ from headway.kube.gangs.model import (
 )
 from headway.kube.gangs.recover import Recovered
 from headway.kube.gangs.replace_pods import Room, find_nodes, held_more, too_full, wants_nodes
-from headway.kube.gangs.step import shown, step
+from headway.kube.gangs.step import is_shown, shown, step
 from headway.kube.gangs.take import take
 from headway.kube.identity.tokens import PodRoster
 from headway.kube.pods.body import body_of
@@ -63,6 +63,7 @@ from headway.kube.telemetry.figures import NOBODY, Watcher
 from headway.kube.values import replace
 from headway.kube.views import board as rows
 from headway.kube.views.explain import PolicySays
+from headway.kube.views.foreseen import Foreseen
 from headway.kube.views.status import Shown, event_of, status_for
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
@@ -100,6 +101,8 @@ class Following:
         )
         self.shown: Snapshot | None = None
         """The last snapshot with estimates: statuses show these."""
+        self.foreseen: Foreseen = {}
+        """Statuses of jobs that wait or start show this."""
         self.happened = self.heard = True
         """Policies must see what became of a gang; there are reports to see."""
         self.seen_any = False
@@ -304,13 +307,14 @@ class Following:
     def _write_status(self, gang: Gang, now: float, *, urgent: bool) -> None:
         intent = shown(gang)
         try:
-            show = Shown(self.shown, now, self.settings.began, self._says.of(gang, self.shown, now))
+            said = self._says.of(gang, self.shown, now)
+            show = Shown(self.shown, now, self.settings.began, said, self.foreseen)
             body = status_for(gang, intent, rows.columns_of(self.board, gang), show)
         except Exception as error:  # noqa: BLE001  it is this gang's fault, and all others go on
             self.fault(gang.uid, "write its status", error, tell=False)
             self.outbox.tell(gang.meta, {"reason": FAULT, "message": self.gangs[gang.uid].frozen.why})
             return
-        token = (intent, gang.reports.progress, gang.usage)
+        token = (intent, gang.reports.progress, gang.usage, gang.expected)
         self.outbox.status(gang.meta, body, token, urgent=urgent)
 
     def post(self, gang: Gang, event: PostEvent) -> None:
@@ -359,9 +363,7 @@ class Following:
 def _rests(gang: Gang) -> bool:
     """Whether nothing follows from the fact that its status is written: no delete can have waited for it."""
     here = sum(len(share.nodes) for share in gang.wanted.allocation or ())
-    return (
-        gang.state in (State.WAITING, State.RUNNING) and len(gang.pods) == here and shown(gang) == gang.written.intent
-    )
+    return gang.state in (State.WAITING, State.RUNNING) and len(gang.pods) == here and is_shown(gang)
 
 
 def _in_turn(due: list[Gang]) -> Iterable[Gang]:

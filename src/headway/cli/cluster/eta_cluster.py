@@ -1,9 +1,11 @@
-"""When the TrainingJobs of a cluster are done: what their statuses say, as the scheduler believes."""
+"""When the TrainingJobs of a cluster start and are done: what their statuses say, as the scheduler foresees."""
 
 from __future__ import annotations
 
 import asyncio
 import json as json_
+import re
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -17,8 +19,9 @@ from headway.cli.screen.tables import TableColumn, fitted
 
 _COLUMNS = (
     TableColumn("job", is_text=True), TableColumn("phase", is_text=True), TableColumn("progress"),
-    TableColumn("done", is_text=True),
+    TableColumn("starts", is_text=True), TableColumn("done", is_text=True),
 )  # fmt: skip
+_FACTS = ("job", "namespace", "phase", "left", "starts", "eta", "done")
 
 
 def eta_on_cluster(job: str, namespace: str, kubeconfig: Path | None, context: str, *, as_json: bool) -> None:
@@ -32,13 +35,16 @@ def eta_on_cluster(job: str, namespace: str, kubeconfig: Path | None, context: s
         found, _ = asyncio.run(look(access, inside, job))
         facts = told(found, None)
         if as_json:
-            print(json_.dumps({name: facts[name] for name in ("job", "namespace", "phase", "left", "eta", "done")}))
+            print(json_.dumps({name: facts[name] for name in _FACTS}))
         else:
-            say(f"{job} ({facts['phase']}): {_when(facts['phase'], facts['done'] or facts['eta'], OVER_PHASES)}")
+            starts = f"starts {_short(facts['starts'])}, " if facts["starts"] else ""
+            done = "done " if facts["done"] and facts["phase"] not in OVER_PHASES else ""
+            say(f"{job} ({facts['phase']}): {starts}{done}{_when(facts['phase'], facts['done'], OVER_PHASES)}")
         return
     rows = [row for row in asyncio.run(listed(access, inside)) if row.phase not in OVER_PHASES]
     if as_json:
-        jobs = [{"job": row.name, "namespace": row.namespace, "phase": row.phase, "eta": row.eta} for row in rows]
+        jobs = [{"job": row.name, "namespace": row.namespace, "phase": row.phase, "starts": row.starts, "eta": row.eta,
+                 "done": row.done} for row in rows]  # fmt: skip
         print(json_.dumps({"jobs": jobs}))
         return
     if not rows:
@@ -46,7 +52,8 @@ def eta_on_cluster(job: str, namespace: str, kubeconfig: Path | None, context: s
         return
     console = Console()
     cells: list[list[str | Text]] = [
-        [plain(row.name), row.phase, row.progress, _when(row.phase, row.done, OVER_PHASES)] for row in rows
+        [plain(row.name), row.phase, row.progress, _short(row.starts), _when(row.phase, row.done, OVER_PHASES)]
+        for row in rows
     ]
     console.print(fitted("", _COLUMNS, cells, console.width))
 
@@ -54,4 +61,10 @@ def eta_on_cluster(job: str, namespace: str, kubeconfig: Path | None, context: s
 def _when(phase: str, done: str, over: frozenset[str]) -> str:
     if phase in over:
         return "it is over"
-    return done or ("not known while it waits" if phase in ("", "Waiting", "Suspended") else "not known yet")
+    return _short(done) or ("not known while it waits" if phase in ("", "Waiting", "Suspended") else "not known yet")
+
+
+def _short(moments: str) -> str:
+    """Without the day where that is today, else without the year."""
+    today = time.strftime("%Y-%m-%d ", time.gmtime())
+    return re.sub(r"\d{4}-(\d\d-\d\d )", r"\1", moments.replace(today, ""))

@@ -21,6 +21,7 @@ import typer
 from headway.cli.cluster import restart_options as restarts
 from headway.cli.cluster.earlier_log import earlier
 from headway.cli.cluster.followed_settings import FollowedPolicy, followed, safe_now, tell_changes, written_out
+from headway.cli.cluster.foreseeing import Foreseeing
 from headway.cli.cluster.log_lines import LogFormat, LogFormatOption, begin_log_lines, in_cycle
 from headway.cli.cluster.set_up import set_up
 from headway.cli.cluster.template_file import pod_defaults
@@ -202,7 +203,7 @@ def schedule(
     writer = _writer(log, head(written_out(settings)), tally if until_idle else None, log_megabytes)
     _obey(chosen, cluster, lambda found: writer.restate(head(found)), system, seen)
     with later:
-        _serve(cluster, chosen, safe_now(chosen, settings), _book(estimates, known, state, guard), writer, guard, state)
+        _serve(cluster, chosen, (policy, settings), _book(estimates, known, state, guard), writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
 
@@ -349,16 +350,20 @@ def _open(
 
 
 def _serve(
-    cluster: KubeCluster, policy: Policy, safe: Policy, book: Book, writer: LogWriter, guard: TrainedGuard | None,
-    state: ClusterState,
+    cluster: KubeCluster, policy: Policy, asked: tuple[str, list[str]], book: Book, writer: LogWriter,
+    guard: TrainedGuard | None, state: ClusterState,
 ) -> None:  # fmt: skip
-    """Runs until a signal. Each cycle is in the log on disk before its plan is carried out."""
+    """Runs until a signal. Each cycle is in the log on disk before its plan is carried out.
+
+    `asked`: the policy's name and settings.
+    """
 
     def observe(decided: Decided) -> None:
         in_cycle(decided.snapshot.cycle)
         writer.cycle(decided.snapshot, decided.plan, decided.refusals)
         cluster.show(decided.snapshot)
         cluster.keep(state)
+        foreseeing.look(decided.snapshot)
         if guard is not None:
             guard.observe(decided)
         if isinstance(policy, FollowedPolicy):
@@ -367,13 +372,14 @@ def _serve(
             if job == ABOUT_THE_POLICY:
                 warn("%s", sentence)
 
-    warn = logging.getLogger("headway").warning
+    name, settings = asked
+    warn, foreseeing = logging.getLogger("headway").warning, Foreseeing(cluster, name, policy, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
     try:
         gate = LogGate(cluster, writer, warn, waits=False)
         with keeping(book):
-            run(gate if guard is None else guard.watched(gate), policy, book, observe, safe)
+            run(gate if guard is None else guard.watched(gate), policy, book, observe, safe_now(policy, settings))
     finally:
         cluster.keep(state, now=True)
         cluster.close()

@@ -64,7 +64,7 @@ def told(found: dict[str, Any], ahead: int | None) -> dict[str, Any]:
         "nodes": status.get("nodes") or [], "replicas": status.get("replicas") or 0,
         "attempt": status.get("attempt") or 0, "progress": progress.get("text") or "", "loss": progress.get("loss"),
         "left": progress.get("left"), "spread": progress.get("spread"), "basis": progress.get("basis") or "",
-        "eta": progress.get("eta") or "", "done": progress.get("done") or "",
+        "starts": progress.get("starts") or "", "eta": progress.get("eta") or "", "done": progress.get("done") or "",
     }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("refused", facts["refused"]), ("queue", place), *said, ("due", facts["deadline"]),
         ("nodes", "; ".join(facts["nodes"])), ("progress", facts["progress"]),
-        ("left", left or facts["basis"]), ("done", facts["done"]),
+        ("left", left or facts["basis"]), ("starts", facts["starts"]), ("done", facts["done"]),
     ]  # fmt: skip
 
 

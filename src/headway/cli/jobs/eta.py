@@ -171,12 +171,12 @@ def foresee_more(log: Path, jobs: Sequence[Job], *, as_json: bool) -> None:
     show_etas(times, dict.fromkeys(names, "to add"), only=names, as_json=as_json)
 
 
-class LocalBackground(Background):
-    """Of a run on this machine."""
+class LiveBackground(Background):
+    """Of a run on this machine or on a cluster."""
 
-    def at(self, snapshot: Snapshot) -> None:
-        """Looks ahead from here, if that is due."""
-        self.look(lambda: Present.of(snapshot, costs=local_costs()))
+    def at(self, snapshot: Snapshot, start: float, save: float) -> None:
+        """Looks ahead from here, if that is due. `start`, `save`: seconds that these take."""
+        self.look(lambda: Present.of(snapshot, costs=usual_costs(ChangeCosts(), start, save)))
 
 
 # ── on the screen ───────────────────────────────────────────────────────────────────────────────────────────

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     TableColumn("job", is_text=True), TableColumn("user", is_text=True, drop=4), TableColumn("phase"),
-    TableColumn("replicas", drop=4), TableColumn("progress"), TableColumn("loss", drop=1), TableColumn("eta", drop=3),
-    TableColumn("deadline", is_text=True, drop=2),
+    TableColumn("replicas", drop=4), TableColumn("progress"), TableColumn("loss", drop=1),
+    TableColumn("starts", drop=3), TableColumn("eta", drop=3), TableColumn("deadline", is_text=True, drop=2),
     TableColumn("attempt", drop=6), TableColumn("nodes", is_text=True, drop=5),
     TableColumn("why", is_text=True, one_line=True),
 )  # fmt: skip
@@ -72,8 +72,10 @@ def table_of(rows: list[ListedJob], width: int = 80, today: str = "") -> Table:
     cells: list[list[str | Text]] = []
     for row in rows:
         loss = "" if row.loss is None else f"{row.loss:.4f}"
-        texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, _short(row.eta, today),
-                 row.deadline, str(row.attempt or ""), " ".join(row.nodes), row.message)  # fmt: skip
+        starts = _short(row.starts[:16].replace(" ", "T"), today)
+        texts = (row.name, row.user, row.phase, str(row.replicas or ""), row.progress, loss, starts,
+                 _short(row.eta, today), row.deadline, str(row.attempt or ""), " ".join(row.nodes),
+                 row.message)  # fmt: skip
         cells.append([plain(text) for text in texts])
     return fitted("", COLUMNS, cells, width)
 

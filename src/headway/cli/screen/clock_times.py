@@ -14,7 +14,7 @@ from headway.core.snapshot import Snapshot
 from headway.forecast.times import Eta, Forecast, Range
 
 if TYPE_CHECKING:
-    from headway.cli.jobs.eta import LocalBackground
+    from headway.cli.jobs.eta import LiveBackground
     from headway.cli.machine.queue_status import JobStatus
 
 SOON = 600.0
@@ -97,22 +97,35 @@ class LooksAhead:
     the first look, a second after the run began: short runs do not pay for it.
     """
 
-    def __init__(self, policy: Callable[[], Policy], began: float) -> None:
-        """`policy` makes another object than the one that decides. `began`: the time of day at second 0."""
+    def __init__(
+        self, policy: Callable[[], Policy], began: float, start: float = 2.0, save: float = 2.0,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`policy` makes another object than the one that decides. `began`: the time of day at second 0. `start`,
+        `save`: seconds that these take. `told` is called, in another thread, when something has been foreseen.
+        """
         self._policy, self._began, self._first = policy, began, time.monotonic() + FIRST_LOOK
-        self._background: LocalBackground | None = None
+        self._start, self._save, self._told = start, save, told
+        self._background: LiveBackground | None = None
         self._newest: ClockTimes | None = None
 
     def look(self, snapshot: Snapshot) -> ClockTimes | None:
         """What was foreseen last. Call it after the log has the cycle: it keeps what was asked of the estimates."""
         if self._background is None and time.monotonic() >= self._first:
-            from headway.cli.jobs.eta import LocalBackground
+            from headway.cli.jobs.eta import LiveBackground
             from headway.cli.wiring import safe_policy
 
-            self._background = LocalBackground(self._policy, safe_policy)
+            self._background = LiveBackground(self._policy, safe_policy, self._told)
         if self._background is not None:
-            self._background.at(snapshot)
+            self._background.at(snapshot, self._start, self._save)
         return self.newest
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until it would look ahead again; infinite while it does."""
+        if self._background is None:
+            return max(0.0, self._first - time.monotonic())
+        return self._background.due_in
 
     @property
     def newest(self) -> ClockTimes | None:

@@ -36,6 +36,12 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 20.0
 FIRST_FREEZE_SECONDS, LONGEST_FREEZE_SECONDS = 0.25, 15.0
 
 
+Moments = tuple[float, float, float]
+"""When something is expected, on the cluster's clock: early, in the middle and late. Infinite where it may never be."""
+Expected = tuple[Moments | None, Moments]
+"""When a job starts and when it is done."""
+
+
 class Capability(enum.Flag):
     """What may be done with the pods of a gang."""
 
@@ -146,6 +152,8 @@ class Written(msgspec.Struct, frozen=True):
     intent: Intent | None = None
     progress: TrainingProgress | None = None
     usage: PodUsage | None = None
+    expected: Expected | None = None
+    """As it was told of a gang that waits."""
     at: float = -math.inf
     """When progress was last written."""
     rest_until: float = -math.inf
@@ -213,6 +221,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     written: Written = Written()
     helps: tuple[str, ...] = ()
     """Who holds the room that it waits for, and what would help; as it was told with the reason."""
+    expected: Expected | None = None
+    """When it starts and is done, as it was last told while it waits."""
     explained_at: float = -math.inf
     """When it was last told why it waits."""
     looked_at: float = -math.inf
@@ -301,7 +311,10 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         ran = next((one for one in (old, new) if one.state is State.RUNNING and one.attempt == new.attempt), None)
         if saving.began is None and ran is not None:
             saving = replace(saving, began=ran.since)
-        return replace(self, wanted=new, saving=saving, reports=reports, unmarked=unmarked, refusal=None)
+        expected = self.expected if new.state is old.state else None
+        return replace(
+            self, wanted=new, saving=saving, reports=reports, unmarked=unmarked, refusal=None, expected=expected
+        )  # fmt: skip
 
     def told_again(self) -> Gang:
         """Its status is written anew."""

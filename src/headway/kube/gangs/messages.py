@@ -10,7 +10,7 @@ from headway.core.job import Job
 from headway.core.plan import Action
 from headway.kube.api.errors import ApiError
 from headway.kube.api.usage import PodUsage
-from headway.kube.gangs.gang import TrainingProgress
+from headway.kube.gangs.gang import Expected, TrainingProgress
 from headway.kube.gangs.intent import Allocation, Intent
 from headway.kube.gangs.model import ApiRefusal, PodAction
 from headway.kube.intake.dry_runs import Booking
@@ -82,6 +82,8 @@ class Explained:
     now: float
     helps: tuple[str, ...] = ()
     """Who holds the room, and what would help."""
+    expected: Expected | None = None
+    """When it starts and is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ class StatusWritten:
     intent: Intent
     progress: TrainingProgress | None
     usage: PodUsage | None
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,12 @@ def shown(gang: Gang) -> Intent:
     return replace(intent, reason=FAULT, message=gang.frozen.why) if gang.frozen.why else intent
 
 
+def is_shown(gang: Gang) -> bool:
+    """Whether its written status is as it should be, but for what it reported or uses."""
+    told = gang.written
+    return shown(gang) == told.intent and (not gang.waits or gang.expected == told.expected)
+
+
 def _rests(gang: Gang) -> float:
     return gang.pause.again if gang.pause.resting else math.inf
 
@@ -90,7 +96,7 @@ def _told(
     actions, told = list(actions), gang.written
     if gang.terms.withdrawn:
         return gang, tuple(actions)
-    changed, deletes = shown(gang) != told.intent, any(isinstance(one, Delete) for one in actions)
+    changed, deletes = not is_shown(gang), any(isinstance(one, Delete) for one in actions)
     if changed:
         actions = [one for one in actions if not isinstance(one, Delete)]
     after = max(_status_at(gang, around, changed=changed, urgent=deletes), told.rest_until)

@@ -94,9 +94,9 @@ def _told(gang: Gang, message: Message) -> Gang:  # noqa: PLR0911  one line a me
     """What was said to others of it, and what others said to it."""
     saving = gang.saving
     match message:
-        case StatusWritten(intent=intent, progress=progress, usage=usage):
-            told = replace(gang.written, intent=intent, progress=progress, usage=usage, rest_until=-math.inf)
-            return replace(gang, written=told)
+        case StatusWritten(intent=intent, progress=progress, usage=usage, expected=expected):
+            told = replace(gang.written, intent=intent, progress=progress, usage=usage, expected=expected)
+            return replace(gang, written=replace(told, rest_until=-math.inf))
         case StatusRefused(now=now):
             return replace(gang, written=replace(gang.written, rest_until=now + STATUS_REST_SECONDS))
         case StatusLost():
@@ -149,8 +149,8 @@ def _explained(gang: Gang, message: Message) -> Gang:
             gang = replace(gang, pause=gang.pause.another(now, resting=gang.waits))
     if isinstance(message, NoPlace | Explained) and gang.waits:
         wanted = replace(gang.wanted, reason=message.reason, message=message.message)
-        helps = message.helps if isinstance(message, Explained) else ()
-        return replace(gang, wanted=wanted, explained_at=message.now, helps=helps)
+        helps, expected = ((), gang.expected) if isinstance(message, NoPlace) else (message.helps, message.expected)
+        return replace(gang, wanted=wanted, explained_at=message.now, helps=helps, expected=expected)
     return gang
 
 

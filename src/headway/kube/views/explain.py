@@ -1,8 +1,9 @@
 """Says of gangs that wait why they wait, with numbers: in their status, or in the condition of a foreign pod.
 
 The first reason of a wait is said at once. Another reason is said as soon as the budget allows, to those first whose
-turn is longest ago. Other numbers are said of one gang at most once in a while, and less often where many wait. So only
-a few are told a second, whatever number waits and whatever changes for all of them.
+turn is longest ago; likewise, for the first time, when it is expected to start. Other numbers and times are said of one
+gang at most once in a while, and less often where many wait. So only a few are told a second, whatever number waits and
+whatever changes for all of them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from headway.core.reason import Code, Reasons
 from headway.core.snapshot import Snapshot
 from headway.core.text import clean
 from headway.kube.gangs.fault import FAULT, sentence
-from headway.kube.gangs.gang import Gang
+from headway.kube.gangs.gang import Expected, Gang
 from headway.kube.gangs.messages import Explained, LookedAt
 from headway.kube.intake.spec import job_id
 from headway.kube.pods.conditions import NEIGHBOURS_REFUSE, QUOTA_USED, camel
 from headway.kube.settings import Explain, KubeSettings
+from headway.kube.views.foreseen import Foreseen, moved
 
 MAX_LOOKED_AT = 200
 """Waiting gangs per cycle of which the reason is asked, each in its turn. A long queue must not slow decisions down."""
@@ -38,6 +40,8 @@ SAYING_SECONDS, SAYING_SHARE = 0.1, 0.05
 """The policy is asked for so many seconds at once, and for this share of the time."""
 WHYS_PER_SECOND = 4.0
 """Of gangs that were told why they wait, and are told otherwise."""
+UNTOLD_SECONDS = MAX_EXPLAINED / WHYS_PER_SECOND
+"""While some are yet to be told when they start, others are told after this."""
 WHYS = frozenset(camel(code) for code in Code) | {QUOTA_USED, NEIGHBOURS_REFUSE, FAULT}
 """Reasons that say why a gang waits. Any other says what became of it before."""
 
@@ -47,36 +51,51 @@ class Explaining:
     """Who is told next. `following` finds a gang by its job's id."""
 
     settings: KubeSettings
+    again: float = math.inf
+    """When others are to be told when they start, though nothing happens until then."""
     _allowance: float = MAX_EXPLAINED
     _at: float = -math.inf
 
     def explain(
-        self, following: Callable[[JobId], Gang | None], snapshot: Snapshot, plan: Plan, now: float
-    ) -> Iterator[tuple[str, Explained | LookedAt]]:
+        self, following: Callable[[JobId], Gang | None], snapshot: Snapshot, plan: Plan, now: float,
+        foreseen: Foreseen,
+    ) -> Iterator[tuple[str, Explained | LookedAt]]:  # fmt: skip
         """By uid, what gangs are to be told."""
         waiting = [gang for row in snapshot.jobs.waiting() if (gang := following(snapshot.jobs.job(int(row)).id))]
         waiting = [gang for gang in waiting if gang.waits and not gang.frozen.why]
+        self.again = math.inf
         if not waiting:
             return
+        new = (gang for gang in waiting if foreseen and gang.expected is None)
+        untold = {gang.uid for gang in new if _expected(gang, foreseen)}
         every = self.settings.progress_seconds * max(1.0, len(waiting) / MANY)
         reasons, beyond, left = Reasons(snapshot, plan), self.settings.quotas(snapshot), MAX_EXPLAINED
         self._allowance = min(MAX_EXPLAINED, self._allowance + WHYS_PER_SECOND * min(60.0, now - self._at))
         self._at = now
         for gang in heapq.nsmallest(MAX_LOOKED_AT, waiting, key=_turn):
             reason, message, helps = _reason(gang, snapshot, reasons, beyond)
-            known, said = gang.wanted.reason, gang.wanted.message
-            differs = bool(reason) and (reason, message) != (known, said)
+            known, said, expected = gang.wanted.reason, gang.wanted.message, _expected(gang, foreseen)
+            anew = moved(gang.expected, expected, now)
+            differs = bool(reason) and (anew or (reason, message) != (known, said))
             if differs and known in WHYS:
-                if self._allowance < 1.0 and reason != known:
+                at_once = reason != known or (anew and gang.expected is None)
+                if self._allowance < 1.0 and at_once:
                     continue  # it keeps its turn
-                differs = reason != known or (self._allowance >= 1.0 and now - gang.explained_at >= every)
+                differs = at_once or (self._allowance >= 1.0 and now - gang.explained_at >= every)
                 self._allowance -= differs
             yield gang.uid, LookedAt(now)
             if differs:
-                yield gang.uid, Explained(reason, message, now, helps)
+                yield gang.uid, Explained(reason, message, now, helps, expected)
+                untold.discard(gang.uid)
                 left -= 1
             if left == 0:
-                return
+                break
+        self.again = now + UNTOLD_SECONDS if untold else math.inf
+
+
+def _expected(gang: Gang, foreseen: Foreseen) -> Expected | None:
+    """Pods of others do not show it."""
+    return None if gang.is_foreign else foreseen.get(gang.job.id)
 
 
 def _turn(gang: Gang) -> tuple[bool, float]:

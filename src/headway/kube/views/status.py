@@ -11,7 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.estimates import Estimate
@@ -23,9 +23,10 @@ from headway.core.states import OVER, TRAINING, State
 from headway.core.text import lasting
 from headway.kube.api.errors import ApiError
 from headway.kube.api.objects import LAST_MOMENT, Meta, event, named, timestamp
-from headway.kube.gangs.gang import Gang, TrainingProgress
+from headway.kube.gangs.gang import Expected, Gang, TrainingProgress
 from headway.kube.gangs.intent import PAUSES, Allocation, Intent
 from headway.kube.intake.changes import written_terms
+from headway.kube.views.foreseen import Foreseen, between
 
 PHASES = {
     State.WAITING: "Waiting", State.STARTING: "Starting", State.RUNNING: "Running", State.SCALING: "Scaling",
@@ -37,6 +38,8 @@ MOST_NODES = 4
 """So many nodes of a role are named for people."""
 MOMENTS = {"firstStart": "first_start", "touched": "touched"}
 """Columns of the board that are points in time: name in the status, name on the board."""
+PROGRESS = ("step", "total", "loss", "text", "left", "spread", "basis", "starts", "eta", "done")
+"""Of the status."""
 _BAD = frozenset({"Interrupted", "Refused", "ProgramFailed", "SaveTimedOut", "SaveFailed", "InvalidSpec",
                   "ScaleRefused", "ScaleTimedOut", "ResizeRefused", "ResizeTimedOut", "Fault"})  # fmt: skip
 
@@ -58,12 +61,26 @@ def status_for(gang: Gang, intent: Intent, columns: Mapping[str, float], shown: 
     status |= {"refused": refused or None, "terms": written_terms(gang.job) if refused else None}
     estimate = shown.estimate_of(gang)
     progress = progress_status(gang.reports.progress, estimate, shown.now, shown.began, training=training)
+    expected = shown.foreseen.get(gang.job.id) if intent.state in (State.WAITING, State.STARTING) else None
+    if expected is not None:
+        progress = _with_foreseen(progress, expected, shown.began)
     status |= {"progress": progress, "deadline": _deadline(gang, intent, estimate, shown)}
     if intent.state in OVER:
         return status | {"explained": None}
     said = shown.said if shown.said is not None else ([] if gang.helps else None)
     helps = gang.helps if intent.state is State.WAITING else ()
     return status if said is None else status | {"explained": [*helps, *said] or None}
+
+
+def _with_foreseen(progress: Any, expected: Expected, began: float) -> Any:
+    """When it starts and is done."""
+    starts, done = expected
+    told = between(done, began)
+    if not told:
+        return progress
+    packed = dict.fromkeys(PROGRESS) if progress is None else progress
+    begins = None if starts is None else between(starts, began)
+    return packed | {"starts": begins, "eta": f"{timestamp(done[1] + began)[:19]}Z", "done": told}
 
 
 def _deadline(gang: Gang, intent: Intent, estimate: Estimate | None, shown: Shown) -> dict[str, str] | None:
@@ -108,6 +125,7 @@ class Shown:
     began: float
     said: list[str] | None = None
     """What the policy says about it; None where it was not asked."""
+    foreseen: Foreseen = field(default_factory=dict)
 
     def estimate_of(self, gang: Gang) -> Estimate | None:
         found = self.snapshot
@@ -153,8 +171,7 @@ def progress_status(
     """How far training is, and the estimate that policies see. Only a job that trains has an expected end."""
     if progress is None and estimate is None:
         return None
-    names = ("step", "total", "loss", "text", "left", "spread", "basis", "eta", "done")
-    packed: dict[str, Any] = dict.fromkeys(names)
+    packed: dict[str, Any] = dict.fromkeys(PROGRESS)
     if progress is not None:
         packed["step"], packed["total"], packed["loss"] = progress.step, progress.total, _short(progress.loss)
         packed["text"] = f"{progress.step}/{progress.total}" if progress.total else str(progress.step)
