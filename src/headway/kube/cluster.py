@@ -65,7 +65,7 @@ from headway.kube.views.foreseen import Foreseen
 from headway.kube.views.status import delete_refused, event_on_lease
 from headway.kube.writes.outbox import Outbox
 from headway.kube.writes.worker import ApiWorker
-from headway.kube.writes.write import Rank, WriteDone
+from headway.kube.writes.write import AT_REST, Rank, WriteDone
 from headway.progress_server import Connected, ProgressServer, Reported, Saved
 
 log = logging.getLogger("headway.kube")
@@ -353,7 +353,7 @@ class KubeCluster:
             self._demand.answered(done, self.now())
         if isinstance(write.token, ClusterState) and done.error is not None:
             write.token.refused(done.error)
-        if gang is None:
+        if gang is None or write.token == AT_REST:
             return
         if write.token is None:
             what: Any = write.what
@@ -495,5 +495,5 @@ class _Telling:
     """How the intake writes about objects that are no gang."""
 
     def __init__(self, outbox: Outbox) -> None:
-        self.status, self.condition = outbox.tell, outbox.condition
+        self.status, self.condition = outbox.rests, outbox.condition
         self.event = outbox.notice

@@ -13,11 +13,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from headway.kube.api.errors import ApiError, Forbidden, Unreachable
+from headway.kube.api.errors import ApiError, Forbidden, NotFound, Unreachable
 from headway.kube.gangs.model import Delete
 from headway.kube.writes.fence import Fence
 from headway.kube.writes.requests import Requests
-from headway.kube.writes.write import Notice, Rank, Stage, Write, WriteDone
+from headway.kube.writes.write import AT_REST, Notice, Rank, Stage, Write, WriteDone
 
 log = logging.getLogger("headway.kube")
 AT_ONCE, LEAST_AT_ONCE = 32, 4
@@ -262,7 +262,11 @@ class Door:
 
 
 def _is_passing(write: Write, error: ApiError) -> bool:
-    """Whether it is asked for again: nobody answered, a right is missing that may be given, or a pod must go."""
+    """Whether it is asked for again: nobody answered, a right is missing that may be given, a pod must go, or the job
+    would not be told at all.
+    """
     if isinstance(write.what, Notice):
         return False
+    if write.token == AT_REST and not isinstance(error, NotFound):
+        return True
     return isinstance(error, Unreachable | Forbidden) or isinstance(write.what, Delete)

@@ -12,7 +12,18 @@ from typing import Any
 
 from headway.kube.api.objects import Meta
 from headway.kube.gangs.model import Bind, Create, Publish, Release, SetCondition, Touch, Ungate
-from headway.kube.writes.write import KeepState, Notice, Rank, Removal, StatusPatch, What, Write, identity, rank_of
+from headway.kube.writes.write import (
+    AT_REST,
+    KeepState,
+    Notice,
+    Rank,
+    Removal,
+    StatusPatch,
+    What,
+    Write,
+    identity,
+    rank_of,
+)
 
 Put = Callable[[Sequence[Write], Sequence[Write]], None]
 STATUS = identity(StatusPatch())
@@ -83,6 +94,14 @@ class Outbox:
             replaces=old,
         ))  # fmt: skip
 
+    def rests(self, meta: Meta, body: Mapping[str, Any]) -> None:
+        """The status of a job that is no gang: asked for until it is there, or until the job is a gang with its own."""
+        old = self._open.get(meta.uid, {}).get(STATUS)
+        body, what = self._with_epoch(body), StatusPatch()
+        self._send(STATUS, Write(
+            meta.uid, meta.namespace, meta.name, what, body, uid=meta.uid, rank=Rank.EVENT, token=AT_REST, replaces=old
+        ))  # fmt: skip
+
     def answered(self, write: Write) -> bool:
         """Whether it is one that somebody waits for."""
         one = identity(write.what)
@@ -102,7 +121,7 @@ class Outbox:
         self._new.append(Write("", namespace, "", Notice(), body, rank=Rank.EVENT))
 
     def tell(self, meta: Meta, body: dict[str, Any]) -> None:
-        """The status of an object that is no gang."""
+        """A few fields of a status, beside those that are under way."""
         told = self._with_epoch(body)
         self._new.append(Write("", meta.namespace, meta.name, StatusPatch(), told, uid=meta.uid, rank=Rank.EVENT))
 

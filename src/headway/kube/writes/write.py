@@ -61,6 +61,8 @@ class KeepState:
     """What the next leader goes on with, in a Secret."""
 
 
+AT_REST = "at rest"
+"""The token of a status of a job that is no gang: nobody else writes it again."""
 What = PodAction | StatusPatch | Notice | Removal | Touch | KeepState
 _RANKS: Mapping[type, Rank] = {
     Bind: Rank.BIND, Ungate: Rank.BIND, ResizePod: Rank.BIND, Release: Rank.BIND, Delete: Rank.DELETE,
