@@ -1,8 +1,8 @@
 """Gavel's max-min fairness (`max_min_fairness_perf`): what the job gains that gains least is as large as possible.
 
-What a job gains is its speed by its shares, as a multiple of its speed with its time divided over all types as there are
-accelerators of each, times its accelerators. (Narayanan et al., OSDI 2020, section 4.1.) It needs to know how fast jobs
-are on each type, and not how long they are.
+What a job gains is its speed by its shares, as a multiple of its speed with its time divided over all types as there
+are accelerators of each, times its accelerators. (Narayanan et al., OSDI 2020, section 4.1.) It needs to know how fast
+jobs are on each type, and not how long they are.
 """
 
 from __future__ import annotations

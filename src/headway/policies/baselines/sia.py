@@ -1,10 +1,11 @@
 """Sia with fixed batch sizes: an integer programme each minute says which job runs on which type.
 
 A job's speed on a type counts as a multiple of its slowest, times its accelerators, and less on types on which it does
-not run now (the restart factor: the share of its life that is not lost to restarts). To the power of -0.5 it is what the
-job costs; a job that does not run costs 1.1. The sum is as small as possible. (Jayaram Subramanya et al., SOSP 2023, its
-simulator's rules for rigid jobs.) Each programme is bounded in branches, not in seconds, so that it gives the same
-answer everywhere. Every restart counts as 30 s, as in its simulator for models that it does not know.
+not run now (the restart factor: the share of its life that was not lost to restarts). To the power of -0.5 it is what
+the job costs; a job that does not run costs 1.1. The sum is as small as possible. (Jayaram Subramanya et al., SOSP
+2023, by its simulator's rules for rigid jobs.) Costs are rounded, and of equal jobs the earlier runs. Each programme is
+bounded in branches, not in seconds, so that it gives the same answer everywhere. Every restart counts as 30 s, as its
+simulator has it for models that it does not know.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from headway.policies.steps.type_rounds import Asked, Chosen, TypeRounds, fill
 from headway.policies.value.shares import solver
 
 ROUND, RESTART = 60.0, 30.0
-POWER, IDLE = -0.5, 1.1
+POWER, IDLE, EARLIER = -0.5, 1.1, 1e-3
+"""What speed is raised to; what a job costs that does not run; what is taken off at most for jobs that came earlier."""
 GAP, BRANCHES = 1e-4, 2000
 """How near to the best is near enough, as in its simulator; and how many branches are looked at at most."""
 
@@ -32,19 +34,17 @@ def choose(asked: Asked) -> Chosen:
     jobs, kinds = (worth > 0).nonzero()
     if not len(jobs):
         return fill(asked, ())
-    sparse = import_module("scipy.sparse").csr_array
+    sparse, optimize = import_module("scipy.sparse"), solver()
     each = np.arange(len(jobs))
-    rows = sparse((
-        np.concatenate([np.ones(len(jobs)), asked.width[jobs]]),
-        (np.concatenate([jobs, len(asked.width) + kinds]), np.concatenate([each, each])),
-    ), shape=(len(asked.width) + len(asked.slots), len(jobs)))  # fmt: skip
-    optimize = solver()
+    entries = (np.concatenate([jobs, len(worth) + kinds]), np.concatenate([each, each]))
+    rows = sparse.csr_array((np.concatenate([np.ones(len(jobs)), asked.width[jobs]]), entries))
+    most = np.concatenate([np.ones(len(worth)), asked.slots])[: rows.shape[0]]
     found = optimize.milp(
-        -worth[jobs, kinds], integrality=np.ones(len(jobs)), bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(rows, ub=np.concatenate([np.ones(len(asked.width)), asked.slots])),
+        -worth[jobs, kinds] - EARLIER * (1.0 - jobs / len(worth)), integrality=np.ones(len(jobs)),
+        bounds=optimize.Bounds(asked.fixed[jobs], 1), constraints=optimize.LinearConstraint(rows, ub=most),
         options={"mip_rel_gap": GAP, "node_limit": BRANCHES},
     )  # fmt: skip
-    chosen = each[found.x > 0.5] if found.x is not None else each[np.argsort(-worth[jobs, kinds], kind="stable")]
+    chosen = each[found.x > 0.5] if found.x is not None else np.argsort(-worth[jobs, kinds], kind="stable")
     return fill(asked, zip(jobs[chosen].tolist(), kinds[chosen].tolist(), strict=True))
 
 

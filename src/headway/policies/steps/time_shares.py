@@ -1,9 +1,9 @@
 """Dealing out time by shares, in rounds, as Gavel's mechanism does (Narayanan et al., OSDI 2020, section 5).
 
-A policy of Gavel's says which share of its time each job gets on each type. Its jobs then take turns: on each type those
+A policy of Gavel's says which share of its time each job gets on each type. Jobs then take turns: on each type those
 come first that have had least of what they were given since the last programme, the fastest type first; what is left
 idle goes to whoever fits. Shares are computed anew when jobs have come or gone, but not within 1,920 s, as in its
-simulator.
+simulator. Of all shares that serve a policy's aim the ones in the middle are taken.
 """
 
 from __future__ import annotations

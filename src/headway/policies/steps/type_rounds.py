@@ -140,11 +140,12 @@ def _asked(draft: Draft, rows: Rows) -> Asked:
     left = estimates.left_of(rows, snapshot.now) if estimates.known else np.full(len(rows), np.nan)
     on = table(estimates.on_types(rows.tolist()))[0] if estimates.tells_types else np.ones(fits.shape)
     seconds = np.maximum(np.where(np.isnan(left), UNKNOWN, left)[:, None] * on, 1.0)
+    seconds = np.where(fits, seconds, np.inf)
     return Asked(
-        now=snapshot.now, ids=[jobs.job(row).id for row in rows.tolist()], seconds=np.where(fits, seconds, np.inf),
-        width=width, slots=np.maximum(slots, 1.0), at=at, fixed=(at >= 0) & stays(snapshot, rows), age=snapshot.now - jobs.submit[rows],
-        trained=jobs.trained_seconds(snapshot.now)[rows], service=service(snapshot, rows),
-        stops=jobs.stops[rows].astype(float),
+        now=snapshot.now, ids=[jobs.job(row).id for row in rows.tolist()], seconds=seconds, width=width,
+        slots=np.maximum(slots, 1.0), at=at, fixed=(at >= 0) & stays(snapshot, rows),
+        age=snapshot.now - jobs.submit[rows], trained=jobs.trained_seconds(snapshot.now)[rows],
+        service=service(snapshot, rows), stops=jobs.stops[rows].astype(float),
     )  # fmt: skip
 
 
