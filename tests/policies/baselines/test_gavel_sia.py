@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,26 @@ def test_sia_runs_as_many_as_there_is_room_for():
     assert dict(choose(_asked([[100], [100], [100]], [2]))) == {0: 0, 1: 0}
     assert dict(choose(_asked([[100], [INF]], [1]))) == {0: 0}
     assert dict(choose(_asked([[INF]], [1]))) == {}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_other_choice_costs_less_in_sia(seed):
+    """All choices of five jobs on two types, one by one."""
+    chance = np.random.default_rng(seed)
+    asked = _asked(chance.uniform(50, 500, (5, 2)), [3, 2], width=chance.choice([1, 1, 2], 5).tolist())
+
+    def cost(kinds):
+        used = [sum(asked.width[job] for job in range(5) if kinds[job] == kind) for kind in (0, 1)]
+        slowest = asked.seconds.max(axis=1)
+        costs = [
+            1.1 if kind < 0 else round((asked.width[job] * slowest[job] / asked.seconds[job, kind]) ** -0.5, 2)
+            for job, kind in enumerate(kinds)
+        ]
+        return sum(costs) if used[0] <= 3 and used[1] <= 2 else INF
+
+    chosen = dict(choose(asked))
+    best = min(cost(kinds) for kinds in product((-1, 0, 1), repeat=5))
+    assert cost([chosen.get(job, -1) for job in range(5)]) <= best + 0.005
 
 
 @pytest.mark.parametrize(("stops", "kind"), [(0, 1), (9, 0)])
