@@ -164,7 +164,7 @@ def _cells(mixes: tuple[str, ...]) -> tuple[Cell, ...]:
     return tuple(Cell(costs, mix) for mix in mixes for costs in COSTS)
 
 
-OTHERS = ("fifo", BASELINE, "srtf", "srsf", "las", "tiresias")
+OTHERS = ("fifo", BASELINE, "srtf", "srsf", "las", "tiresias", "gavel-max-min", "sia")
 PUBLISHED = {f"{name}, all-knowing": name for name in ("gavel-max-min", "gavel-finish-time", "gavel-makespan", "sia")}
 """Label to policy: they know the true seconds on every type, as in their authors' simulators."""
 UNLIKE = Experiment(
@@ -176,8 +176,8 @@ UNLIKE = Experiment(
     setup="Gavel's cluster (8 V100, 16 P100, 24 K80) and traces, and slices of its larger ones (msr); Sia's jobs at "
     "the size that they ask for on 24 T4, 16 A100 and 24 RTX 2080 Ti, with the built-in factors of each model, which "
     "headway knows, too; Hydra's jobs on 16 A100, 16 V100 and 16 GTX 2080 Ti. Jobs declare no time and report each "
-    "30 s; Gavel's policies and Sia know the true seconds on every type, as in their authors' simulators. Settings "
-    "were chosen on earlier slices of msr.",
+    "30 s. Gavel's policies and Sia are also told the true seconds on every type, as in their authors' simulators. "
+    "Settings were chosen on earlier slices of msr.",
     main=MAIN, baseline=BASELINE,
     entries=(
         *(Entry(name, name) for name in OTHERS), Entry("headway without types", "headway", {"by_type": False}),
