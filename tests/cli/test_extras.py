@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ["aiohttp", "uvloop", "cryptography", "jax", "matplotlib"]
+EXTRAS = ["aiohttp", "uvloop", "cryptography", "jax", "matplotlib", "scipy"]
 BARE = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\n"
 CALL = BARE + "from headway.cli import main\nsys.argv = ['headway', *sys.argv[1:]]\nmain()\n"
 
@@ -37,6 +37,7 @@ def test_help_lists_every_command_all_the_same():
         (["lab", "status"], "lab"),
         (["schedule"], "kube"),
         (["submit", str(ROOT / "examples/adapt.yaml")], "kube"),
+        (["simulate", str(ROOT / "examples/quickstart.yaml"), "--policy", "sia"], "solver"),
         (["up", "--page"], "page"),
         (["run", str(ROOT / "examples/quickstart.yaml"), "--page"], "page"),
     ],

@@ -74,14 +74,19 @@ def test_fairness_of_a_worked_example():
 
 def test_what_is_measured_of_gavel_is_measured_on_its_whole_traces():
     one = {"jct": 3.0, "end": 17.0, "gavel": 0.0}
-    goals = {goal.reach: goal for goal in UNLIKE.targets}
+    goals = {goal.reach: goal for goal in UNLIKE.targets[:-2]}
     assert goals[3.7].measure({MAIN: one}) == 3.0
     assert goals[7.5].measure({MAIN: one}) is None
     assert goals[4.06].measure({MAIN: one}) is None
     assert goals[4.06].measure({MAIN: one | {"gavel": 2.0}}) == 3.0
     assert goals[3.7].measure({MAIN: one | {"gavel": -1.0}}) is None
-    by = {MAIN: one, "las": one | {"jct": 4.0}, TWIN: one | {"jct": 1.0}}
-    assert goals[1.0].measure(by) == 0.75
+
+
+def test_who_knows_all_is_measured_apart():
+    one, published = {"jct": 3.0}, {label: {"jct": 2.0} for label in unlike.PUBLISHED}
+    by = {MAIN: one, "las": one | {"jct": 4.0}, TWIN: one | {"jct": 1.0}} | published
+    assert [goal.measure(by) for goal in UNLIKE.targets[-2:]] == [0.75, 1.5]
+    assert all(entry.estimates == "oracle" for entry in UNLIKE.entries if entry.label in unlike.PUBLISHED)
 
 
 def test_every_cell_has_files_and_every_entry_a_policy():

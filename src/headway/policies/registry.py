@@ -16,10 +16,14 @@ from headway.policies.baselines.edf import edf
 from headway.policies.baselines.elasticflow import ElasticFlow
 from headway.policies.baselines.fifo import fifo, first_fit
 from headway.policies.baselines.flowcon import FlowCon
+from headway.policies.baselines.gavel_finish_time import gavel_finish_time
+from headway.policies.baselines.gavel_makespan import gavel_makespan
+from headway.policies.baselines.gavel_max_min import gavel_max_min
 from headway.policies.baselines.kube_default import KubeDefault
 from headway.policies.baselines.kube_podgroup import kube_podgroup
 from headway.policies.baselines.las import Las
 from headway.policies.baselines.optimus import Optimus
+from headway.policies.baselines.sia import sia
 from headway.policies.baselines.sjf import sjf
 from headway.policies.baselines.spread import spread
 from headway.policies.baselines.srtf import Srsf, Srtf
@@ -47,6 +51,10 @@ POLICIES: Mapping[str, Callable[..., Policy]] = {
     "optimus": Optimus,
     "elasticflow": ElasticFlow,
     "dragon": Dragon,
+    "gavel-max-min": gavel_max_min,
+    "gavel-finish-time": gavel_finish_time,
+    "gavel-makespan": gavel_makespan,
+    "sia": sia,
     "kube-default": KubeDefault,
     "kube-podgroup": lambda: kube_podgroup,
     "volcano": Volcano,

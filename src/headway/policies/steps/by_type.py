@@ -80,7 +80,7 @@ def unlike(snapshot: Snapshot) -> bool:
 
 def needs_several(snapshot: Snapshot, rows: Rows) -> BoolArray:
     """Whether each job asks for accelerators and fits on no type alone, but on the empty cluster."""
-    width, fits = _needs(snapshot, snapshot.jobs.shape[rows])
+    width, fits = needs(snapshot, snapshot.jobs.shape[rows])
     found: BoolArray = (width > 0) & ~fits.any(axis=1)
     for at in found.nonzero()[0].tolist():
         found[at] = fits_empty(snapshot, rows.item(at))
@@ -108,19 +108,19 @@ def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) ->
     """`first`: by row of the ranking, its class of priority; the smallest comes before others in every list."""
     snapshot = draft.snapshot
     jobs = snapshot.jobs
-    width, fits = _needs(snapshot, jobs.shape[ranking.rows])
-    at = _types_now(snapshot, ranking.rows)
+    width, fits = needs(snapshot, jobs.shape[ranking.rows])
+    at = types_now(snapshot, ranking.rows)
     decided = np.zeros(jobs.count, np.bool_)
     decided[draft.decided_rows()] = True
     ours = (fits.any(axis=1) & (at != _SEVERAL) & ~decided[ranking.rows]).nonzero()[0]
-    slots = _slots(draft, at[ours], width[ours])
+    slots = slots_of(draft, at[ours], width[ours])
     fits &= width[:, None] <= slots
     fits[(at >= 0).nonzero()[0], at[at >= 0]] = width[at >= 0] <= slots[at[at >= 0]]
     ours = ours[fits[ours].any(axis=1) & ((at < 0) | fits[np.arange(len(at)), at])[ours]]
     if not len(ours):
         return None
     rows, width, fits, at = ranking.rows[ours], width[ours], fits[ours], at[ours]
-    times, sure = _table(snapshot.estimates.on_types(rows.tolist()))
+    times, sure = table(snapshot.estimates.on_types(rows.tolist()))
     seconds = _seconds(snapshot, ranking, ours, terms, times * np.where(sure, 1.0, HOPE))
     runs = at >= 0
     here = np.zeros(fits.shape, np.bool_)
@@ -128,7 +128,7 @@ def deal(draft: Draft, ranking: Ranking, first: FloatArray, terms: TypeTerms) ->
     restart, margin = terms.restart, terms.margin
     favoured = np.where(here, seconds / (1.0 + margin), seconds + restart)
     at_most = np.where(here, seconds * (1.0 + 2.0 * margin) + 2.0 * restart, seconds)
-    fixed = runs & (ranking.in_trial[ours] | ranking.cooling[ours] | _stays(snapshot, rows))
+    fixed = runs & (ranking.in_trial[ours] | ranking.cooling[ours] | stays(snapshot, rows))
     demand, urgent = (
         Demand(
             np.where(fits, favoured, np.inf), width, np.maximum(slots, 1.0), _numbered(first[ours]), at, fixed, at_most
@@ -147,7 +147,7 @@ _SEVERAL = -2
 """In place of a type: the job runs on several."""
 
 
-def _needs(snapshot: Snapshot, shape: IntArray) -> tuple[FloatArray, BoolArray]:
+def needs(snapshot: Snapshot, shape: IntArray) -> tuple[FloatArray, BoolArray]:
     """By job: the accelerators that it asks for, and (jobs, types) whether the empty nodes of a type take it."""
     nodes, kind = snapshot.nodes, snapshot.nodes.kinds.index(GPU)
     types, shapes = nodes.types, snapshot.jobs.shapes
@@ -158,13 +158,13 @@ def _needs(snapshot: Snapshot, shape: IntArray) -> tuple[FloatArray, BoolArray]:
         if width[number] and not one.missing:
             known = nodes.memo.get((run_by_type, one))
             if known is None:
-                each = [place(snapshot, _on_type(snapshot, empty(nodes), t), one) for t in range(len(types.names))]
+                each = [place(snapshot, on_type(snapshot, empty(nodes), t), one) for t in range(len(types.names))]
                 known = nodes.keep((run_by_type, one), [found is not None for found in each])
             fits[number] = known
     return width[shape], fits[shape]
 
 
-def _on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
+def on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
     """The same without the accelerators of other types."""
     nodes, kind = snapshot.nodes, snapshot.nodes.kinds.index(GPU)
     masked = free.copy()
@@ -172,7 +172,7 @@ def _on_type(snapshot: Snapshot, free: IntArray, number: int) -> IntArray:
     return masked
 
 
-def _types_now(snapshot: Snapshot, rows: Rows) -> Types:
+def types_now(snapshot: Snapshot, rows: Rows) -> Types:
     """The type of each job's accelerators, or of those that it will have when its start has landed; -1: it has none."""
     state, types, kind = snapshot.jobs.state[rows], _type_of_each(snapshot.nodes), snapshot.nodes.kinds.index(GPU)
     at = np.full(len(rows), -1)
@@ -221,7 +221,7 @@ def _seconds(snapshot: Snapshot, ranking: Ranking, ours: Rows, terms: TypeTerms,
     return np.maximum(np.where(new, np.minimum(left, terms.trial)[:, None], left[:, None] * times), 1.0)
 
 
-def _table(told: list[OnTypes]) -> tuple[FloatArray, BoolArray]:
+def table(told: list[OnTypes]) -> tuple[FloatArray, BoolArray]:
     """(jobs, types): seconds for each second left, and whether that was measured."""
     many = len(told) * len(told[0].seconds)
     times = np.fromiter(chain.from_iterable([one.seconds for one in told]), np.float64, many)
@@ -229,7 +229,7 @@ def _table(told: list[OnTypes]) -> tuple[FloatArray, BoolArray]:
     return times.reshape(len(told), -1), sure.reshape(len(told), -1)
 
 
-def _slots(draft: Draft, at: Types, width: FloatArray) -> FloatArray:
+def slots_of(draft: Draft, at: Types, width: FloatArray) -> FloatArray:
     """By type: accelerators that are free, or will be when what is under way has landed, or that these jobs hold."""
     nodes, here = draft.snapshot.nodes, at >= 0
     types, free = nodes.types, draft.soon()[nodes.kinds.index(GPU)]
@@ -238,7 +238,7 @@ def _slots(draft: Draft, at: Types, width: FloatArray) -> FloatArray:
     return slots + np.bincount(at[here], width[here], len(types.names))
 
 
-def _stays(snapshot: Snapshot, rows: Rows) -> BoolArray:
+def stays(snapshot: Snapshot, rows: Rows) -> BoolArray:
     """Jobs under way, those that may not be stopped, and those that were started at this very moment."""
     jobs = snapshot.jobs
     busy = jobs.state[rows] != int(State.RUNNING)
@@ -342,7 +342,7 @@ def _clear(draft: Draft, pot: IntArray, dealt: Dealt, job: int) -> bool:
     there = (demand.at == kind) & (dealt.now == kind) & ~np.isin(dealt.rows, draft.decided_rows())
     later = order[int((order == job).argmax()) + 1 :]
     behind = dealt.rows[later[(there & ~demand.fixed)[later]][::-1]].tolist()
-    free = _on_type(snapshot, pot, kind)
+    free = on_type(snapshot, pot, kind)
     victims = fewest_behind(snapshot, free, row, behind)
     may = (snapshot.jobs.can[dealt.rows] & int(Can.STOP)) != 0
     for other in victims or [*behind, *dealt.rows[there & demand.fixed & may].tolist()]:
@@ -373,11 +373,11 @@ def _claim(draft: Draft, pot: IntArray, row: int, kind: int) -> bool:
     """Starts the job where there is room now; else keeps room for it that is coming."""
     snapshot, shape = draft.snapshot, draft.snapshot.jobs.shape_at(row)
     waits = snapshot.jobs.state_of(row) is State.WAITING
-    where = place(snapshot, _on_type(snapshot, np.minimum(pot, draft.free), kind), shape) if waits else None
+    where = place(snapshot, on_type(snapshot, np.minimum(pot, draft.free), kind), shape) if waits else None
     if where is not None:
         draft.start(row, where)
     else:
-        where = place(snapshot, _on_type(snapshot, pot, kind), shape)
+        where = place(snapshot, on_type(snapshot, pot, kind), shape)
     if where is None:
         return False
     take(pot, where, shape)
@@ -399,7 +399,7 @@ def why_type(snapshot: Snapshot, dealt: Dealt, row: int) -> dict[str, Any]:
     if not len(places):
         return {}
     job, names = int(places[0]), [name or "no type" for name in snapshot.nodes.types.names]
-    times, _ = _table(snapshot.estimates.on_types(dealt.rows.tolist()))
+    times, _ = table(snapshot.estimates.on_types(dealt.rows.tolist()))
     times = np.where(dealt.demand.fits, times, np.inf)
     own, fastest = int(dealt.member[job]), int(times[job].argmin())
     before = int((dealt.turn[dealt.member == own] < dealt.turn[job]).sum())
