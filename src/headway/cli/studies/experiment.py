@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.options import ExecutorName, Json, Processes, Report
+from headway.cli.screen.asides import asides
 from headway.cli.screen.live import Bars
 from headway.cli.screen.say import say
 from headway.cli.screen.show import plain
@@ -66,7 +67,7 @@ def experiment(
     size = replace(size, seeds=seeds_of(seeds, first=1)) if seeds else size
     store = _kept(fresh=fresh)
     try:
-        with _workers(executor, jobs) as workers, Bars([name], quiet=json) as bars:
+        with asides(), _workers(executor, jobs) as workers, Bars([name], quiet=json) as bars:
             found = run(
                 chosen, chosen.quick_cells if quick else chosen.cells, size, workers,
                 lambda share: bars.set(0, share), store,
