@@ -79,6 +79,15 @@ def test_repeats_tell_the_noise():
     assert "noise" not in told(ProofPlan((ONE,), ("podgroup",), 50), runs[:1])["slices"][0]["runs"]["podgroup"]
 
 
+def test_runs_in_plain_time_are_kept_beside_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(proof, "_twin", lambda run, kept: None)
+    live = LiveRuns(tmp_path)
+    live.put(LiveRun(ONE, "headway", 50, times=20.0), a_result(1.0))
+    plans = {times: ProofPlan((ONE,), ("headway",), 50, times=times) for times in (0.0, 10.0, 20.0)}
+    found = {times: prove(plan, live, None, lambda *_: None, only_kept=True) for times, plan in plans.items()}
+    assert [times for times, (one,) in found.items() if one.live is not None] == [20.0]
+
+
 class NotedStage:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

@@ -46,6 +46,9 @@ def experiment(
     jobs: Processes = 0,
     executor: ExecutorName = "",
     repeats: Annotated[int, typer.Option(min=1, help="Of native: make each live run so often, for the noise.")] = 1,
+    times: Annotated[
+        float, typer.Option(min=0, help="Of native: let a small slice run in plain time, so many times as fast.")
+    ] = 0.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that an earlier call has finished.")] = False,
     json: Json = False,
 ) -> None:
@@ -55,7 +58,7 @@ def experiment(
     """
     writable(report, "--report")
     if name in STUDIES:
-        more = {"repeats": repeats} if name == "native" else {}
+        more = {"repeats": repeats, "times": times} if name == "native" else {}
         with _workers(executor, jobs) as workers:
             STUDIES[name](quick=quick, workers=workers, as_json=json, report=report, fresh=fresh, **more)
         return

@@ -19,16 +19,20 @@ from headway.compare.perform import Workers
 
 
 def native(
-    *, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False, repeats: int = 1
-) -> None:
-    """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down."""
+    *, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False, repeats: int = 1,
+    times: float = 0.0,
+) -> None:  # fmt: skip
+    """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down. In plain
+    time a run of all slices would take days: it is made of the jobs of the quick one.
+    """
     del workers
     need_extra()
     from headway.experiment.native.proof import ProofPlan, SliceFigures, prove, told
     from headway.experiment.native.runs import LiveRuns
     from headway.experiment.native.slices import QUICK
 
-    plan = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60, repeats) if quick else ProofPlan(repeats=repeats)
+    few = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60, repeats, times)
+    plan = few if quick or times else ProofPlan(repeats=repeats)
     store = KeptRuns.of_user(fresh=fresh)
     live = LiveRuns(store.folder / "native", fresh=fresh)
 

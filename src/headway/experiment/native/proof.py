@@ -35,6 +35,8 @@ class ProofPlan:
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     jobs: int = JOBS
     repeats: int = 1
+    times: float = 0.0
+    """So many times as fast as the machine's clock; 0: time stands while the scheduler works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def prove(
 def _wanted(plan: ProofPlan) -> list[LiveRun]:
     """In order: each source at each share once, the variants on these, then the next."""
     runs = [
-        LiveRun(one, name, plan.jobs, repeat)
+        LiveRun(one, name, plan.jobs, repeat, plan.times)
         for repeat, one, name in itertools.product(range(1, plan.repeats + 1), plan.slices, plan.contenders)
         if one in plan.slices[: CONTENDERS[name].slices]
     ]
