@@ -1,12 +1,13 @@
 """The API server and etcd fail under load: is anything lost, and how soon is it noticed?
 
-    python bench/api_faults.py [--jobs 240] [--route]
+    python bench/api_faults.py [--jobs 240] [--replicas 2] [--away 600] [--route]
 
 It starts a lab with simulated nodes and `headway schedule`. Jobs of two pods come all the time, each runs for ten
-seconds. Meanwhile the API server is killed and started again, then etcd is; the API server is halted, so that its
-connections stay open and nothing comes; at the end etcd's folder is replaced by an earlier copy. It prints how long
-until pods are bound again, and fails if a job that the API server has is not Succeeded at the end, if one had to start
-again because of the first three faults, or if a pod is left. Headway itself is never started again.
+seconds. Meanwhile the API server is killed and, `--away` seconds later, started again, then etcd is; the API server is
+halted, so that its connections stay open and nothing comes; at the end etcd's folder is replaced by an earlier copy. It
+prints how long until pods are bound again, and fails if a job that the API server has is not Succeeded at the end, if
+one had to start again because of the first three faults, or if a pod is left. Headway itself is never started again; of
+several replicas, one that loses its Lease ends and is started again, as a kubelet does it.
 
 `--route` measures something else, as root: a fake server in a network namespace whose way back to us is cut. It prints
 how long until the watch notices.
@@ -74,6 +75,38 @@ class Load(threading.Thread):
             time.sleep(EVERY_SECONDS)
 
 
+class Replicas(threading.Thread):
+    """Schedulers of which one leads. One that has ended is started again."""
+
+    def __init__(self, lab: Lab, folder: Path, number: int) -> None:
+        super().__init__(daemon=True)
+        self.all, self.over = list[Scheduler](), threading.Event()
+        for one in range(number):
+            own = folder / f"replica-{one}"
+            own.mkdir()
+            self.all.append(Scheduler(lab, own, *(["--standby"] if number > 1 else [])))
+            self.all[-1].start()
+        self.restarts = 0
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(1.0):
+            for one in self.all if len(self.all) > 1 else ():
+                if one.process.poll() is not None:
+                    self.restarts += 1
+                    one.start()
+
+    def words(self) -> str:
+        return "".join(one.words() for one in self.all)
+
+    def stop(self) -> None:
+        self.over.set()
+        self.join()
+        for one in self.all:
+            one.threads()
+            one.stop()
+
+
 def bound_after(lab: Lab, moment: float) -> float:
     """Seconds from this moment until a pod is bound that did not exist then."""
     began = datetime.fromtimestamp(moment, UTC).isoformat()[:19]
@@ -103,7 +136,7 @@ def ended(lab: Lab) -> list[dict[str, Any]]:
         time.sleep(1)
 
 
-def halted(lab: Lab, scheduler: Scheduler) -> float:
+def halted(lab: Lab, scheduler: Replicas) -> float:
     """Seconds until all watches notice that the API server, whose connections stay open, says nothing."""
     process = next(part.pid for part in lab.status().parts if part.name == "kube-apiserver")
     assert process is not None
@@ -112,7 +145,7 @@ def halted(lab: Lab, scheduler: Scheduler) -> float:
     began = time.monotonic()
     try:
         while time.monotonic() - began < 2 * NOTICED_SECONDS:
-            if scheduler.words().count("fails, trying again") - before >= 5:
+            if scheduler.words().count("fails, trying again") - before >= 5 * len(scheduler.all):
                 return time.monotonic() - began
             time.sleep(0.2)
     finally:
@@ -131,13 +164,14 @@ def restore(lab: Lab, copy: Path) -> None:
         lab.restart(part)
 
 
-def faults(lab: Lab, scheduler: Scheduler, load: Load, folder: Path) -> list[str]:
+def faults(lab: Lab, scheduler: Replicas, load: Load, folder: Path, away: float) -> list[str]:
     wrong = []
     time.sleep(8)
     lab.kill("kube-apiserver")
-    time.sleep(2)
+    time.sleep(away)
     lab.restart("kube-apiserver")
-    print(f"API server killed: pods are bound again {bound_after(lab, time.time()):.1f} s after it is back", flush=True)
+    again = bound_after(lab, time.time())
+    print(f"API server killed, away for {away:.0f} s: pods are bound again {again:.1f} s after it is back", flush=True)
     lab.kill("etcd")
     shutil.copytree(lab.folder / "etcd", folder / "copy")
     copied = load.sent
@@ -175,7 +209,7 @@ def left(lab: Lab) -> list[str]:
     ]
 
 
-def under_load(jobs: int) -> int:
+def under_load(jobs: int, replicas: int, away: float) -> int:
     lab = Lab.up(f"faults-{os.getpid()}", simulated=node_groups(20, ["8cpu,32Gi"]), owned=True)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -184,13 +218,13 @@ def under_load(jobs: int) -> int:
                 [sys.executable, "-m", "headway", "schedule", "--install", "--kubeconfig", lab.kubeconfig], check=True
             )
             lab.create_namespace(NAMESPACE)
-            scheduler, load = Scheduler(lab, folder), Load(lab, jobs)
-            scheduler.start()
+            scheduler, load = Replicas(lab, folder, replicas), Load(lab, jobs)
             load.start()
-            wrong = faults(lab, scheduler, load, folder)
+            wrong = faults(lab, scheduler, load, folder, away)
             wrong += left(lab)
-            scheduler.threads()
             scheduler.stop()
+            if replicas > 1:
+                print(f"replicas that ended and were started again: {scheduler.restarts}")
         finally:
             lab.down()
     for sentence in wrong[:20]:
@@ -265,13 +299,15 @@ def cut_route(port: int = 8099) -> int:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--jobs", type=int, default=240)
+    options.add_argument("--replicas", type=int, default=1)
+    options.add_argument("--away", type=float, default=2.0)
     options.add_argument("--route", action="store_true")
     options.add_argument("--serve", type=int, default=0, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.serve:
         serve(given.serve)
         return 0
-    return cut_route() if given.route else under_load(given.jobs)
+    return cut_route() if given.route else under_load(given.jobs, given.replicas, given.away)
 
 
 if __name__ == "__main__":

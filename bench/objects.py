@@ -72,8 +72,8 @@ def generated(cases: int, number: int) -> list[tuple[bytes, Any]]:
 class Scheduler:
     """`headway schedule` as a process, with the rights of the shipped role."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
-        self.folder, self.output = folder, folder / "output"
+    def __init__(self, lab: Lab, folder: Path, *options: str) -> None:
+        self.folder, self.output, self.options = folder, folder / "output", options
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
         account = "/api/v1/namespaces/headway-system/serviceaccounts/headway/token"
@@ -86,7 +86,7 @@ class Scheduler:
     def start(self) -> None:
         command = [sys.executable, "-m", "headway", "schedule", "--kubeconfig", str(self.folder / "kubeconfig"),
                    "--template", str(self.folder / "template"), "--log", str(self.folder / "log"),
-                   "--progress-listen", self.address, "--progress-address", self.address]  # fmt: skip
+                   "--progress-listen", self.address, "--progress-address", self.address, *self.options]  # fmt: skip
         self.said = len(self.words()) if self.output.exists() else 0
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
