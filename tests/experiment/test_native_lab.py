@@ -21,7 +21,7 @@ from headway.workload.trace import Trace
 from make import a_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
-PREEMPTS = [(0, 1, 2000, 0), (10, 2, 900, 0), (100, 1, 300, 0), (200, 1, 100, 5), (300, 2, 200, 9), (400, 1, 50, 5)]
+PREEMPTS = [(0, 1, 2000, 1), (10, 2, 900, 2), (100, 1, 300, 0), (200, 1, 100, 5), (300, 2, 200, 9), (400, 1, 50, 5)]
 """The same, with priorities: single pods and one replica of a gang are preempted."""
 SIZES = [(0, 3, 400), (5, 3, 300), (10, 2, 900), (15, 4, 200), (400, 1, 50), (700, 2, 60), (701, 1, 500), (900, 4, 40)]
 """Of each job: when it comes, its replicas and its seconds. Two nodes of two GPUs: gangs of three and two half fit."""

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from headway.compare.perform import Task, perform
+from headway.compare.scenario import Scenario
+from headway.core.node import Node
 from headway.core.plan import Plan, Scale, Stop
+from headway.core.quantity import GPU
 from headway.policies.baselines.kube_default import KubeDefault
+from headway.sim.world import World
+from headway.workload.trace import Trace
 from make import a_job, a_role, a_snapshot, running, some_nodes
 
 
@@ -53,3 +59,14 @@ def test_one_replica_of_a_gang_may_go_and_it_is_pending_from_then_on() -> None:
     held = a_snapshot(running(a_job("gang", 4), [0, 0, 1, 1]), a_job("new", 1, priority=1), nodes=some_nodes(2, gpus=2))
     (one,) = KubeDefault()(held).decisions
     assert one == Scale("gang", "worker", (0, 1, 1))
+
+
+def test_the_room_of_one_replica_is_taken_at_once() -> None:
+    """Removing a replica takes no time: the pod for which it went does not wait for the next event."""
+    jobs = (a_job("gang", 2, seconds=100.0), a_job("new", 1, priority=1, seconds=10.0, submit=20.0))
+    trace = Trace(name="made", jobs=jobs, truth={"gang": 100.0, "new": 10.0})
+    found = perform(
+        Scenario(trace, (Node(name="one", capacity=((GPU, 2),)),), lambda *_: World()),
+        Task(policy="kube-default", make=KubeDefault),
+    )  # fmt: skip
+    assert found.completion.tolist() == [110.0, 10.0]

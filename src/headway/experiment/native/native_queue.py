@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Self
+from http import HTTPStatus
+from typing import Any, Self, TypeVar
 
 import aiohttp
 
@@ -59,6 +61,20 @@ def class_of(priority: int) -> str:
     return f"level-{priority}"
 
 
+T = TypeVar("T")
+KNOWN_SECONDS = 30.0
+
+
+async def _known(ask: Callable[[], Awaitable[T | None]]) -> T:
+    """The answer, once a server's own watches have told it of a class that is new, or of the rights to its metrics."""
+    async with asyncio.timeout(KNOWN_SECONDS):
+        while True:
+            found = await ask()
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What its metrics say at one moment."""
@@ -104,7 +120,7 @@ class NativeScheduler:
         attempt = self._attempts[job.id] = self._attempts.get(job.id, -1) + 1
         bodies = pods_of(job, attempt)
         if job.priority:
-            await self._make_class(stage, job.priority)
+            await self._make_class(stage, job.priority, bodies[0])
         if self._groups:
             await self._make_group(stage, job, attempt, len(bodies))
         await self._create(stage, job, attempt, bodies)
@@ -122,11 +138,12 @@ class NativeScheduler:
             body["spec"]["schedulingGroup"] = {"podGroupName": f"{job.id}-{attempt}"}
         await stage.each(stage.create(body) for body in bodies)
 
-    async def _make_class(self, stage: Stage, priority: int) -> None:
+    async def _make_class(self, stage: Stage, priority: int, pod: dict[str, Any]) -> None:
         path, name = "/apis/scheduling.k8s.io/v1/priorityclasses", class_of(priority)
         if name not in self._classes:
             self._classes.add(name)
             await stage.client.post(path, {"metadata": {"name": name}, "value": priority})
+            await _known(lambda: stage.would_create(pod))
 
     def disturb(self) -> None:
         self._mark = None
@@ -151,10 +168,15 @@ class NativeScheduler:
         """It does nothing by itself at a later moment: its back-off queue is empty."""
         return float("inf")
 
-    async def _look(self) -> Look:
+    async def _metrics(self) -> bytes | None:
         async with self._session.get(self._url) as response:
+            if response.status == HTTPStatus.FORBIDDEN:
+                return None
             response.raise_for_status()
-            text = await response.read()
+            return await response.read()
+
+    async def _look(self) -> Look:
+        text = await _known(self._metrics)
         queues, tried = ({name.decode(): int(float(count)) for name, count in one.findall(text)}
                          for one in (PENDING, GROUPS))  # fmt: skip
         binding = BINDING.search(text)

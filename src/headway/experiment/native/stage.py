@@ -14,7 +14,7 @@ from headway.core.job import JobId
 from headway.experiment.native.trainers import PodSeen
 from headway.kube.api.access import Access
 from headway.kube.api.client import STRATEGIC_PATCH, Client
-from headway.kube.api.errors import ApiError, Conflict, NotFound
+from headway.kube.api.errors import ApiError, Conflict, Denied, NotFound
 from headway.kube.api.objects import LABEL_ATTEMPT, LABEL_INDEX, LABEL_JOB, LABEL_ROLE, Pod, timestamp
 from headway.kube.api.watch import Changed, Deleted, Follower, Listed, number_of
 
@@ -98,6 +98,14 @@ class Stage:
 
     async def create(self, body: dict[str, Any]) -> None:
         await self.client.post(PODS, body)
+
+    async def would_create(self, body: dict[str, Any]) -> bool:
+        """Whether the API server admits this pod by now."""
+        try:
+            await self.client.post(f"{PODS}?dryRun=All", body)
+        except Denied:
+            return False
+        return True
 
     async def comes_up(self, pod: PodSeen, now: float) -> None:
         await self._status(pod, _running(timestamp(self._began + now)))

@@ -76,6 +76,7 @@ class Preemption:
                     left.append(node)
             if left or any(nodes for number, nodes in enumerate(placement.nodes) if number != role):
                 self._draft.scale(row, role, tuple(left))
+                self._draft.until = min(self._draft.until, snapshot.now)  # the room may be there at once
             else:
                 self._draft.stop(row)
 
