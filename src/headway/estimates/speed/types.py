@@ -64,7 +64,7 @@ class TypeLessons:
     answers: dict[tuple[str, str, Names], Leaning] = field(default_factory=dict, init=False, compare=False, repr=False)
     """By model, user and types. As long as an answer is the same it is the same object."""
     shifts: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """How far jobs of all other models together have moved what is published, by model; empty: of any other, or none."""
+    """How far jobs of all other models together have moved what is published, by model; empty: of all models."""
     alone: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The same of one model; by job, of those that name no model."""
 
