@@ -93,6 +93,22 @@ def test_all_models_of_one_user_move_others_no_further_than_one():
     assert _gain(lessons, model="new", user="ann", names=three) <= 2.0 * ROUNDED * PUBLISHED
 
 
+def test_jobs_that_name_no_model_teach_each_other_as_models_do():
+    nameless, named = TypeLessons(), TypeLessons()
+    for number in range(8):
+        nameless = nameless.heard("", JobId(f"j{number}"), _lesson(1.5))
+        named = named.heard(f"m{number}", JobId(f"j{number}"), _lesson(1.5))
+    assert 1.5 < _gain(nameless, model="") < 0.7 * PUBLISHED
+    assert _gain(nameless, model="") == _gain(nameless, model="new") == pytest.approx(_gain(named, model="new"))
+
+
+def test_nameless_jobs_of_one_user_move_others_no_further_than_one():
+    lessons = TypeLessons()
+    for number in range(12):
+        lessons = lessons.heard("", JobId(f"j{number}"), _lesson(1e6, user="bob"))
+    assert PUBLISHED < _gain(lessons, model="", user="ann") <= 2.0 * ROUNDED * PUBLISHED
+
+
 def test_what_a_job_taught_is_forgotten_when_its_reports_turn_odd():
     liar, honest = a_job("a", model="mine"), a_job("b", model="mine")
     book, asked = _on_both(liar, total=30_000), a_snapshot(waiting(honest), nodes=NODES)

@@ -9,14 +9,15 @@ speeds, leaves them as jobs of any model run on two types, and leaves that as jo
 
 A job says nothing beyond four times what was believed, so the jobs of a model move it no further, however many. All
 models together move another by less than that. The jobs of another user count as one job together, those of several
-models as one model; those that name no user have nothing to do with each other.
+models as one model; those that name no user have nothing to do with each other. A job that names no model counts as a
+model of its own: jobs that name none follow each other as far as other models.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,9 +64,9 @@ class TypeLessons:
     answers: dict[tuple[str, str, Names], Leaning] = field(default_factory=dict, init=False, compare=False, repr=False)
     """By model, user and types. As long as an answer is the same it is the same object."""
     shifts: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """How far jobs of all other models together have moved what is published, by model; empty: of any other."""
+    """How far jobs of all other models together have moved what is published, by model; empty: of all models."""
     alone: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """The same of one model."""
+    """The same of one model; by job, of those that name no model."""
 
     def heard(self, model: str, job: JobId, lesson: TypeLesson) -> TypeLessons:
         """The lessons after a job has shown this; the same object where that is nothing new."""
@@ -103,7 +104,7 @@ class TypeLessons:
         if not model or not told:
             return overall
         prior = published(model, names) + overall
-        return overall + _moved(told.values(), user, names, prior)
+        return overall + _moved(list(told.values()), user, names, prior)
 
     def _overall(self, model: str, names: Names) -> FloatArray:
         """The same for all other models together, rounded, so that not every report changes it."""
@@ -111,25 +112,30 @@ class TypeLessons:
         known = self.shifts.get(key)
         if known is None:
             found: FloatArray = np.zeros(len(names))
-            weights = self._weights_of_models()
+            weight, weights = 0.0, self._weights_of_models()
             for other, told in self.by_model.items():
-                if other == model:
+                if model and other == model:
                     continue
                 shift = self.alone.get((other, names))
                 if shift is None:
-                    shift = self.alone[other, names] = _moved(told.values(), "", names, published(other, names))
-                found += weights[other] * shift
-            weight = sum(weights.values()) - weights.get(model, 0.0)
+                    prior = published(other, names)
+                    shifts = [_moved(group, "", names, prior) for group in _groups(other, told)]
+                    shift = self.alone[other, names] = np.array(shifts)
+                found += weights[other] @ shift
+                weight += float(weights[other].sum())
             known = self.shifts[key] = np.round(found / (weight + RIDGE) / COARSE) * COARSE
         return known
 
-    def _weights_of_models(self) -> Mapping[str, float]:
+    def _weights_of_models(self) -> Mapping[str, FloatArray]:
         """All models of a user together count as one, unless others have shown something of them, too."""
-        users = {model: {one.user for one in told.values()} for model, told in self.by_model.items()}
-        models = Counter(user for of_model in users.values() for user in of_model)
+        users = {
+            model: [{one.user for one in group} for group in _groups(model, told)]
+            for model, told in self.by_model.items()
+        }
+        models = Counter(user for groups in users.values() for group in groups for user in group)
         return {
-            model: min(1.0, sum(1.0 / models[user] if user else 1.0 for user in of_model))
-            for model, of_model in users.items()
+            model: np.array([min(1.0, sum(1.0 / models[user] if user else 1.0 for user in group)) for group in groups])
+            for model, groups in users.items()
         }
 
     def _keep_from(self, before: TypeLessons, model: str) -> None:
@@ -141,9 +147,13 @@ class TypeLessons:
                 self.answers[key] = answer
 
 
-def _moved(told: Iterable[TypeLesson], user: str, names: Names, prior: FloatArray) -> FloatArray:
+def _groups(model: str, told: Mapping[JobId, TypeLesson]) -> list[list[TypeLesson]]:
+    """Jobs of one model. One that names no model is like no other: it counts as a model of its own."""
+    return [list(told.values())] if model else [[one] for one in told.values()]
+
+
+def _moved(lessons: list[TypeLesson], user: str, names: Names, prior: FloatArray) -> FloatArray:
     """The least squares of what jobs have shown, with a ridge towards the prior."""
-    lessons = list(told)
     seen = np.array([[one.paces.get(kind, math.nan) for kind in names] for one in lessons])
     there = np.isfinite(seen)
     count = there.sum(axis=1)
