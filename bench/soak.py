@@ -239,10 +239,10 @@ class Soak:
                 self.longest_half = max(self.longest_half, now - since)
 
 
-def faults(folder: Path) -> int:
-    """Lines of errors that no event of this run explains."""
+def faults(folder: Path) -> list[str]:
+    """Lines of errors that no event of this run explains, with what is said after them."""
     text = "\n".join(file.read_text() for file in folder.glob("scheduler-*/said"))
-    return len(re.findall(r"Traceback|could not go on with|Fault", text))
+    return re.findall(r"^.*(?:Traceback|could not go on with|Fault)(?:.*\n){1,40}", text, re.MULTILINE)
 
 
 def soak(run: Soak, minutes: float, every: float) -> None:
@@ -293,8 +293,11 @@ def main() -> None:
         third = max(1, len(run.memory) // 3)
         middle, last = statistics.median(run.memory[third : 2 * third + 1]), statistics.median(run.memory[-third:])
         print(f"memory of the last leader: {middle:.1f} MiB in the middle third of its life, {last:.1f} in the last")
+        found = faults(folder)
+        for words in found[:3]:
+            print(words)
         bad = {"jobs lost": run.lost, "half gangs": int(run.longest_half > HALF_BOUND), "crashes": run.crashed,
-               "faults": faults(folder), "training pods deleted": run.deleted, "untold": run.untold,
+               "faults": len(found), "training pods deleted": run.deleted, "untold": run.untold,
                "memory grows": int(last > (1.0 + GROWTH) * middle)}  # fmt: skip
         print(f"must be 0: {bad}")
         raise SystemExit(any(bad.values()))
