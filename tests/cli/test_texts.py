@@ -48,7 +48,7 @@ def test_tables_show_names_as_they_are(screen):
     live = Live()
     live._console.print(show.job_table([Course(a_job("b", user=NASTY))], 200))
     row = SimpleNamespace(name="c", user=NASTY, phase="Waiting", replicas=1, nodes=["n[/x]"], progress="", loss=None,
-                          eta="", deadline="", attempt=0, message=NASTY)  # fmt: skip
+                          starts="", eta="", deadline="", attempt=0, message=NASTY)  # fmt: skip
     live._console.print(table_of([row], 300))
     assert screen.getvalue().count(SHOWN) == 3
     assert "n[/x]" in screen.getvalue()

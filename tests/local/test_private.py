@@ -37,7 +37,7 @@ def test_a_run_is_private_and_goes_on_with_its_env(tmp_path):
         assert began.exists()
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*") if path.is_file()}
         assert set(modes.values()) == {0o600}
-        soon = {folder / "run.log.beliefs", folder / "status.json"}  # as soon as a start was timed, or a cycle is over
+        soon = {folder / name for name in ("run.log.beliefs", "run.log.speeds", "status.json")}  # after the first cycle
         assert modes.keys() - soon == {folder / name for name in ("run.log", "run.json", "lock", "env-key")}
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     finally:

@@ -69,4 +69,4 @@ def test_the_room_of_one_replica_is_taken_at_once() -> None:
         Scenario(trace, (Node(name="one", capacity=((GPU, 2),)),), lambda *_: World()),
         Task(policy="kube-default", make=KubeDefault),
     )  # fmt: skip
-    assert found.completion.tolist() == [110.0, 10.0]
+    assert found.completion.tolist() == pytest.approx([110.0, 10.0])

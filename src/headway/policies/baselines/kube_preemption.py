@@ -10,6 +10,7 @@ A job whose pods all go saves before it stops. Really its script would have to d
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -76,7 +77,7 @@ class Preemption:
                     left.append(node)
             if left or any(nodes for number, nodes in enumerate(placement.nodes) if number != role):
                 self._draft.scale(row, role, tuple(left))
-                self._draft.until = min(self._draft.until, snapshot.now)  # the room may be there at once
+                self._draft.until = min(self._draft.until, math.nextafter(snapshot.now, math.inf))  # its room is free
             else:
                 self._draft.stop(row)
 
