@@ -1,8 +1,9 @@
 """Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`.
 
-`make test` runs two workers beside each other. What waits for a real Kubernetes is one group, what waits for real
-processes of this machine another, any other file a group of its own: each group stays in one worker. So there is one
-lab, runs do not take each other's cpus, and what a file sets up for all its tests is set up once.
+`make test` runs two workers beside each other. What waits for the real Kubernetes that all share is one group, what
+starts a lab of its own another, what waits for real processes of this machine a third, any other file a group of its
+own: each group stays in one worker. So runs do not take each other's cpus, and what a file sets up for all its tests is
+set up once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from scheduling import installed, measured, schedule
 
 __all__ = ["control_plane", "installed", "lab", "measured", "namespace", "schedule"]
 
+LABS_OF_THEIR_OWN = re.compile(
+    r"tests/lab/(?!test_lab_real)|tests/experiment/.*_lab|test_(chart|demand|beside_gangs)_lab"
+)
 ON_KUBERNETES = re.compile(r"tests/(lab|conformance)/|_lab\.py")
 ON_THIS_MACHINE = re.compile(r"tests/(examples|local|progress|progress_server)/")
 
@@ -35,6 +39,8 @@ class Groups(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if LABS_OF_THEIR_OWN.search(file):
+            return "labs of their own"
         if ON_KUBERNETES.search(file):
             return "kubernetes"
         return "this machine" if ON_THIS_MACHINE.search(file) else file

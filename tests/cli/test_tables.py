@@ -115,6 +115,7 @@ def test_of_why_a_job_waits_enough_is_left_in_eighty_columns():
         "replicas": 0,
         "nodes": [],
         "loss": None,
+        "starts": "",
         "eta": "",
         "deadline": "",
         "attempt": 0,
