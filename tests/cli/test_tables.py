@@ -103,7 +103,7 @@ def test_a_job_with_a_deadline_is_never_hidden_and_a_long_name_takes_one_line():
 
 def test_training_jobs_fit_in_eighty_columns():
     row = SimpleNamespace(name="letters-of-a-long-name", user="ben", phase="Running", replicas=12, nodes=["w@n1,n2"],
-                          progress="1200/100000", loss=0.0497547574624, starts="", eta="2026-11-16T19:20:00", deadline="",
+                          progress="1200/100000", loss=0.04975475746, starts="", eta="2026-11-16T19:20:00", deadline="",
                           attempt=1, message="Role 'worker' needs 4 gpu for 12 replicas; 3 gpu is free.")  # fmt: skip
     shown = printed(table_of([row]))
     assert {"letters-of-a-long-name", "Running", "1200/100000", "0.0498"} <= set(shown.split())
