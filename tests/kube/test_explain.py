@@ -103,6 +103,17 @@ def test_work_is_sent_only_if_the_api_server_has_something_to_do(actions, sent):
     assert box.outbox.is_busy("u0") is bool(sent)
 
 
+def test_what_failed_and_is_sent_again_later_keeps_no_scheduler_from_ending():
+    """A right that is missing, or a status that the server refuses, held each hand-over up for ten seconds."""
+    box = Sent()
+    box.want(BIND)
+    (bind,) = box.new
+    assert not box.outbox.is_tried
+    bind.tries += 1  # as the door counts
+    assert box.outbox.is_tried
+    assert not box.outbox.is_idle
+
+
 def test_what_is_under_way_is_not_sent_again_and_what_is_not_wanted_is_dropped():
     box = Sent()
     other = create(0, "n1")

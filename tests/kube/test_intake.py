@@ -44,6 +44,7 @@ class Told:
     events: list[tuple[str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     """The namespace of each dry run."""
+    forgotten: list[str] = field(default_factory=list)
 
     def status(self, meta: Meta, status: dict[str, Any]) -> None:
         self.statuses.append((meta.uid, status))
@@ -53,6 +54,9 @@ class Told:
 
     def event(self, namespace: str, body: dict[str, Any]) -> None:
         self.events.append((namespace, body["reason"]))
+
+    def forget(self, uid: str) -> None:
+        self.forgotten.append(uid)
 
     def remove(self, meta: Meta) -> None:
         raise AssertionError(meta)
@@ -117,6 +121,9 @@ def an_object(name="j", uid="u", spec=None, intent=None, created=1100, **meta) -
         "spec": {"roles": {"w": {"cpu": "500m"}}} if spec is None else spec, "status": status,
     }  # fmt: skip
     return msgspec.json.decode(json.dumps(found), type=TrainingJob)
+
+
+SUSPENDED_SPEC = {"roles": {"w": {"cpu": "500m"}}, "suspend": True}
 
 
 def changed(found: TrainingJob) -> Changed:
@@ -322,6 +329,18 @@ def test_what_was_refused_is_forgotten_when_it_is_deleted():
     intake.hear(Deleted(TrainingJob, an_object("j0", uid="u0", spec={"roles": {}})))
     intake.hear(Listed(TrainingJob, (an_object("j1", uid="u1", spec={"roles": {}}),)))
     assert intake.stages() == {"u1": IntakeStage.REFUSED}
+    assert set(intake.told.forgotten) == {"u0", "u2"}, "what was to be told of them is asked for no more"
+
+
+@pytest.mark.parametrize("message", [Listed(TrainingJob, ()), Deleted(TrainingJob, an_object())])
+def test_what_is_to_be_told_of_a_suspended_job_is_forgotten_with_it_and_of_a_gang_is_not(message):
+    suspended, gang = AnIntake(), AnIntake()
+    assert suspended.hear(changed(an_object(spec=SUSPENDED_SPEC))) == []
+    assert gang.hear(changed(an_object())) == ["team/j"]
+    for intake in (suspended, gang):
+        intake.hear(message)
+    assert suspended.told.forgotten == ["u"]
+    assert gang.told.forgotten == [], "its pods are yet to be deleted"
 
 
 def test_a_job_that_is_forgotten_leaves_the_roster_of_pods():

@@ -13,7 +13,7 @@ from aiohttp import web
 from fake_api_server import a_list, status, stream
 
 from headway.kube.api.access import Access
-from headway.kube.api.errors import Conflict
+from headway.kube.api.errors import ApiError, Conflict
 from headway.kube.gangs.model import Bind, Create, Delete, ResizePod
 from headway.kube.inbox import WorkerEnded
 from headway.kube.pods.marks import GANG
@@ -56,7 +56,8 @@ def performed(
         if request.path.endswith(VERSIONS):
             return status(404)
         asked.append((request.method, request.path, json.loads(await request.text() or "{}")))
-        return answers(request.method, request.path.rpartition("/")[2])
+        answer = answers(request.method, request.path.rpartition("/")[2])
+        return await answer if asyncio.iscoroutine(answer) else answer
 
     async def main():
         app = web.Application()
@@ -197,3 +198,22 @@ def test_what_is_dropped_is_not_sent_and_the_fence_is_waited_for(monkeypatch):
     assert {type(done.write.what) for done in found} == {Bind, Create}
     assert not any(entry[0] == "DELETE" for entry in asked)
     assert dropped.stage is Stage.OVER
+
+
+def test_a_worker_that_ends_waits_for_no_question_that_is_asked_later():
+    """A namespace without quota left has its pods tried again every 30 seconds; each hand-over waited for that."""
+    answered: list[bytes | ApiError] = []
+
+    def then(worker: ApiWorker, _asked: Asked) -> None:
+        worker.dry_run("key", "team", {}, after=30.0)
+        worker.ask("/hangs", {}, answered.append)
+        time.sleep(0.3)
+
+    async def answers(method: str, name: str) -> web.StreamResponse:
+        await asyncio.sleep(30 if name == "hangs" else 0)
+        return web.json_response(a_pod())
+
+    began = time.monotonic()
+    performed(answers, a_write(CREATE), then=then)
+    assert time.monotonic() - began < 4
+    assert isinstance(answered[0], ApiError), "who asked does not wait for ever"

@@ -203,9 +203,9 @@ class KubeCluster:
         self._worker.wake()
 
     def close(self) -> None:
-        """Waits for writes that are under way. Pods go on."""
+        """Waits until all writes were sent. Pods go on."""
         give_up = time.monotonic() + 10
-        while not self.outbox.is_idle and time.monotonic() < give_up and self._worker.fence.is_open():
+        while not self.outbox.is_tried and time.monotonic() < give_up and self._worker.fence.is_open():
             self.outbox.flush()
             self._worker.inbox.wait(0.1)
             self._read_messages()
@@ -496,4 +496,4 @@ class _Telling:
 
     def __init__(self, outbox: Outbox) -> None:
         self.status, self.condition = outbox.rests, outbox.condition
-        self.event = outbox.notice
+        self.event, self.forget = outbox.notice, outbox.forget

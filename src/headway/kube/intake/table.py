@@ -147,8 +147,13 @@ class Intake:
                 uid = found.metadata.uid
                 self._versions.known.pop(uid, None)
                 self.gone(found.metadata)
-                if uid in self.gangs:
-                    self.tell(uid, Withdrawn())
+                self._withdrawn(uid)
+
+    def _withdrawn(self, uid: str) -> None:
+        if uid in self.gangs:
+            self.tell(uid, Withdrawn())
+        else:
+            self.tells.forget(uid)
 
     def gone(self, meta: Meta) -> None:
         """The object is gone."""
@@ -175,6 +180,10 @@ class Intake:
         for entry in list(self.entries.values()):
             if isinstance(entry.found, TrainingJob) and entry.meta.uid not in there:
                 self.gone(entry.meta)
+        for uid in compared.gone:
+            self._versions.known.pop(uid, None)
+            if uid not in self.gangs:
+                self.tells.forget(uid)
         for uid, gang in list(self.gangs.items()):
             if uid not in there and not gang.is_foreign:
                 self.tell(uid, Withdrawn())

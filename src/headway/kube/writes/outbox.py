@@ -61,6 +61,11 @@ class Outbox:
     def is_idle(self) -> bool:
         return not self._open and not self._new
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether all was sent once. What failed comes again later: a scheduler that ends leaves it to the next one."""
+        return not self._new and all(write.tries for known in self._open.values() for write in known.values())
+
     def want(
         self, meta: Meta, actions: Sequence[What], body: Callable[[What], dict[str, Any] | None], key: str = ""
     ) -> None:

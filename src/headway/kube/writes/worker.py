@@ -210,7 +210,7 @@ class ApiWorker:
         self._woken = False
 
     def close(self) -> None:
-        """Waits until the requests under way have ended, at most 10 seconds; ends the thread, hands the Lease back."""
+        """Waits until the writes under way have ended, at most 10 seconds; ends the thread, hands the Lease back."""
         if self._loop is not None and self._closing is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 self._loop.call_soon_threadsafe(self._closing.set)
@@ -259,11 +259,10 @@ class ApiWorker:
                 error = task.exception()
                 raise error if isinstance(error, KubeError) else RuntimeError(f"a watch has ended: {task}")
             await self._door.close(5.0)
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=5)
-            for task in followers:
+            ending = [*followers, *self._tasks]  # nobody needs what they would read
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*followers, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
 
     async def _beat(self) -> None:
         while True:
@@ -283,12 +282,14 @@ class ApiWorker:
             work.close()
 
     async def _ask(self, path: str, body: dict[str, Any], done: Callable[[bytes | ApiError], None]) -> None:
+        answer: bytes | ApiError = Unreachable(0, "headway ends")
         try:
             async with self._questions:
-                answer: bytes | ApiError = await self._client.post(path, body)
+                answer = await self._client.post(path, body)
         except Exception as error:  # noqa: BLE001  whatever it is: who asks must not wait for ever
             answer = fault(error)
-        done(answer)
+        finally:
+            done(answer)
 
     async def _dry_run(self, key: str, namespace: str, body: dict[str, Any], after: float) -> None:
         await asyncio.sleep(after)
@@ -322,8 +323,10 @@ class ApiWorker:
     async def _lead_here(self, service: ProgressService) -> None:
         assert self._closing is not None
         keeping = asyncio.create_task(service.keep(self._writing, self.fence))
-        await self._closing.wait()
-        keeping.cancel()
+        try:
+            await self._closing.wait()
+        finally:
+            keeping.cancel()
 
     async def _measure(self, how: Measure, nodes: Sequence[str]) -> None:
         inside = f"namespaces/{self._namespace}/" if self._namespace else ""
