@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headway.cli.cluster.followed_settings import FollowedPolicy, settings_of_file
 from headway.kube.api.install import manifests
 from headway.lab.programs import locate
+from headway.policies.combined_priority import CombinedPriority
 
 CHART = Path(__file__).parents[2] / "charts/headway"
 HELM = locate("helm")
@@ -114,14 +116,28 @@ def test_helm_leaves_the_crd_unless_it_is_told_otherwise():
     assert kept["spec"] == expected["spec"]
 
 
-def test_a_changed_setting_starts_the_replicas_anew():
-    def told(*options: str) -> str:
-        found = by_name(rendered(*options), "Deployment")["Deployment", "headway"]
-        return found["spec"]["template"]["metadata"]["annotations"]["headway.dev/config"]
+def test_only_what_is_not_followed_starts_the_replicas_anew():
+    def pod(option: str = "settings={}") -> dict:
+        found = by_name(rendered("--set-json", option), "Deployment")["Deployment", "headway"]
+        return found["spec"]["template"]
 
-    assert told() == told()
-    assert told() != told("--set", "users.ana=3")
-    assert told("--set", "users.ana=3") != told("--set", "users.ana=4")
+    assert pod() == pod('settings={"preempt": 0.1}'), "helm upgrade with other settings restarts nothing"
+    assert pod('queues={"queues": [{"name": "a"}]}') == pod('queues={"queues": [{"name": "b"}]}')
+    assert pod() != pod('template={"spec": {"nodeName": "a"}}')
+
+
+def test_its_settings_are_in_the_file_that_is_followed(tmp_path):
+    users, file = {"ana": 8, "o.ben@example.com": 2.5}, tmp_path / "settings.yaml"
+    chosen = {"user_priority": users, "affinity": False, "preempt": 0.1, "longest_wait": 864000}
+    found = by_name(rendered("--set-json", f"settings={json.dumps(chosen)}"), "ConfigMap", "Deployment")
+    file.write_text(found["ConfigMap", "headway-config"]["data"]["settings.yaml"])
+    policy = FollowedPolicy("combined-priority", settings_of_file(file)).current
+    assert policy == CombinedPriority(**chosen | {"user_priority": tuple(users.items())})
+    (main,) = found["Deployment", "headway"]["spec"]["template"]["spec"]["containers"]
+    assert "--settings=/etc/headway/settings.yaml" in main["args"]
+    assert (
+        yaml.safe_load(by_name(rendered(), "ConfigMap")["ConfigMap", "headway-config"]["data"]["settings.yaml"]) == {}
+    )
 
 
 def test_an_older_cluster_gets_no_policy_that_it_does_not_know():
@@ -135,7 +151,9 @@ def test_an_older_cluster_gets_no_policy_that_it_does_not_know():
     [
         ("replicas=two", "got string, want integer"),
         ("nosuch=1", "additional properties 'nosuch' not allowed"),
-        ("settings={novalue}", "does not match pattern"),
+        ("settings={novalue}", "got array, want object"),
+        ("settings.Preempt=1", "does not match pattern"),
+        ("settings.user_priority.ana=much", "got string, want number"),
         ("metrics.port=0", "minimum"),
         ("watchNamespace=team", "install the chart in that namespace (--namespace team)"),
         ("template.spce.x=1", "additional properties 'spce' not allowed"),

@@ -24,7 +24,7 @@ PAGE, BUILD = ROOT / "docs/install.md", ROOT / "deploy/image/build.py"
 ACCOUNT = "system:serviceaccount:headway-system:headway"
 SYSTEM, TEAM = "headway-system", "team"
 pytestmark = [
-    pytest.mark.lab, pytest.mark.timeout(600),
+    pytest.mark.lab, pytest.mark.timeout(900),
     pytest.mark.skipif(locate("helm") is None, reason="helm is not built: headway lab build helm"),
 ]  # fmt: skip
 JOBS = TRAINING.format(TEAM)
@@ -173,12 +173,20 @@ def leader(lab) -> str:
         time.sleep(0.2)
 
 
+def told(lab, reason: str) -> None:
+    """Of an Event on the Lease. A kubelet brings a changed ConfigMap within a minute or two."""
+    give_up, path = time.monotonic() + 180.0, f"/apis/events.k8s.io/v1/namespaces/{SYSTEM}/events"
+    while reason not in {one["reason"] for one in lab.api.get(path)["items"]}:
+        assert time.monotonic() < give_up, story(lab)
+        time.sleep(1.0)
+
+
 def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     install, *looks, plain = page("Install")
     upgrade, rollback = page("Upgrade")
     (uninstall,) = page("Uninstall")
     run(lab, folder, f"{uninstall} --ignore-not-found")  # where this is a second try
-    values = json.loads((folder / "values.yaml").read_text()) | {"settings": []}
+    values = json.loads((folder / "values.yaml").read_text()) | {"podLabels": {}, "settings": {}}
     (folder / "values.yaml").write_text(json.dumps(values))
     with suppress(LabApiError):  # the CRD is not there yet
         lab.api.delete(JOBS)
@@ -194,7 +202,11 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     submit(lab, "long", 100_000)
     wait(lab, "long", "Running")
     before, old = pods(lab, "long"), leader(lab)
-    (folder / "values.yaml").write_text(json.dumps(values | {"settings": ["trial=60"]}))
+    (folder / "values.yaml").write_text(json.dumps(values | {"settings": {"trial": 60}}))
+    run(lab, folder, upgrade)
+    told(lab, "SettingsChanged")
+    assert leader(lab) == old, "other settings need no other replicas"
+    (folder / "values.yaml").write_text(json.dumps(values | {"podLabels": {"other": "pods"}}))
     run(lab, folder, upgrade)
     assert (new := leader(lab)) != old
     goes_on(lab, "long")

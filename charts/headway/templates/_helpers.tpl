@@ -38,18 +38,3 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
-
-{{- define "headway.config" -}}
-{{- if .Values.queues }}
-queues.yaml: |
-  {{- toYaml .Values.queues | nindent 2 }}
-{{- end }}
-{{- if .Values.users }}
-users.yaml: |
-  {{- toYaml .Values.users | nindent 2 }}
-{{- end }}
-{{- if .Values.template }}
-template.yaml: |
-  {{- toYaml .Values.template | nindent 2 }}
-{{- end }}
-{{- end }}
