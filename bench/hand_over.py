@@ -4,7 +4,7 @@
 
 Each round is two schedulers and a namespace of their own. The leader is frozen or killed at a binding, a deletion, a
 creation or a status. What it had sent arrives when the other leads; a frozen one then goes on. In every fifth round it
-ends in order instead. It prints how long hand-overs took, and what must be 0.
+ends in order instead, while a job waits for room in a quota. It prints how long hand-overs took, and what must be 0.
 """
 
 from __future__ import annotations
@@ -89,8 +89,18 @@ class Round:
         until("the other stands by", lambda: "standing by: " in other.read_text())
         return first, other, set(self.pods("old"))
 
+    def fill(self) -> None:
+        """A job waits because the namespace's quota is used up: the leader tries its pods again every 30 seconds."""
+        quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "8"}}}
+        self.lab.api.post(f"/api/v1/namespaces/{self.namespace}/resourcequotas", quota)
+        path = f"/api/v1/namespaces/{self.namespace}/resourcequotas/full"
+        until("the quota is full", lambda: self.lab.api.get(path).get("status", {}).get("used", {}).get("pods") == "8")
+        self.submit("more", 1)
+        until("it is told", lambda: phases(self.lab, self.namespace).get("more", {}).get("reason"))
+
     def ends(self) -> float:
         first, other, before = self.begin()
+        self.fill()
         began = time.monotonic()
         first.terminate()
         until("the other leads", lambda: "scheduling with policy" in other.read_text())

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headway.cli.studies.native_proof import native
+from headway.core.errors import UserError
 from headway.experiment.native import proof
 from headway.experiment.native.live import LiveResult
 from headway.experiment.native.native_queue import GROUP_COUNT, GROUP_NAME, QUEUE, KueueScheduler
-from headway.experiment.native.proof import ProofPlan, SliceFigures, prove, told
+from headway.experiment.native.proof import ProofPlan, SliceFigures, joined, prove, told
 from headway.experiment.native.runs import LiveRun, LiveRuns
 from headway.experiment.native.slices import Slice
 from headway.experiment.native.trainers import PodSeen
@@ -70,6 +72,47 @@ def test_all_jobs_count_that_are_done_much_later_also_those_that_are_not_named()
     said = told(ProofPlan((ONE,), BOTH, 50), [figures("podgroup", before), figures("headway", after)])
     assert len(said["slices"][0]["runs"]["headway"]["far"]) == proof.TOLD_JOBS
     assert said["against"]["headway"]["far"] == 0.9
+
+
+def test_a_report_keeps_what_was_run_before_and_the_means_are_over_all():
+    other = replace(ONE, place=2)
+    before = json.loads(json.dumps(told(ProofPlan((ONE,), BOTH, 50), [
+        figures("podgroup", a_result(100.0, 300.0)), figures("headway", a_result(100.0, 100.0)),
+    ])))  # fmt: skip
+    found = told(ProofPlan((ONE, other), ("podgroup", "packed"), 50), [
+        figures("packed", a_result(300.0, 300.0)),
+        SliceFigures(LiveRun(other, "podgroup", 50), a_result(10.0, 10.0), None),
+    ])  # fmt: skip
+    both = joined(before, found)
+    assert [(one["slice"], list(one["runs"])) for one in both["slices"]] == [
+        ("made half 1", ["podgroup", "packed", "headway"]), ("made half 2", ["podgroup"]),
+    ]  # fmt: skip
+    assert both["slices"][0]["runs"]["packed"]["ratio"] == 1.5, "of single jobs nothing is said"
+    assert "far" not in both["slices"][0]["runs"]["packed"]
+    assert both["against"]["headway"]["podgroup"]["ratio"] == pytest.approx(0.5)
+    assert both["against"]["packed"]["podgroup"]["slices"] == 1
+    assert "itp_half_1-headway-200_jobs-repeat_1-1.36" in both["missing"]
+
+
+def test_a_part_of_the_proof_is_named_by_slices_and_contenders():
+    part = ProofPlan().only(["itp half", "pollux quarter 3"], ["headway", "kueue"])
+    assert [one.name for one in part.slices] == ["itp half 1", "itp half 4", "pollux quarter 3", "itp half 7"]
+    assert part.contenders == ("kueue", "headway")
+    assert ProofPlan().only([], []) == ProofPlan()
+    for slices, by, word in (
+        (["helios"], [], "--slices helios: choose from pollux half 1"),
+        ([], ["slurm"], "--by slurm"),
+    ):
+        with pytest.raises(UserError, match=word):
+            ProofPlan().only(slices, by)
+
+
+def test_a_report_that_is_none_is_not_overwritten(tmp_path):
+    file = tmp_path / "notes.json"
+    file.write_text("[1]")
+    with pytest.raises(UserError, match="it is no report of this experiment"):
+        native(quick=True, workers=1, as_json=True, report=file)
+    assert file.read_text() == "[1]"
 
 
 def test_repeats_tell_the_noise():

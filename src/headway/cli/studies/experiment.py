@@ -49,6 +49,10 @@ def experiment(
     times: Annotated[
         float, typer.Option(min=0, help="Of native: let a small slice run in plain time, so many times as fast.")
     ] = 0.0,
+    slices: Annotated[
+        str, typer.Option(help="Of native: only slices that begin so, such as `itp half`; several with commas.")
+    ] = "",
+    by: Annotated[str, typer.Option(help="Of native: only these contenders, such as `podgroup,headway`.")] = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that an earlier call has finished.")] = False,
     json: Json = False,
 ) -> None:
@@ -58,7 +62,7 @@ def experiment(
     """
     writable(report, "--report")
     if name in STUDIES:
-        more = {"repeats": repeats, "times": times} if name == "native" else {}
+        more = {"repeats": repeats, "times": times, "slices": slices, "by": by} if name == "native" else {}
         with _workers(executor, jobs) as workers:
             STUDIES[name](quick=quick, workers=workers, as_json=json, report=report, fresh=fresh, **more)
         return

@@ -16,28 +16,32 @@ from headway.cli.screen.say import say
 from headway.cli.screen.tables import TableColumn, fitted
 from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers
+from headway.core.errors import UserError
 
 
 def native(
     *, quick: bool, workers: Workers, as_json: bool, report: Path | None = None, fresh: bool = False, repeats: int = 1,
-    times: float = 0.0,
+    times: float = 0.0, slices: str = "", by: str = "",
 ) -> None:  # fmt: skip
     """Live runs go one after another, each in a lab of its own; `workers` would only slow the scheduler down. In plain
-    time a run of all slices would take days: it is made of the jobs of the quick one.
+    time a run of all slices would take days: it is made of the jobs of the quick one. A report that is there keeps the
+    figures of runs that are not part of this one.
     """
     del workers
     need_extra()
-    from headway.experiment.native.proof import ProofPlan, SliceFigures, prove, told
+    from headway.experiment.native.proof import ProofPlan, SliceFigures, joined, prove, told
     from headway.experiment.native.runs import LiveRuns
     from headway.experiment.native.slices import QUICK
 
     few = ProofPlan(QUICK, ("podgroup", "native", "headway"), 60, repeats, times)
-    plan = few if quick or times else ProofPlan(repeats=repeats)
+    plan = (few if quick or times else ProofPlan(repeats=repeats)).only(named(slices), named(by))
+    before = _earlier(report)
     store = KeptRuns.of_user(fresh=fresh)
     live = LiveRuns(store.folder / "native", fresh=fresh)
 
     def show(found: Sequence[SliceFigures]) -> None:
         result = told(plan, found)
+        result = result if before is None else joined(before, result)
         if report is not None:
             report.write_text(json_.dumps(result, indent=1) + "\n", encoding="utf-8")
         if as_json:
@@ -53,6 +57,23 @@ def native(
         say("finished runs are kept: the same command without --fresh continues from there", error=True)
         raise
     show(found)
+
+
+def named(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
+def _earlier(report: Path | None) -> Mapping[str, Any] | None:
+    """What a report of before has told."""
+    if report is None or not report.exists() or not report.stat().st_size:
+        return None
+    try:
+        found: Mapping[str, Any] = json_.loads(report.read_bytes())
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict) or not {"slices", "titles"} <= found.keys():
+        raise UserError(f"{report}: it is no report of this experiment; name another file")
+    return found
 
 
 def _show(found: Mapping[str, Any]) -> None:
@@ -84,6 +105,9 @@ def _show(found: Mapping[str, Any]) -> None:
             )
     if found["other versions"]:
         print("some kept runs are of another version of Headway; --fresh makes all of them anew")
+    cut = [f"{one['slice']} {name}" for one in found["slices"] for name, run in one["runs"].items() if run.get("cut")]
+    if cut:
+        print(f"cut because they took too long, their means say nothing: {', '.join(cut)}")
     for key, why in found["failed"].items():
         print(f"{key} gave nothing: {why}")
     if found["missing"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from headway.compare.kept_runs import KeptRuns, content, source
 from headway.compare.perform import Task, perform
+from headway.core.errors import UserError
 from headway.core.node import FloatArray
 from headway.core.quantity import GPU
 from headway.experiment.native.contenders import BASELINE, CONTENDERS, HEADWAY
@@ -37,6 +38,18 @@ class ProofPlan:
     repeats: int = 1
     times: float = 0.0
     """So many times as fast as the machine's clock; 0: time stands while the scheduler works."""
+
+    def only(self, slices: Sequence[str], contenders: Sequence[str]) -> ProofPlan:
+        """The part of it with slices that begin so, and with these contenders; nothing named means all. Raises
+        UserError.
+        """
+        of = tuple(one for one in self.slices if not slices or one.name.startswith(tuple(slices)))
+        by = tuple(one for one in self.contenders if not contenders or one in contenders)
+        if not of:
+            raise UserError(f"--slices {','.join(slices)}: choose from {', '.join(one.name for one in self.slices)}")
+        if len(by) < len(set(contenders)) or not by:
+            raise UserError(f"--by {','.join(contenders)}: choose from {', '.join(self.contenders)}")
+        return replace(self, slices=of, contenders=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,7 @@ def _wanted(plan: ProofPlan) -> list[LiveRun]:
     runs = [
         LiveRun(one, name, plan.jobs, repeat, plan.times)
         for repeat, one, name in itertools.product(range(1, plan.repeats + 1), plan.slices, plan.contenders)
-        if one in plan.slices[: CONTENDERS[name].slices]
+        if one not in REPORTED[CONTENDERS[name].slices :]
     ]
     variant = {name: CONTENDERS[name].slices < len(REPORTED) for name in plan.contenders}
     return sorted(runs, key=lambda run: (run.repeat, plan.slices.index(run.slice) // ROUND, variant[run.name]))
@@ -125,6 +138,31 @@ def told(plan: ProofPlan, found: Sequence[SliceFigures]) -> dict[str, Any]:
         "other versions": len(sources - {source()}),
         "titles": {name: CONTENDERS[name].title for name in plan.contenders},
     }
+
+
+def joined(before: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier report told, with what was found since in its place. Of runs that were not made together no
+    single jobs are compared.
+    """
+    slices = {one["slice"]: one for one in before["slices"]}
+    for one in found["slices"]:
+        runs = slices.get(one["slice"], {}).get("runs", {}) | one["runs"]
+        slices[one["slice"]] = one | {"runs": {name: runs[name] for name in CONTENDERS if name in runs}}
+    order = {one.name: number for number, one in enumerate(REPORTED)}
+    together = sorted(slices.values(), key=lambda one: order.get(one["slice"], len(order)))
+    for one in together:
+        base = one["runs"].get(BASELINE)
+        for run in one["runs"].values() if base is not None else ():
+            run.setdefault("ratio", run["mean"] / base["mean"])
+    titles = before["titles"] | found["titles"]
+    there = {(one["slice"], name) for one in together for name in one["runs"]}
+    missing = [
+        run.key
+        for run in _wanted(ProofPlan(contenders=tuple(name for name in CONTENDERS if name in titles)))
+        if (run.slice.name, run.name) not in there
+    ]
+    return {**found, "slices": together, "titles": titles, "missing": missing,
+            "against": {name: _against(name, together) for name in titles if name != BASELINE}}  # fmt: skip
 
 
 def _slice(name: str, by: Mapping[str, Sequence[SliceFigures]]) -> dict[str, Any]:

@@ -182,8 +182,7 @@ class Intake:
                 self.gone(entry.meta)
         for uid in compared.gone:
             self._versions.known.pop(uid, None)
-            if uid not in self.gangs:
-                self.tells.forget(uid)
+            self._withdrawn(uid)
         for uid, gang in list(self.gangs.items()):
             if uid not in there and not gang.is_foreign:
                 self.tell(uid, Withdrawn())
