@@ -11,18 +11,17 @@ import yaml
 
 from headway.cli.cluster.followed_settings import FollowedPolicy, settings_of_file
 from headway.kube.api.install import manifests
-from headway.lab.programs import locate
 from headway.policies.combined_priority import CombinedPriority
+from helm import HELM, needs_helm
 
 CHART = Path(__file__).parents[2] / "charts/headway"
-HELM = locate("helm")
 SERVED = [f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Validating", "Mutating")]
 RIGHTS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount")
-pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not built: headway lab build helm")
+pytestmark = needs_helm
 
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(HELM), *words], capture_output=True, text=True, check=False)
+    return subprocess.run([HELM, *words], capture_output=True, text=True, check=False)
 
 
 def rendered(*options: str, namespace: str = "headway-system", served: list[str] = SERVED) -> list[dict]:

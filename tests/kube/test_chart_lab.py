@@ -15,8 +15,8 @@ import pytest
 
 from headway.lab import Lab, LabError
 from headway.lab.api import LabApiError
-from headway.lab.programs import locate
 from headway.lab.testing import up_for_test
+from helm import needs_helm
 from scheduling import HERE, SOURCE, TRAINING
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ ACCOUNT = "system:serviceaccount:headway-system:headway"
 SYSTEM, TEAM = "headway-system", "team"
 pytestmark = [
     pytest.mark.lab, pytest.mark.timeout(900),
-    pytest.mark.skipif(locate("helm") is None, reason="helm is not built: headway lab build helm"),
+    needs_helm,
 ]  # fmt: skip
 JOBS = TRAINING.format(TEAM)
 
