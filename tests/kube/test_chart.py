@@ -17,6 +17,11 @@ from helm import HELM, needs_helm
 CHART = Path(__file__).parents[2] / "charts/headway"
 SERVED = [f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Validating", "Mutating")]
 RIGHTS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount")
+WIDE = (
+    "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration",
+    *(f"{kind}AdmissionPolicy{part}" for kind in ("Validating", "Mutating") for part in ("", "Binding")),
+)  # fmt: skip
+VALIDATING = "ValidatingAdmissionPolicy"
 pytestmark = needs_helm
 
 
@@ -60,6 +65,28 @@ def test_its_rights_are_those_of_install(namespace):
     assert by_name(rendered(*scope, namespace=namespace), *RIGHTS) == expected
 
 
+def test_a_release_for_each_of_two_namespaces_fits_on_one_cluster():
+    """Helm refuses an object that another release has. What a cluster has once is turned off in the second."""
+
+    def outside(namespace: str, *more: str) -> set[tuple[str, str]]:
+        scope = ["--set", f"watchNamespace={namespace},measure=kubelet", *more]
+        found = rendered(*scope, namespace=namespace)
+        wide = [one for one in found if one["kind"] in WIDE or one["metadata"].get("namespace") == "kube-node-lease"]
+        return {(one["kind"], one["metadata"]["name"]) for one in wide}
+
+    second = outside("team-b", "--set", "crds.enabled=false,userPolicies.enabled=false")
+    assert ("ClusterRole", "headway-node-reader-team-b") in second
+    assert ("FlowSchema", "headway-team-b") in second
+    assert not outside("team-a") & second
+    once = outside("team-b") & outside("team-a")
+    assert {kind for kind, _ in once} == {
+        "CustomResourceDefinition",
+        "ClusterRole",
+        *(kind for kind in WIDE if "Adm" in kind),
+    }
+    assert {name for kind, name in once if kind == "ClusterRole"} == {"headway-user", "headway-submit-for"}
+
+
 def test_in_a_namespace_of_another_name_its_account_is_there():
     found = rendered(namespace="scheduling")
     subjects = [subject for one in found for subject in one.get("subjects", ())]
@@ -69,14 +96,26 @@ def test_in_a_namespace_of_another_name_its_account_is_there():
     assert "system:serviceaccount:scheduling:headway" in text
 
 
+KUBELETS = "headway-kubelet-reader-headway-system"
+
+
 def test_the_rights_to_ask_kubelets_and_to_give_turns_come_only_where_they_are_wanted():
-    assert ("ClusterRole", "headway-kubelet-reader") not in by_name(rendered(), "ClusterRole")
-    assert ("ClusterRole", "headway-kubelet-reader") in by_name(rendered("--set", "measure=kubelet"), "ClusterRole")
+    assert ("ClusterRole", KUBELETS) not in by_name(rendered(), "ClusterRole")
+    assert ("ClusterRole", KUBELETS) in by_name(rendered("--set", "measure=kubelet"), "ClusterRole")
     assert ("ClusterRole", "headway-beside") not in by_name(rendered(), "ClusterRole")
     beside = rendered("--set", "beside.enabled=true,beside.namespaces.team=ai")
     (policy,) = (one for key, one in by_name(beside, "MutatingAdmissionPolicy").items() if key[1] == "headway-turn")
     labels = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
     assert labels == {"headway.dev/beside": "true", "team": "ai"}
+
+
+def test_without_the_mode_beside_its_account_is_held_to_touch_no_pod_of_others():
+    def told(*options: str) -> str:
+        return yaml.safe_dump(by_name(rendered(*options), VALIDATING)[VALIDATING, "headway-own-account"]["spec"])
+
+    assert "turn" not in told()
+    for word in ("variables.unbound", "schedulingGates"):
+        assert word in told("--set", "beside.enabled=true")
 
 
 def test_before_it_is_uninstalled_a_job_with_exactly_the_rights_for_that_lifts_all_gates():

@@ -241,20 +241,50 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     lab.api.delete(f"{JOBS}/long")
 
 
+MAKES = "makes and deletes only what belongs to a TrainingJob"
+ANY_RIGHT = {
+    "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "any-right"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": "headway", "namespace": SYSTEM}],
+}  # fmt: skip
+RESIZED = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}
+REFUSED = {
+    f"-n {TEAM} delete pod stranger": MAKES,
+    f"-n {TEAM} delete pod turn": MAKES,
+    f"-n {TEAM} create -f pod.json": MAKES,
+    f"-n {TEAM} create service clusterip other --tcp=1": MAKES,
+    f"-n {TEAM} create configmap other": MAKES,
+    f"-n {TEAM} delete configmap kube-root-ca.crt": MAKES,
+    f"-n {TEAM} label pod stranger a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} label pod turn a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} label configmap kube-root-ca.crt a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} patch pod stranger --subresource resize --patch-file resized.json": "resizes only",
+    "-n kube-system delete pod stranger": "changes nothing in kube-system",
+    "create --raw /api/v1/namespaces/kube-system/pods/stranger/binding -f binding.json": "nothing in kube-system",
+}
+
+
 def test_its_own_account_is_held_to_what_it_is_for(lab, folder):
     """Whatever its roles allow: a bug or a stolen token cannot delete pods of others."""
-    strangers = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
-                 "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}}  # fmt: skip
-    for namespace in (TEAM, "kube-system"):
+    stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
+                "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}}  # fmt: skip
+    turn = {"name": "turn", "labels": {"headway.dev/turn": "given"}}
+    waits = stranger["spec"] | {"schedulingGates": [{"name": "headway.dev/turn"}]}
+    bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "stranger"}, "target": {"name": "node"}}
+    for path, one in (
+        (f"/api/v1/namespaces/{TEAM}/pods", stranger),
+        (f"/api/v1/namespaces/{TEAM}/pods", stranger | {"metadata": turn, "spec": waits}),
+        ("/api/v1/namespaces/kube-system/pods", stranger),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", ANY_RIGHT),
+    ):
         with suppress(LabApiError):  # where this is a second try
-            lab.api.post(f"/api/v1/namespaces/{namespace}/pods", strangers)
-    deletes = f"kubectl --as {ACCOUNT} -n {TEAM} delete pod stranger"
-    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, deletes)
-    there = f"kubectl --as {ACCOUNT} -n kube-system delete pod stranger"
-    assert "changes nothing in kube-system" in refused(lab, folder, there)
-    (folder / "pod.json").write_text(json.dumps(strangers | {"metadata": {"name": "another"}}))
-    makes = f"kubectl --as {ACCOUNT} -n {TEAM} create -f pod.json"
-    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, makes)
+            lab.api.post(path, one)
+    for name, one in (
+        ("pod", stranger | {"metadata": {"name": "another"}}), ("resized", RESIZED), ("binding", bound),
+    ):  # fmt: skip
+        (folder / f"{name}.json").write_text(json.dumps(one))
+    for line, why in REFUSED.items():
+        assert why in refused(lab, folder, f"kubectl --as {ACCOUNT} {line}"), line
 
 
 def refused(lab, folder: Path, line: str) -> str:

@@ -15,6 +15,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 system:serviceaccount:{{ include "headway.system" . }}:headway
 {{- end }}
 
+{{/* Of what is of no namespace: two releases, each for a namespace, have their own. */}}
+{{- define "headway.own" -}}
+headway{{ if ne .Values.watchNamespace "all" }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
 {{/* Where Headway itself runs: with one namespace to watch, inside it. */}}
 {{- define "headway.system" -}}
 {{- .Release.Namespace -}}
