@@ -3,8 +3,8 @@
     python bench/soak.py [--minutes 120] [--every 60] [--seed 1]
 
 Gangs arrive on simulated nodes without end. Once a minute, in turn: pods fail, a node is drained, the API server starts
-anew, and the leader ends in order, is killed, or stands still for 20 seconds and goes on. So each process leads for some four
-minutes. Its memory is judged after a warm-up: the second half of its time against the first; and later leaders against
+anew, and the leader ends in order, is killed, or stands still for 20 seconds and goes on. So each process leads for
+some minutes. Its memory is judged after a warm-up: the second half of its time against the first; and later leaders against
 earlier ones, because what each hands on may grow, too. The policy stops no job: a training pod that goes, though
 nothing happened to its job, is one too many.
 """
@@ -269,7 +269,9 @@ def soak(run: Soak, minutes: float, every: float) -> None:
         ("drain", run.drain),
         ("API server", run.server_restarts),
     ]
-    leaders = [(how, partial(run.replaced, how)) for how in ("ends", "killed", "stands still")]
+    leaders: list[tuple[str, Callable[[], None]]] = [
+        (how, partial(run.replaced, how)) for how in ("ends", "killed", "stands still")
+    ]
     happenings = itertools.cycle([one for leader in leaders for one in (*others, leader)])
     run.add()
     while not run.epoch():
