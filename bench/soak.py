@@ -4,9 +4,9 @@
 
 Gangs arrive on simulated nodes without end. Once a minute, in turn: pods fail, a node is drained, the API server starts
 anew, and the leader ends in order, is killed, or stands still for 20 seconds and goes on. So each process leads for
-some minutes. Its memory is judged after a warm-up: the second half of its time against the first; and later leaders against
-earlier ones, because what each hands on may grow, too. The policy stops no job: a training pod that goes, though
-nothing happened to its job, is one too many.
+some minutes. Its memory is judged after a warm-up: the second half of its time against the first; and later leaders
+against earlier ones, because what each hands on may grow, too. The policy stops no job: a training pod that goes,
+though nothing happened to its job, is one too many.
 """
 
 from __future__ import annotations
