@@ -242,10 +242,14 @@ def _classified(classifiers: list[str]) -> str:
     return ", ".join(one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License ::"))
 
 
+def epoch() -> int:
+    """The time of all that is made: as it is given, or of the last commit."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    return int(given or run("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+
+
 def build(out: Path, tag: str, locked: str = KEPT) -> None:
-    when = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or int(
-        run("git", "-C", str(ROOT), "log", "-1", "--format=%ct")
-    )
+    when = epoch()
     os.environ["SOURCE_DATE_EPOCH"] = str(when)
     with tempfile.TemporaryDirectory() as at:
         folder, tree = Path(at), Path(at) / "tree"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -212,3 +214,20 @@ def test_its_pods_hold_to_the_restricted_standard():
     wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     assert main["securityContext"] == wanted
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+
+
+def test_the_chart_of_a_release_is_whole_and_the_same_whenever_it_is_made(tmp_path):
+    """In the repository `files` is a link, and each checkout has times of its own."""
+    words = "import pathlib, release, sys; release.packaged(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", words, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": f"{CHART.parents[1] / 'deploy'}:{os.environ.get('PYTHONPATH', '')}"}
+    made = []
+    for _ in range(2):
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        (archive,) = tmp_path.glob("*.tgz")
+        made.append(archive.read_bytes())
+        os.utime(CHART / "Chart.yaml")
+    assert made[0] == made[1]
+    done = [helm("template", "headway", str(chart), "--kube-version", "1.36.0").stdout for chart in (archive, CHART)]
+    assert "trainingjobs.headway.dev" in done[0]
+    assert sorted(yaml.safe_load_all(done[0]), key=str) == sorted(yaml.safe_load_all(done[1]), key=str)
