@@ -266,8 +266,9 @@ REFUSED = {
 
 def test_its_own_account_is_held_to_what_it_is_for(lab, folder):
     """Whatever its roles allow: a bug or a stolen token cannot delete pods of others."""
+    main = {"name": "main", "image": "any", "resources": {"requests": {"cpu": "10m"}}}
     stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
-                "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}}  # fmt: skip
+                "spec": {"schedulerName": "nobody", "containers": [main]}}  # fmt: skip
     turn = {"name": "turn", "labels": {"headway.dev/turn": "given"}}
     waits = stranger["spec"] | {"schedulingGates": [{"name": "headway.dev/turn"}]}
     bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "stranger"}, "target": {"name": "node"}}
