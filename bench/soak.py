@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -137,7 +138,8 @@ class Soak:
         for pod in self.pods():
             if pod["spec"].get("nodeName") == node:
                 self.disturb(pod)
-                self.lab.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+                with suppress(LabApiError):  # it has just ended; the node must not stay closed for that
+                    self.lab.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
         time.sleep(5.0)
         self.lab.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
 
