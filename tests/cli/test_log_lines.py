@@ -9,8 +9,16 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
+from headway.cli.cluster import log_lines
 from headway.cli.cluster.log_lines import JsonLines, in_cycle
 from scheduling import run_headway
+
+
+@pytest.fixture(autouse=True)
+def _no_cycle_of_other_tests(monkeypatch):
+    monkeypatch.setattr(log_lines, "_here", threading.local())
 
 
 def line(message: str, *words: object, error: bool = False, **extra: object) -> dict:
