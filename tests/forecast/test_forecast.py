@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import replace
 
@@ -269,6 +270,23 @@ def test_the_background_looks_again_after_a_pause_however_little_it_takes():
     first = background.newest.draws
     _looked(background, present)
     assert (first, background.newest.draws) == (FIRST_DRAWS, DRAWS)
+
+
+def test_where_no_thread_can_be_had_the_background_tries_again_later(monkeypatch):
+    """The machine may have too many; whoever decides goes on."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(POLICIES["fifo"])
+
+    def refused(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as here:
+        here.setattr(threading.Thread, "start", refused)
+        background.look(lambda: present)
+    assert background.newest is None
+    assert 0.0 < background.due_in <= Paced.EVERY
+    time.sleep(background.due_in)
+    _looked(background, present)
 
 
 def test_nothing_is_written_to_the_snapshot_that_is_foreseen():
