@@ -70,7 +70,7 @@ def eta(
     kubeconfig: Kubeconfig = None,
     json: Json = False,
 ) -> None:
-    """Tell when jobs that train are done, as the scheduler believes."""
+    """Tell when jobs that wait or train start and are done, as the scheduler believes."""
     from headway.cli.cluster.eta_cluster import eta_on_cluster
 
     eta_on_cluster(job, "all" if everywhere else namespace, kubeconfig, context, as_json=json)
