@@ -30,7 +30,7 @@ OLD_SECONDS = 900.0
 
 
 class Foreseeing:
-    """Looks ahead while jobs wait, and gives the cluster what it finds, for their statuses and those of jobs that start."""
+    """Looks ahead while jobs wait, and gives the cluster what it finds, for statuses of jobs that wait or start."""
 
     def __init__(self, cluster: KubeCluster, name: str, policy: Policy, settings: Sequence[str]) -> None:
         """`policy` decides, and was made by this name with these settings: another one is made to look ahead."""
