@@ -47,8 +47,8 @@ class FinishTime:
         return programme(high).middle(1.0)
 
     def _alone(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
-        """With an even share: seconds left, and what was done so far would have taken. Where more is believed to be left
-        than before, nothing was done.
+        """With an even share: seconds left, and what was done so far would have taken. Nothing was done since the last
+        programme where more is believed to be left than then.
         """
         parts = asked.slots / len(asked.width) / asked.width[:, None]
         parts /= np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
