@@ -297,12 +297,13 @@ def test_nothing_is_written_to_the_snapshot_that_is_foreseen():
     assert (snapshot.jobs.state.tolist(), snapshot.free.tolist()) == before
 
 
-def test_a_thousand_jobs_take_seconds():
-    """The aim is two seconds of processor time, by `bench/eta.py`; here only that it is not far off."""
+@pytest.mark.parametrize("policy", ["headway", "fifo"])
+def test_a_thousand_jobs_take_seconds(policy):
+    """The aim is two seconds of processor time, by `bench/eta.py --cost`; here only that it is not far off."""
     nodes = [a_node(f"n{i}", gpus=8) for i in range(8)]
     jobs = [a_job(f"j{i}", 1 + i % 3, seconds=100.0 + 7 * (i % 90)) for i in range(1000)]
     snapshot = DeclaredBook().annotate(a_snapshot(*jobs, nodes=type(ONE).of(nodes)))
     began = time.process_time()
-    found = forecast(Present.of(snapshot), POLICIES["fifo"](), draws=0)
-    assert time.process_time() - began < 5.0
+    found = forecast(Present.of(snapshot), POLICIES[policy](), draws=0)
+    assert time.process_time() - began < 8.0
     assert len(found.jobs) == 1000

@@ -28,11 +28,14 @@ MAIN, TWIN, BASELINE = "headway", "headway, all-knowing", "first-fit"
 FREE, COSTLY = "no costs", "30 s + 10 s"
 COSTS = {FREE: Costs(), COSTLY: Costs(start=30.0, save=10.0)}
 FAIRNESS, MAKESPAN, MSR, SIA, HYDRA = "gavel, fairness", "gavel, makespan", "gavel, msr", "sia", "hydra"
+RATES, LARGER = "sia, rates", "sia, larger"
+OF_SIA = (SIA, RATES, LARGER)
 GAVEL = {"v100": (1, 8), "p100": (1, 16), "k80": (1, 24)}
 """Nodes of a type, and accelerators of each."""
 CLUSTERS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     FAIRNESS: GAVEL, MAKESPAN: GAVEL, MSR: GAVEL,
-    SIA: {"t4": (6, 4), "a100": (2, 8), "rtx2080ti": (3, 8)},
+    SIA: {"t4": (6, 4), "a100": (2, 8), "rtx2080ti": (3, 8)}, RATES: {"t4": (6, 4), "a100": (2, 8), "rtx2080ti": (3, 8)},
+    LARGER: {"t4": (12, 4), "a100": (4, 8), "rtx2080ti": (6, 8)},
     HYDRA: {"A100": (2, 8), "V100": (2, 8), "GTX2080Ti": (2, 8)},
 }  # fmt: skip
 FILES: Mapping[str, tuple[str, ...]] = {
@@ -43,6 +46,8 @@ FILES: Mapping[str, tuple[str, ...]] = {
         for name in ("6214e9", "6c71a0", "11cb48", "b436b2", "ee9e8c", "103959", "0e4a51", "e13805")
     ),
     SIA: tuple(f"sia/workloads/philly/workload-{number}.csv" for number in range(1, 9)),
+    RATES: tuple(f"sia/workloads/scale/rate_{rate}/workload-1.csv.gz" for rate in (10, 30, 50)),
+    LARGER: tuple(f"sia/workloads/scale/scale_2x/workload-{number}.csv.gz" for number in (1, 2)),
     HYDRA: ("hydra/20_ddl.csv.gz",),
 }
 """The n-th seed reads the n-th; where there is one, and the workload is larger, another window of it."""
@@ -75,15 +80,15 @@ def _world(costs: str, trace: Trace, seed: int) -> World:
 def _jobs(mix: str, seed: int, count: int) -> Trace:
     files = FILES[mix]
     trace = rigid(read_trace(files[(seed - 1) % len(files)]))
-    widest = max(each * nodes for nodes, each in CLUSTERS[mix].values()) // 2 if mix == SIA else 8
-    if mix == SIA:
+    widest = max(each * nodes for nodes, each in CLUSTERS[mix].values()) // 2 if mix in OF_SIA else 8
+    if mix in OF_SIA:
         trace = _by_factors(trace)
     jobs = [job for job in trace.jobs if job.replicas <= widest and job.id in trace.seconds_on]
     if mix == MSR:
         jobs = [job for job in jobs if 300.0 < (job.seconds or 0.0) < 43_200.0]
         jobs = jobs[int(LAST * len(jobs)) :][:count]
-    elif mix == HYDRA:
-        jobs = jobs[(seed - 1) * count :][:count]
+    elif mix in (HYDRA, LARGER):
+        jobs = jobs[(seed - 1) // len(files) * count :][:count]
     found = replace(trace, jobs=tuple(jobs[:count]))
     return _pressed(found) if mix == MSR else found
 
@@ -184,7 +189,7 @@ UNLIKE = Experiment(
         Entry(MAIN, "headway"), Entry(TWIN, "headway", estimates="oracle"),
         *(Entry(label, name, estimates="oracle") for label, name in PUBLISHED.items()),
     ),
-    cells=_cells((FAIRNESS, MAKESPAN, MSR, SIA, HYDRA)), quick_cells=_cells((FAIRNESS, SIA)),
+    cells=_cells((FAIRNESS, MAKESPAN, MSR, SIA, RATES, LARGER, HYDRA)), quick_cells=_cells((FAIRNESS, SIA)),
     full=RunSize(120, (1, 2, 3)), quick=RunSize(40, (1,), quick=True),
     make=make, measure=_measure, bound=_bound,
     figures=(
