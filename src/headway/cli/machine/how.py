@@ -54,10 +54,10 @@ def trains(command: Callable[..., None]) -> Callable[..., None]:
     del every["how"]
 
     @wraps(command)
-    def called(**given: Any) -> None:
-        how = HowToTrain(**{name: given.pop(name) for name in shared})
+    def called(**told: Any) -> None:
+        how = HowToTrain(**{name: told.pop(name) for name in shared})
         options.need_page(wanted=how.page)
-        command(how=how, **given)
+        command(how=how, **told)
 
     called.__signature__ = inspect.Signature(list(every.values()))  # type: ignore[attr-defined]
     called.__annotations__ = {name: one.annotation for name, one in every.items()}

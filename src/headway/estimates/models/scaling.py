@@ -25,7 +25,7 @@ RELATIVE_SPEED: Mapping[str, float] = {
    for one) and over 21 that Gavel's authors measured (k80, p100 against v100). Single models differ by up to 2.1 times.
 2. Geometric means over ten models in Lambda's table of training throughput (half precision, 2022 and 2023), which has
    v100, a100, rtx2080ti and rtx6000, too: between those on a logarithmic scale, beyond them in proportion.
-3. MLPerf Training's result logs, eight on one node, the median submitter of each model and round: h200 against h100,
+3. MLPerf Training's result logs, systems of eight, the median of each model and round: h200 against h100,
    1.12 over eight models of v4.0 and v4.1; b200 against h100, 1.75 over six of v4.1; mi300x against h200, 0.81 by one
    of v5.0, Llama 2 70B LoRA.
 """
