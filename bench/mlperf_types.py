@@ -2,7 +2,7 @@
 
     python bench/mlperf_types.py training_results_v4.0 training_results_v4.1 training_results_v5.0
 
-Folders are clones of github.com/mlcommons/training_results_*, of which the last commit is read: a work tree is not needed.
+Folders are clones of github.com/mlcommons/training_results_*; their last commit is read, a work tree is not needed.
 A system counts by its time to train, the mean of all runs but the fastest and the slowest; a type in a round by its
 median system of eight accelerators. Printed are ratios by model, the geometric mean over rounds, then that over models.
 """
