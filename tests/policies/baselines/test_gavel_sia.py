@@ -17,6 +17,7 @@ from headway.policies.baselines.gavel_makespan import soonest
 from headway.policies.baselines.gavel_max_min import max_min
 from headway.policies.baselines.sia import choose
 from headway.policies.registry import POLICIES
+from headway.policies.steps.time_shares import by_shares
 from headway.policies.steps.type_rounds import Asked
 from headway.policies.value.shares import Programme
 from headway.sim.cluster import Costs, SimCluster, World
@@ -76,6 +77,45 @@ def test_finish_time_counts_what_was_done_before_at_the_even_share():
     assert before["j1"] == (100.0, pytest.approx(200.0), 0.0)
     x, y = now[:, 0]
     assert (50 + 50 / x) / 200 == pytest.approx((50 + 100 / y) / 200, rel=0.01)
+
+
+def test_finish_time_counts_nothing_as_done_where_more_is_left_than_before():
+    """It was thought to take 100 s and now 100,000 s, or an hour and now 30 s."""
+    share = FinishTime()
+    share(_asked([[100], [3600]], [1]))
+    now = share(_asked([[100_000], [30]], [1], age=[1000, 1000]))
+    assert share.before["j0"] == (100_000.0, pytest.approx(200_000.0), 0.0)
+    assert (now > 0).all()
+    assert now.sum() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("policy", [max_min, FinishTime(), soonest, choose])
+@pytest.mark.parametrize("grown", [1e5, 1e8, 1e11, 1e14])
+def test_estimates_may_grow_by_any_factor(policy, grown):
+    for factor in (1.0, grown, 1.0):
+        found = policy(_asked([[100 * factor, 50 * factor], [100, INF]], [1, 1], age=[1000, 1000]))
+        if policy is choose:
+            assert dict(found) == {0: 1, 1: 0}
+        else:
+            assert np.isfinite(found).all()
+            assert (found.sum(axis=1) > 0).all()
+
+
+def test_a_programme_that_fails_is_made_at_the_next_snapshot():
+    fails = True
+
+    def share(asked):
+        if fails:
+            raise ValueError("no answer")
+        return np.array([[0.1], [0.9]])
+
+    policy = by_shares(lambda: share)
+    at = [a_snapshot(a_job("a"), a_job("b"), nodes=some_nodes(1, gpus=1), now=now) for now in (0.0, 1.0, 2.0)]
+    for snapshot in at[:2]:
+        with pytest.raises(ValueError, match="no answer"):
+            policy(snapshot)
+    fails = False
+    assert started(policy(at[2])) == ["b"]
 
 
 def test_makespan_gives_time_by_what_is_left():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headway.cli.machine.how import HowToTrain
 from headway.cli.machine.jobs_watch import QueueFiles, some
 from headway.cli.machine.page_feed import live_page
 from headway.cli.machine.queue import say_what_counts
@@ -80,30 +81,6 @@ LOG_MEGABYTES = 32
 """The log of a queue that stays is put aside at this size; the next begins with all that counts."""
 KEPT_OVER = 200
 """Jobs that are over, of which a queue that starts again tells how they ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowToTrain:
-    """The options of a run."""
-
-    policy: str
-    settings: list[str]
-    """Of the policy, with its queues."""
-    cluster: str = ""
-    estimates: str = "progress"
-    beliefs: Path | None = None
-    save_seconds: float = 30.0
-    cgroups: bool = True
-    share: bool = False
-    gpus: str | None = None
-    """Those that may be given out; None: all that are found."""
-    busy_gpus: bool = False
-    page: bool = False
-    """Shown live in a browser."""
-    quiet: bool = False
-    fresh: bool = False
-    stays: bool = False
-    """It is a queue that stays: jobs that are over leave it, and it goes on without any."""
 
 
 def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
