@@ -55,8 +55,8 @@ class Ours:
         if shape.missing:
             raise NoNodeLeft(f"no node has {shape.missing}")
         free = np.where(nodes.ready, nodes.capacity, 0).astype(np.int32)
-        seating = Placing(nodes, free, self.neighbours)
-        placed = seating.place(Placement(((0,),)), shape, {"worker": PodRules(guest, demands)})
+        placing = Placing(nodes, free, self.neighbours)
+        placed = placing.place(Placement(((0,),)), shape, {"worker": PodRules(guest, demands)})
         return nodes.nodes[placed.nodes[0][0]].name
 
     def put(self, given: dict[str, Any], node: str) -> None:

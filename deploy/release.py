@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -71,13 +72,23 @@ def tried(wheel: Path) -> str:
         return image.run(python, "-m", "headway", "--version").strip()
 
 
+def packaged(out: Path) -> str:
+    """The chart as an archive. Helm keeps the times of files, which each checkout has of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy, when = Path(folder) / CHART.name, image.epoch()
+        shutil.copytree(CHART, copy)
+        for file in [copy, *copy.rglob("*")]:
+            os.utime(file, (when, when))
+        return image.run(helm(), "package", str(copy), "--destination", str(out)).strip()
+
+
 def release(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     wheel = image.wheel_of(out)
     print(f"{wheel}: {tried(wheel)}")
     version = wheel.name.split("-")[1]
     image.build(out / f"headway-{version}-image.tar", f"headway.dev/headway:{version}")
-    print(image.run(helm(), "package", str(CHART), "--destination", str(out)).strip())
+    print(packaged(out))
     plain(out / f"headway-{version}.yaml")
     krew.made(out)
     files = [file for file in sorted(out.iterdir()) if file.is_file() and file.name != "SHA256SUMS"]

@@ -20,7 +20,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -215,10 +217,10 @@ def describe(out: Path, packages: list[DebianPackage], site: Path, tree: Path) -
     from cyclonedx.output.json import JsonV1Dot5
     from packageurl import PackageURL
 
-    bom, lines = Bom(), []
+    bom, lines, kind = Bom(), [], ComponentType.LIBRARY
     for one in packages:
         url = PackageURL("deb", "debian", one.name, one.version)
-        bom.components.add(Component(name=one.name, version=one.version, type=ComponentType.LIBRARY, purl=url))
+        bom.components.add(Component(name=one.name, version=one.version, type=kind, purl=url, bom_ref=str(url)))
         lines.append(f"{one.name} {one.version}: /usr/share/licenses/{one.name}/copyright")
     for dist in sorted(distributions(path=[str(site)]), key=lambda dist: dist.metadata["Name"].lower()):
         name, about = dist.metadata["Name"], dist.metadata
@@ -226,10 +228,12 @@ def describe(out: Path, packages: list[DebianPackage], site: Path, tree: Path) -
             about.get("License-Expression") or _classified(about.get_all("Classifier") or []) or about.get("License")
         )
         url = PackageURL("pypi", None, name.lower(), dist.version)
-        bom.components.add(Component(name=name, version=dist.version, type=ComponentType.LIBRARY, purl=url))
+        bom.components.add(Component(name=name, version=dist.version, type=kind, purl=url, bom_ref=str(url)))
         lines.append(f"{name} {dist.version}: {(licence or 'see its metadata').splitlines()[0]}")
-    out.with_suffix(".cdx.json").write_text(JsonV1Dot5(bom).output_as_string(indent=1))
     text = "\n".join(lines) + "\n"
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, text)  # its own are random, and the time is now
+    bom.metadata.timestamp = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
+    out.with_suffix(".cdx.json").write_text(JsonV1Dot5(bom).output_as_string(indent=1))
     out.with_suffix(".licences.txt").write_text(text)
     (tree / "usr/share/licenses/packages.txt").write_text(text)
 
@@ -238,10 +242,14 @@ def _classified(classifiers: list[str]) -> str:
     return ", ".join(one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License ::"))
 
 
+def epoch() -> int:
+    """The time of all that is made: as it is given, or of the last commit."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    return int(given or run("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+
+
 def build(out: Path, tag: str, locked: str = KEPT) -> None:
-    when = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or int(
-        run("git", "-C", str(ROOT), "log", "-1", "--format=%ct")
-    )
+    when = epoch()
     os.environ["SOURCE_DATE_EPOCH"] = str(when)
     with tempfile.TemporaryDirectory() as at:
         folder, tree = Path(at), Path(at) / "tree"

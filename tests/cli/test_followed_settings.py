@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from forked import headway
 from headway.cli.cluster import followed_settings
-from headway.cli.cluster.followed_settings import FollowedPolicy, followed, written_out
+from headway.cli.cluster.followed_settings import FollowedPolicy, followed, settings_of_file, written_out
+from headway.cli.cluster.schedule import _obey
 from headway.cli.wiring import make_policy, queue_rules
 from headway.core.errors import UserError
 from headway.record.lines import Head
@@ -105,3 +108,74 @@ def test_the_log_goes_on_under_a_new_head(tmp_path):
     assert lines[4].settings["set"] == ["user_priority=ana=1"]
     done = headway("replay", str(path))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_file_of_settings_counts_without_a_restart_and_set_wins(tmp_path):
+    file, clock, told, wrong = tmp_path / "settings.yaml", [0.0], [], []
+    file.write_text("widest: 20\npreempt: 0.1\nuser_priority: {ana: 8}\n")
+    given = [*settings_of_file(file), "preempt=0.2"]
+    assert written_out(given) == ["widest=20", "preempt=0.1", "user_priority=ana=8", "preempt=0.2"]
+    assert isinstance(followed("combined-priority", given), FollowedPolicy)
+    assert settings_of_file(None) == []
+    policy = FollowedPolicy("combined-priority", given, told.append, lambda: clock[0], wrong.append)
+
+    def after(text):
+        file.write_text(text)
+        clock[0] += followed_settings.LOOK_SECONDS
+        policy.look()
+        return policy.current
+
+    assert after("widest: 30\n").widest == 30
+    assert policy.current.preempt == 0.2
+    assert told == [["widest=30", "preempt=0.2"]]
+    for text, why in {
+        "wdiest: 9": f"{file}: wdiest=9: policy combined-priority has these settings",
+        "widest: soon": f"{file}: widest=soon: Expected `int`",
+        "widest: [1]": f"{file}, line 1: field widest: must be",
+        "- widest=9": f"{file}",
+    }.items():
+        assert after(text).widest == 30, "a mistake keeps what was"
+        assert wrong.pop().startswith(why)
+        assert not wrong
+    file.unlink()
+    clock[0] += followed_settings.LOOK_SECONDS
+    policy.look()
+    assert policy.current.widest == 30
+    assert "cannot be read" in wrong.pop()
+    assert after("widest: 40\n").widest == 40
+    assert after("{}").widest == 64, "an empty file has no settings"
+
+
+def test_the_log_of_a_run_whose_file_of_settings_changed_replays_the_same(tmp_path):
+    file, clock, path = tmp_path / "settings.yaml", [0.0], tmp_path / "run.log"
+    file.write_text("user_priority: {ana: 8}\n")
+    policy = FollowedPolicy("combined-priority", settings_of_file(file), clock=lambda: clock[0])
+    writer = LogWriter(path, Head("kube", "combined-priority", "none", {"set": policy.in_full}))
+    policy.changed = lambda found: writer.restate(Head("kube", "combined-priority", "none", {"set": found}))
+    jobs = [a_job(user, roles=(a_role(cpu=4),), user=user) for user in ("ana", "ben")]
+    snapshot = a_snapshot(*jobs, nodes=some_nodes(1, cpu=4))
+    first = policy(snapshot)
+    writer.cycle(snapshot, first)
+    file.write_text("user_priority: {ben: 80}\n")
+    clock[0] += followed_settings.LOOK_SECONDS
+    policy.look()
+    second = policy(snapshot)
+    writer.cycle(snapshot, second)
+    writer.end(1.0, 0)
+    assert first != second
+    file.unlink()
+    done = headway("replay", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 plans differ" in done.stdout
+
+
+def test_whoever_stood_by_for_long_looks_before_the_first_decision(tmp_path):
+    file, clock, heads = tmp_path / "settings.yaml", [0.0], []
+    file.write_text("widest: 8\n")
+    policy = FollowedPolicy("combined-priority", settings_of_file(file), clock=lambda: clock[0])
+    file.write_text("widest: 9\n")
+    clock[0] += 3600.0
+    cluster = SimpleNamespace(obey=lambda _: None, tell_administrators=lambda *_: None)
+    _obey(policy, cluster, heads.append, "headway-system", None)
+    assert policy.current.widest == 9
+    assert heads == [["widest=9"]]

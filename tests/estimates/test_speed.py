@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from headway.core.node import Nodes
 from headway.core.placement import Placement
+from headway.core.scaling import workers_per_node
 from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import plain_speed, workers_per_node
+from headway.estimates.models.scaling import plain_speed
 from headway.estimates.speed.measurements import Measurements
 from headway.estimates.speed.model import (
     Form,

@@ -22,13 +22,12 @@ import yaml
 from headway.kube.pods.gate import GATE
 from headway.lab import Lab
 from headway.lab.node_shapes import NodeGroup
-from headway.lab.programs import locate
 from headway.lab.testing import up_for_test
+from helm import HELM, needs_helm
 from scheduling import HEADWAY, HERE, SOURCE, run_headway
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 CHART = HERE.parents[1] / "charts/headway"
-HELM = locate("helm")
 WHOLE = 3
 """Pods of each gang, of a core each: of four cores there is room for one gang."""
 ACCOUNT = "/api/v1/namespaces/headway-system/serviceaccounts/{}"
@@ -182,7 +181,7 @@ def test_gangs_of_every_kind_run_whole_in_the_order_of_the_policy_and_nothing_el
 
 
 def rendered(*kinds: str) -> list[dict[str, Any]]:
-    command = [str(HELM), "template", "headway", str(CHART), "-n", "headway-system", "--kube-version", "1.36.0"]
+    command = [HELM, "template", "headway", str(CHART), "-n", "headway-system", "--kube-version", "1.36.0"]
     command += ["--set", "beside.enabled=true"]
     for kind in ("Validating", "Mutating"):
         command += ["--api-versions", f"{POLICIES.removeprefix('/apis/')}/{kind}AdmissionPolicy"]
@@ -190,7 +189,7 @@ def rendered(*kinds: str) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] in kinds]
 
 
-@pytest.mark.skipif(HELM is None, reason="helm is not built: headway lab build helm")
+@needs_helm
 def test_where_its_account_is_held_to_its_own_it_may_still_delete_pods_that_got_no_node(beside, tmp_path):
     rules = [one for one in rendered("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
              if one["metadata"]["name"] == "headway-own-account"]  # fmt: skip
@@ -228,7 +227,7 @@ def deleted(kubectl: list[str], pod: str, *options: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.skipif(HELM is None, reason="helm is not built: headway lab build helm")
+@needs_helm
 def test_the_account_of_the_hook_that_uninstalls_has_the_rights_to_lift_all_gates(beside, tmp_path):
     for one in rendered("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
         if one["metadata"]["name"] == "headway-release":

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from headway.cli.cluster.followed_settings import FollowedPolicy, settings_of_file
 from headway.kube.api.install import manifests
-from headway.lab.programs import locate
+from headway.policies.combined_priority import CombinedPriority
+from helm import HELM, needs_helm
 
 CHART = Path(__file__).parents[2] / "charts/headway"
-HELM = locate("helm")
 SERVED = [f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Validating", "Mutating")]
 RIGHTS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount")
-pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not built: headway lab build helm")
+WIDE = (
+    "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration",
+    *(f"{kind}AdmissionPolicy{part}" for kind in ("Validating", "Mutating") for part in ("", "Binding")),
+)  # fmt: skip
+VALIDATING = "ValidatingAdmissionPolicy"
+pytestmark = needs_helm
 
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(HELM), *words], capture_output=True, text=True, check=False)
+    return subprocess.run([HELM, *words], capture_output=True, text=True, check=False)
 
 
 def rendered(*options: str, namespace: str = "headway-system", served: list[str] = SERVED) -> list[dict]:
@@ -59,6 +67,28 @@ def test_its_rights_are_those_of_install(namespace):
     assert by_name(rendered(*scope, namespace=namespace), *RIGHTS) == expected
 
 
+def test_a_release_for_each_of_two_namespaces_fits_on_one_cluster():
+    """Helm refuses an object that another release has. What a cluster has once is turned off in the second."""
+
+    def outside(namespace: str, *more: str) -> set[tuple[str, str]]:
+        scope = ["--set", f"watchNamespace={namespace},measure=kubelet", *more]
+        found = rendered(*scope, namespace=namespace)
+        wide = [one for one in found if one["kind"] in WIDE or one["metadata"].get("namespace") == "kube-node-lease"]
+        return {(one["kind"], one["metadata"]["name"]) for one in wide}
+
+    second = outside("team-b", "--set", "crds.enabled=false,userPolicies.enabled=false")
+    assert ("ClusterRole", "headway-node-reader-team-b") in second
+    assert ("FlowSchema", "headway-team-b") in second
+    assert not outside("team-a") & second
+    once = outside("team-b") & outside("team-a")
+    assert {kind for kind, _ in once} == {
+        "CustomResourceDefinition",
+        "ClusterRole",
+        *(kind for kind in WIDE if "Adm" in kind),
+    }
+    assert {name for kind, name in once if kind == "ClusterRole"} == {"headway-user", "headway-submit-for"}
+
+
 def test_in_a_namespace_of_another_name_its_account_is_there():
     found = rendered(namespace="scheduling")
     subjects = [subject for one in found for subject in one.get("subjects", ())]
@@ -68,14 +98,26 @@ def test_in_a_namespace_of_another_name_its_account_is_there():
     assert "system:serviceaccount:scheduling:headway" in text
 
 
+KUBELETS = "headway-kubelet-reader-headway-system"
+
+
 def test_the_rights_to_ask_kubelets_and_to_give_turns_come_only_where_they_are_wanted():
-    assert ("ClusterRole", "headway-kubelet-reader") not in by_name(rendered(), "ClusterRole")
-    assert ("ClusterRole", "headway-kubelet-reader") in by_name(rendered("--set", "measure=kubelet"), "ClusterRole")
+    assert ("ClusterRole", KUBELETS) not in by_name(rendered(), "ClusterRole")
+    assert ("ClusterRole", KUBELETS) in by_name(rendered("--set", "measure=kubelet"), "ClusterRole")
     assert ("ClusterRole", "headway-beside") not in by_name(rendered(), "ClusterRole")
     beside = rendered("--set", "beside.enabled=true,beside.namespaces.team=ai")
     (policy,) = (one for key, one in by_name(beside, "MutatingAdmissionPolicy").items() if key[1] == "headway-turn")
     labels = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
     assert labels == {"headway.dev/beside": "true", "team": "ai"}
+
+
+def test_without_the_mode_beside_its_account_is_held_to_touch_no_pod_of_others():
+    def told(*options: str) -> str:
+        return yaml.safe_dump(by_name(rendered(*options), VALIDATING)[VALIDATING, "headway-own-account"]["spec"])
+
+    assert "turn" not in told()
+    for word in ("variables.unbound", "schedulingGates"):
+        assert word in told("--set", "beside.enabled=true")
 
 
 def test_before_it_is_uninstalled_a_job_with_exactly_the_rights_for_that_lifts_all_gates():
@@ -114,14 +156,28 @@ def test_helm_leaves_the_crd_unless_it_is_told_otherwise():
     assert kept["spec"] == expected["spec"]
 
 
-def test_a_changed_setting_starts_the_replicas_anew():
-    def told(*options: str) -> str:
-        found = by_name(rendered(*options), "Deployment")["Deployment", "headway"]
-        return found["spec"]["template"]["metadata"]["annotations"]["headway.dev/config"]
+def test_only_what_is_not_followed_starts_the_replicas_anew():
+    def pod(option: str = "settings={}") -> dict:
+        found = by_name(rendered("--set-json", option), "Deployment")["Deployment", "headway"]
+        return found["spec"]["template"]
 
-    assert told() == told()
-    assert told() != told("--set", "users.ana=3")
-    assert told("--set", "users.ana=3") != told("--set", "users.ana=4")
+    assert pod() == pod('settings={"preempt": 0.1}'), "helm upgrade with other settings restarts nothing"
+    assert pod('queues={"queues": [{"name": "a"}]}') == pod('queues={"queues": [{"name": "b"}]}')
+    assert pod() != pod('template={"spec": {"nodeName": "a"}}')
+
+
+def test_its_settings_are_in_the_file_that_is_followed(tmp_path):
+    users, file = {"ana": 8, "o.ben@example.com": 2.5}, tmp_path / "settings.yaml"
+    chosen = {"user_priority": users, "affinity": False, "preempt": 0.1, "longest_wait": 864000}
+    found = by_name(rendered("--set-json", f"settings={json.dumps(chosen)}"), "ConfigMap", "Deployment")
+    file.write_text(found["ConfigMap", "headway-config"]["data"]["settings.yaml"])
+    policy = FollowedPolicy("combined-priority", settings_of_file(file)).current
+    assert policy == CombinedPriority(**chosen | {"user_priority": tuple(users.items())})
+    (main,) = found["Deployment", "headway"]["spec"]["template"]["spec"]["containers"]
+    assert "--settings=/etc/headway/settings.yaml" in main["args"]
+    assert (
+        yaml.safe_load(by_name(rendered(), "ConfigMap")["ConfigMap", "headway-config"]["data"]["settings.yaml"]) == {}
+    )
 
 
 def test_an_older_cluster_gets_no_policy_that_it_does_not_know():
@@ -135,7 +191,9 @@ def test_an_older_cluster_gets_no_policy_that_it_does_not_know():
     [
         ("replicas=two", "got string, want integer"),
         ("nosuch=1", "additional properties 'nosuch' not allowed"),
-        ("settings={novalue}", "does not match pattern"),
+        ("settings={novalue}", "got array, want object"),
+        ("settings.Preempt=1", "does not match pattern"),
+        ("settings.user_priority.ana=much", "got string, want number"),
         ("metrics.port=0", "minimum"),
         ("watchNamespace=team", "install the chart in that namespace (--namespace team)"),
         ("template.spce.x=1", "additional properties 'spce' not allowed"),
@@ -156,3 +214,20 @@ def test_its_pods_hold_to_the_restricted_standard():
     wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     assert main["securityContext"] == wanted
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+
+
+def test_the_chart_of_a_release_is_whole_and_the_same_whenever_it_is_made(tmp_path):
+    """In the repository `files` is a link, and each checkout has times of its own."""
+    words = "import pathlib, release, sys; release.packaged(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", words, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": f"{CHART.parents[1] / 'deploy'}:{os.environ.get('PYTHONPATH', '')}"}
+    made = []
+    for _ in range(2):
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        (archive,) = tmp_path.glob("*.tgz")
+        made.append(archive.read_bytes())
+        os.utime(CHART / "Chart.yaml")
+    assert made[0] == made[1]
+    done = [helm("template", "headway", str(chart), "--kube-version", "1.36.0").stdout for chart in (archive, CHART)]
+    assert "trainingjobs.headway.dev" in done[0]
+    assert sorted(yaml.safe_load_all(done[0]), key=str) == sorted(yaml.safe_load_all(done[1]), key=str)

@@ -15,8 +15,8 @@ import pytest
 
 from headway.lab import Lab, LabError
 from headway.lab.api import LabApiError
-from headway.lab.programs import locate
 from headway.lab.testing import up_for_test
+from helm import needs_helm
 from scheduling import HERE, SOURCE, TRAINING
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +24,8 @@ PAGE, BUILD = ROOT / "docs/install.md", ROOT / "deploy/image/build.py"
 ACCOUNT = "system:serviceaccount:headway-system:headway"
 SYSTEM, TEAM = "headway-system", "team"
 pytestmark = [
-    pytest.mark.lab, pytest.mark.timeout(600),
-    pytest.mark.skipif(locate("helm") is None, reason="helm is not built: headway lab build helm"),
+    pytest.mark.lab, pytest.mark.timeout(900),
+    needs_helm,
 ]  # fmt: skip
 JOBS = TRAINING.format(TEAM)
 
@@ -173,12 +173,20 @@ def leader(lab) -> str:
         time.sleep(0.2)
 
 
+def told(lab, reason: str) -> None:
+    """Of an Event on the Lease. A kubelet brings a changed ConfigMap within a minute or two."""
+    give_up, path = time.monotonic() + 180.0, f"/apis/events.k8s.io/v1/namespaces/{SYSTEM}/events"
+    while reason not in {one["reason"] for one in lab.api.get(path)["items"]}:
+        assert time.monotonic() < give_up, story(lab)
+        time.sleep(1.0)
+
+
 def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     install, *looks, plain = page("Install")
     upgrade, rollback = page("Upgrade")
     (uninstall,) = page("Uninstall")
     run(lab, folder, f"{uninstall} --ignore-not-found")  # where this is a second try
-    values = json.loads((folder / "values.yaml").read_text()) | {"settings": []}
+    values = json.loads((folder / "values.yaml").read_text()) | {"podLabels": {}, "settings": {}}
     (folder / "values.yaml").write_text(json.dumps(values))
     with suppress(LabApiError):  # the CRD is not there yet
         lab.api.delete(JOBS)
@@ -194,7 +202,11 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     submit(lab, "long", 100_000)
     wait(lab, "long", "Running")
     before, old = pods(lab, "long"), leader(lab)
-    (folder / "values.yaml").write_text(json.dumps(values | {"settings": ["trial=60"]}))
+    (folder / "values.yaml").write_text(json.dumps(values | {"settings": {"trial": 60}}))
+    run(lab, folder, upgrade)
+    told(lab, "SettingsChanged")
+    assert leader(lab) == old, "other settings need no other replicas"
+    (folder / "values.yaml").write_text(json.dumps(values | {"podLabels": {"other": "pods"}}))
     run(lab, folder, upgrade)
     assert (new := leader(lab)) != old
     goes_on(lab, "long")
@@ -229,20 +241,51 @@ def test_the_page_is_followed_and_no_training_is_touched(lab, folder):
     lab.api.delete(f"{JOBS}/long")
 
 
+MAKES = "makes and deletes only what belongs to a TrainingJob"
+ANY_RIGHT = {
+    "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "any-right"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": "headway", "namespace": SYSTEM}],
+}  # fmt: skip
+RESIZED = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}
+REFUSED = {
+    f"-n {TEAM} delete pod stranger": MAKES,
+    f"-n {TEAM} delete pod turn": MAKES,
+    f"-n {TEAM} create -f pod.json": MAKES,
+    f"-n {TEAM} create service clusterip other --tcp=1": MAKES,
+    f"-n {TEAM} create configmap other": MAKES,
+    f"-n {TEAM} delete configmap kube-root-ca.crt": MAKES,
+    f"-n {TEAM} label pod stranger a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} label pod turn a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} label configmap kube-root-ca.crt a=b": "changes no pod, Service or ConfigMap",
+    f"-n {TEAM} patch pod stranger --subresource resize --patch-file resized.json": "resizes only",
+    "-n kube-system delete pod stranger": "changes nothing in kube-system",
+    "create --raw /api/v1/namespaces/kube-system/pods/stranger/binding -f binding.json": "nothing in kube-system",
+}
+
+
 def test_its_own_account_is_held_to_what_it_is_for(lab, folder):
     """Whatever its roles allow: a bug or a stolen token cannot delete pods of others."""
-    strangers = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
-                 "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}}  # fmt: skip
-    for namespace in (TEAM, "kube-system"):
+    main = {"name": "main", "image": "any", "resources": {"requests": {"cpu": "10m"}}}
+    stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"},
+                "spec": {"schedulerName": "nobody", "containers": [main]}}  # fmt: skip
+    turn = {"name": "turn", "labels": {"headway.dev/turn": "given"}}
+    waits = stranger["spec"] | {"schedulingGates": [{"name": "headway.dev/turn"}]}
+    bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "stranger"}, "target": {"name": "node"}}
+    for path, one in (
+        (f"/api/v1/namespaces/{TEAM}/pods", stranger),
+        (f"/api/v1/namespaces/{TEAM}/pods", stranger | {"metadata": turn, "spec": waits}),
+        ("/api/v1/namespaces/kube-system/pods", stranger),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", ANY_RIGHT),
+    ):
         with suppress(LabApiError):  # where this is a second try
-            lab.api.post(f"/api/v1/namespaces/{namespace}/pods", strangers)
-    deletes = f"kubectl --as {ACCOUNT} -n {TEAM} delete pod stranger"
-    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, deletes)
-    there = f"kubectl --as {ACCOUNT} -n kube-system delete pod stranger"
-    assert "changes nothing in kube-system" in refused(lab, folder, there)
-    (folder / "pod.json").write_text(json.dumps(strangers | {"metadata": {"name": "another"}}))
-    makes = f"kubectl --as {ACCOUNT} -n {TEAM} create -f pod.json"
-    assert "makes and deletes only what belongs to a TrainingJob" in refused(lab, folder, makes)
+            lab.api.post(path, one)
+    for name, one in (
+        ("pod", stranger | {"metadata": {"name": "another"}}), ("resized", RESIZED), ("binding", bound),
+    ):  # fmt: skip
+        (folder / f"{name}.json").write_text(json.dumps(one))
+    for line, why in REFUSED.items():
+        assert why in refused(lab, folder, f"kubectl --as {ACCOUNT} {line}"), line
 
 
 def refused(lab, folder: Path, line: str) -> str:

@@ -123,7 +123,7 @@ def test_each_namespace_has_its_turn_until_the_time_is_over(monkeypatch):
     assert len(taken) - before == MAX_PER_TURN, "if they take no time"
 
 
-def test_refused_jobs_are_not_rehearsed():
+def test_refused_jobs_are_not_tried_by_a_dry_run():
     api = MemoryApi()
     for number in range(3):
         api.submit(f"odd-{number}", {"roles": {"worker": {"replicas": -number}}})

@@ -80,7 +80,7 @@ def test_every_pod_is_told_where_all_replicas_of_all_roles_are():
     assert len(set(small.api.tried)) == 1
 
 
-def test_jobs_of_one_template_are_rehearsed_once_whatever_their_hosts():
+def test_jobs_of_one_template_are_tried_once_whatever_their_hosts():
     small = SmallCluster(MemoryApi(nodes=4))
     for name in ("one", "two"):
         small.api.submit(name, {"roles": {"worker": {"replicas": 2, "cpu": "100m"}}})

@@ -12,7 +12,7 @@ SCHEDULER = ("headway-scheduler", "headway-node-reader", "headway-progress", "he
 def rights(namespace: str, *kinds: str) -> set[tuple]:
     found = set()
     for one in yaml.safe_load_all(manifests(namespace)):
-        if one["kind"] in kinds and one["metadata"]["name"] in SCHEDULER:
+        if one["kind"] in kinds and one["metadata"]["name"].removesuffix(f"-{namespace}") in SCHEDULER:
             for rule in one["rules"]:
                 named = tuple(rule.get("resourceNames", ()))
                 found |= {
@@ -60,5 +60,5 @@ def test_the_right_to_ask_kubelets_is_granted_only_where_it_is_wanted():
     assert "nodes/proxy" not in manifests() + manifests("team-a")
     assert "nodes/proxy" in manifests(kubelets=True)
     bindings = [one for one in yaml.safe_load_all(manifests("team-a", kubelets=True)) if "roleRef" in one]
-    (bound,) = [one for one in bindings if one["roleRef"]["name"] == "headway-kubelet-reader"]
+    (bound,) = [one for one in bindings if one["roleRef"]["name"] == "headway-kubelet-reader-team-a"]
     assert bound["subjects"][0]["namespace"] == "team-a"

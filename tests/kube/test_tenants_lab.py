@@ -278,7 +278,12 @@ def role_named(name: str) -> dict:
 
 def granted_in(namespace: str) -> set[Right]:
     roles = [one for one in yaml.safe_load_all(manifests(namespace)) if one["kind"] in ("Role", "ClusterRole")]
-    return {right for role in roles if role["metadata"]["name"] in SCHEDULER_ROLES for right in rights_of(role)}
+    return {
+        right
+        for role in roles
+        if role["metadata"]["name"].removesuffix(f"-{namespace}") in SCHEDULER_ROLES
+        for right in rights_of(role)
+    }
 
 
 SCHEDULER_ROLES = ("headway-scheduler", "headway-node-reader", "headway-progress", "headway-heartbeats")

@@ -133,7 +133,7 @@ def test_manifests_of_one_namespace_change_nothing_elsewhere():
     objects = list(yaml.safe_load_all(manifests("team-a")))
     accounts = [one for one in objects if one["kind"] == "ServiceAccount"]
     assert [one["metadata"]["namespace"] for one in accounts] == ["team-a"]
-    reader = next(one for one in objects if one["metadata"]["name"] == "headway-node-reader")
+    reader = next(one for one in objects if one["metadata"]["name"] == "headway-node-reader-team-a")
     verbs = {(name, verb) for rule in reader["rules"] for name in rule["resources"] for verb in rule["verbs"]}
     assert {verb for name, verb in verbs if name != "tokenreviews"} == {"list", "watch", "get"}
     assert not any("NAMESPACE" in str(one) for one in objects)

@@ -10,7 +10,8 @@ import sys
 import pytest
 import yaml
 
-from headway.lab.programs import PROGRAMS, locate
+from headway.lab.programs import PROGRAMS
+from helm import needs_helm
 
 MAIN = "from headway.cli import main; main()"
 
@@ -91,7 +92,7 @@ def test_a_lab_from_the_command_line(control_plane, tmp_path):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(locate("helm") is None, reason="helm is not built: headway lab build helm")
+@needs_helm
 def test_a_chart_is_installed_by_helm_of_the_release_that_is_pinned(control_plane, tmp_path):
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: tiny\nversion: 0.1.0\n")

@@ -13,7 +13,7 @@ from headway.core.placement import Placement
 from headway.policies.placing.add_remove import SOON, leaving_order, may_scale, next_nodes, room_for_more, without
 from headway.policies.placing.affinity import place_near
 from headway.policies.steps.cool_down import rested_on
-from headway.policies.steps.newcomers import MANY, _best_place
+from headway.policies.steps.elastic_start import MANY, _best_place
 from headway.policies.steps.shrink import _needed
 from headway.policies.steps.start import may_fit
 from headway.policies.value.sizes import FURTHER, demand
@@ -29,13 +29,13 @@ def _running(draft: Draft, worth: PlainWorth) -> list[int]:
     return [row for row in rows if may_scale(draft.snapshot, row) and worth.known(row)]
 
 
-# ── newcomers ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── elastic start ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def start_newcomers(draft: Draft, ordered, fast: Worth) -> None:
+def start_elastic(draft: Draft, ordered, fast: Worth) -> None:
     snapshot, failed, worth = draft.snapshot, set(), _plain(fast)
     rows = may_fit(draft, ordered).tolist()
-    sizes = _newcomer_sizes(draft, rows[:MANY], worth) if rows else {}
+    sizes = _starting_sizes(draft, rows[:MANY], worth) if rows else {}
     for row in rows:
         alike = (int(snapshot.jobs.shape[row]), int(snapshot.jobs.can[row]))
         placement = None if alike in failed else _best_place(draft, row, sizes.get(row), worth)
@@ -45,7 +45,7 @@ def start_newcomers(draft: Draft, ordered, fast: Worth) -> None:
             failed.add(alike)
 
 
-def _newcomer_sizes(draft: Draft, rows: list[int], worth: PlainWorth) -> dict[int, Counts]:
+def _starting_sizes(draft: Draft, rows: list[int], worth: PlainWorth) -> dict[int, Counts]:
     snapshot = draft.snapshot
     budget = draft.free.clip(min=0).sum(axis=1).astype(float)
     sizes: dict[int, Counts] = {}

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from headway.core.estimates import OVERRUN_SHARE, Counts
+from headway.core.job import computes
 from headway.core.jobs.shapes import dominant_share
 from headway.core.placement import Placement
 from headway.core.scaling import SizeSpan
 from headway.core.snapshot import Snapshot
-from headway.estimates.models.scaling import computes
 from headway.policies.value.sizes import FURTHER, UNKNOWN_SECONDS, bounds, demand, held, larger_sizes, may_resize_gang
 from headway.policies.value.terms import Terms
 from headway.policies.value.worth import Worth

@@ -25,7 +25,7 @@ from headway.sim.world import Reports
 from make import a_job, some_nodes
 from strategies import snapshots
 
-STEPS = ("start_newcomers", "shrink_for", "release_useless", "grow_into_idle")
+STEPS = ("start_elastic", "shrink_for", "release_useless", "grow_into_idle")
 POLICIES = {
     "elastic": Elastic(cool_down=0.0), "elastic, favour": Elastic(favour=1.0, cool_down_share=0.5, patience=10.0),
     "headway": Headway(cool_down=0.0, patience=10.0), "headway, calm": Headway(favour=0.0),

@@ -15,6 +15,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 system:serviceaccount:{{ include "headway.system" . }}:headway
 {{- end }}
 
+{{/* Of what is of no namespace: two releases, each for a namespace, have their own. */}}
+{{- define "headway.own" -}}
+headway{{ if ne .Values.watchNamespace "all" }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
 {{/* Where Headway itself runs: with one namespace to watch, inside it. */}}
 {{- define "headway.system" -}}
 {{- .Release.Namespace -}}
@@ -37,19 +42,4 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
-{{- end }}
-
-{{- define "headway.config" -}}
-{{- if .Values.queues }}
-queues.yaml: |
-  {{- toYaml .Values.queues | nindent 2 }}
-{{- end }}
-{{- if .Values.users }}
-users.yaml: |
-  {{- toYaml .Values.users | nindent 2 }}
-{{- end }}
-{{- if .Values.template }}
-template.yaml: |
-  {{- toYaml .Values.template | nindent 2 }}
-{{- end }}
 {{- end }}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import NewType
+from typing import NewType, Protocol
 
 from headway.core.quantity import CPU
 from headway.core.restarts import Restarts
@@ -182,6 +183,21 @@ class Job:
     @property
     def elastic(self) -> bool:
         return any(role.max > role.min for role in self.roles)
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def computes(role: str) -> bool:
+    """Whether replicas of this role train: all but parameter servers do."""
+    return role != "ps"
+
+
+def worker_role(roles: Sequence[Named]) -> int:
+    """The number of the role that its workers have: the first that trains, or the first where none does."""
+    return next((number for number, role in enumerate(roles) if computes(role.name)), 0) if len(roles) > 1 else 0
 
 
 def start_order(roles: tuple[Role, ...]) -> tuple[int, ...]:

@@ -5,6 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from headway.core.job import Job, worker_role
+from headway.core.node import Nodes
+
+
+def workers_per_node(job: Job, nodes: Nodes) -> int:
+    """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
+    request = job.roles[worker_role(job.roles)].request
+    known: int | None = nodes.memo.get((workers_per_node, request))
+    if known is None:
+        asks = [(nodes.kinds.index(kind), amount) for kind, amount in request if amount and kind in nodes.kinds]
+        known = nodes.keep((workers_per_node, request), nodes.per_node(asks))
+    return known
+
 
 class SizeSpan(NamedTuple):
     """The sizes of a job of one role that are asked about."""

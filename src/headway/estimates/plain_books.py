@@ -24,12 +24,12 @@ from headway.core.estimates import (
     TypesSource,
     says_basis,
 )
-from headway.core.job import Job, JobId, Role
+from headway.core.job import Job, JobId, Role, computes
 from headway.core.node import Nodes
 from headway.core.scaling import Scaling, ScalingSource, SizeSpan, step_at
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING
-from headway.estimates.models.scaling import computes, plain_speed
+from headway.estimates.models.scaling import plain_speed
 from headway.estimates.sizes.holder import SizesHolder
 from headway.estimates.speed.accelerators import type_at
 

@@ -18,7 +18,7 @@ from headway.core.estimates import BASES, Basis, Beliefs, Counts, Estimates, OnT
 from headway.core.job import Job, JobId
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
-from headway.core.scaling import Scaling, SizeSpan
+from headway.core.scaling import Scaling, SizeSpan, workers_per_node
 from headway.core.snapshot import Sample, Snapshot
 from headway.core.states import TRAINING, State
 from headway.estimates.cache import NO_REPORTS, NOT_SILENT, Answers, BeliefCache, BeliefRow, Lean, shown_or_declared
@@ -30,7 +30,6 @@ from headway.estimates.job.doubt import patience
 from headway.estimates.job.pace import Guess
 from headway.estimates.job.target import Length
 from headway.estimates.job.track import Track, Where
-from headway.estimates.models.scaling import workers_per_node
 from headway.estimates.sizes.holder import SizesHolder
 from headway.estimates.speed.model import PRIOR_SPREAD, Setting, SpeedFit, scaling
 from headway.estimates.speed.prior import Prior

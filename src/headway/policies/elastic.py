@@ -25,9 +25,9 @@ from headway.core.states import State
 from headway.core.text import lasting
 from headway.policies.placing.affinity import place_near
 from headway.policies.ranges import Factor, Seconds, Share
+from headway.policies.steps.elastic_start import smallest_first, start_elastic
 from headway.policies.steps.gather import gather
 from headway.policies.steps.grow import grow_into_idle
-from headway.policies.steps.newcomers import smallest_first, start_newcomers
 from headway.policies.steps.release import Idle, release_cpu, release_useless
 from headway.policies.steps.shrink import shrink_for
 from headway.policies.steps.start import left_waiting
@@ -78,7 +78,7 @@ class Elastic:
         if not self.scaling:
             _start_as_asked(draft, ordered, worth)
             return draft.plan()
-        start_newcomers(draft, ordered, worth)
+        start_elastic(draft, ordered, worth)
         left = left_waiting(draft, ordered)
         busy = self._make_room(draft, left, worth)
         running = snapshot.jobs.running().tolist()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headway.core.board import Board
-from headway.core.job import Job
+from headway.core.job import Job, computes
 from headway.core.node import Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.states import TRAINING
 from headway.estimates.models.profiles import AllReduce, Layout, ProfileForm, Servers
-from headway.estimates.models.scaling import computes
 from headway.sim.agenda import Agenda
 from headway.sim.gangs import Gangs
 from headway.sim.sharing import Tenants

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headway.core.job import Job, JobId
+from headway.core.job import Job, JobId, computes
 from headway.core.node import Nodes, types_named
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
+from headway.core.scaling import workers_per_node
 from headway.estimates.models.profiles import Layout, Profile
-from headway.estimates.models.scaling import PARALLEL, computes, plain_speed, workers_per_node
+from headway.estimates.models.scaling import PARALLEL, plain_speed
 
 
 @dataclass(frozen=True, slots=True)

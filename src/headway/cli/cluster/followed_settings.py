@@ -1,7 +1,8 @@
 """Settings in files that may change while Headway runs: a mounted ConfigMap, or any YAML file.
 
-`--queues queues.yaml` and `--set user_priority=users.yaml` name files. Where one changes, the policy is made anew with
-what it says, and the log gets a new head line with the settings themselves, so that a replay needs no file.
+`--settings settings.yaml`, `--queues queues.yaml` and `--set user_priority=users.yaml` name files. Where one changes,
+the policy is made anew with what it says, and the log gets a new head line with the settings themselves, so that a
+replay needs no file.
 """
 
 from __future__ import annotations
@@ -20,14 +21,41 @@ from headway.core.errors import UserError
 from headway.core.plan import Plan
 from headway.core.policy import Policy, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
+from headway.workload.decode import decode
+from headway.workload.yaml_values import shortened
 
 WORD = "user_priority="
+SETTINGS = "settings="
 LOOK_SECONDS = 5.0
+
+Value = str | bool | int | float | dict[str, float]
+
+
+def settings_of_file(file: Path | None) -> list[str]:
+    """The option as a setting. It stands before those of `--set`, because the last of a name counts."""
+    return [] if file is None else [f"{SETTINGS}{file}"]
 
 
 def written_out(settings: Sequence[str]) -> list[str]:
     """The settings with what is in files in place of these. Raises UserError where one cannot be read."""
-    return [_written_out(item) for item in settings]
+    return [_written_out(one) for item in settings for one in _in_file(item)]
+
+
+def _in_file(item: str) -> list[str]:
+    """What a file of settings says, as `--set` takes it."""
+    if not item.startswith(SETTINGS):
+        return [item]
+    return [f"{name}={_word(value)}" for name, value in decode(_file(item), dict[str, Value]).items()]
+
+
+def _file(item: str) -> Path:
+    return Path(item.removeprefix(SETTINGS))
+
+
+def _word(value: Value) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={number:g}" for name, number in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _written_out(item: str) -> str:
@@ -63,7 +91,17 @@ class FollowedPolicy:
         self._look_at = self.clock() + LOOK_SECONDS
 
     def _made(self, in_full: Sequence[str]) -> Policy:
-        return wrappers_of(self.name, in_full).around(bare_policy(self.name, own_settings(in_full)))
+        try:
+            return wrappers_of(self.name, in_full).around(bare_policy(self.name, own_settings(in_full)))
+        except UserError as error:
+            raise UserError(self._in_its_file(str(error))) from error
+
+    def _in_its_file(self, why: str) -> str:
+        """A setting that nobody gave with `--set` is told with its file."""
+        for file in (item for item in self.settings if item.startswith(SETTINGS)):
+            if any(why.startswith(f"--set {shortened(one, 80)}:") for one in _in_file(file)):
+                return f"{_file(file)}: {why.removeprefix('--set ')}"
+        return why
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         return self.current(snapshot)
@@ -102,10 +140,11 @@ class FollowedPolicy:
 
 
 def followed(name: str, settings: Sequence[str]) -> FollowedPolicy | None:
-    """The policy, where queues or the priorities of users are in a file."""
+    """The policy, where settings, queues or the priorities of users are in a file."""
     users = [item.partition("=")[2] for item in settings if item.startswith(WORD)]
     queues = [item for item in settings if item.startswith(QUEUES) and not item.startswith(f"{QUEUES}{{")]
     is_file = bool(queues) or any(Path(one).suffix in (".yaml", ".yml") for one in users)
+    is_file |= any(item.startswith(SETTINGS) for item in settings)
     return FollowedPolicy(name, settings) if is_file else None
 
 

@@ -20,7 +20,14 @@ import typer
 
 from headway.cli.cluster import restart_options as restarts
 from headway.cli.cluster.earlier_log import earlier
-from headway.cli.cluster.followed_settings import FollowedPolicy, followed, safe_now, tell_changes, written_out
+from headway.cli.cluster.followed_settings import (
+    FollowedPolicy,
+    followed,
+    safe_now,
+    settings_of_file,
+    tell_changes,
+    written_out,
+)
 from headway.cli.cluster.foreseeing import Foreseeing
 from headway.cli.cluster.log_lines import LogFormat, LogFormatOption, begin_log_lines, in_cycle
 from headway.cli.cluster.set_up import set_up
@@ -83,6 +90,10 @@ def schedule(
     policy: PolicyName = "headway",
     env: AgentEnv = "",
     settings: Set = [],  # noqa: B006  typer copies it
+    settings_file: Annotated[
+        Path | None,
+        typer.Option("--settings", help="Follow the settings in this YAML file, name: value. --set wins over it."),
+    ] = None,
     queues: Queues = None,
     estimates: Estimates = "progress",
     beliefs: BeliefsFile = None,
@@ -176,8 +187,9 @@ def schedule(
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
-    settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
-    chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
+    settings = [*settings_of_file(settings_file), *settings, *queue_setting(queues), *env_setting(env, policy)]
+    chosen = followed(policy, settings) or make_policy(policy, settings)
+    known, settings = beliefs_for(estimates, beliefs), written_out(settings)
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", master_port=master_port)
@@ -188,8 +200,7 @@ def schedule(
     system = system_namespace or (SYSTEM_NAMESPACE if facts.sees_all_pods else inside)
     with ExitStack() as undo:
         seen = _seen(metrics_listen, guard, undo)
-        worker = _worker(access, inside, system, seen, all_pods=facts.sees_all_pods, standby=standby)
-        undo.callback(worker.close)
+        worker = _worker(access, inside, system, seen, undo, all_pods=facts.sees_all_pods, standby=standby)
         state, serials = _take_over(access, worker, system, inside, log, log or _nowhere(undo))
         how = KubeSettings(
             began=state.began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
@@ -200,7 +211,7 @@ def schedule(
         later = undo.pop_all()
     logging.getLogger("headway").info("scheduling with policy %s; jobs report to %s", policy, how.pods.progress)
     head, tally = partial(_head, policy, estimates, known, state.began), Tally()
-    writer = _writer(log, head(written_out(settings)), tally if until_idle else None, log_megabytes)
+    writer = _writer(log, head(settings), tally if until_idle else None, log_megabytes)
     _obey(chosen, cluster, lambda found: writer.restate(head(found)), system, seen)
     with later:
         _serve(cluster, chosen, (policy, settings), _book(estimates, known, state, guard), writer, guard, state)
@@ -215,7 +226,9 @@ def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, sett
 def _obey(
     policy: Policy, cluster: KubeCluster, restate: Callable[[list[str]], None], system: str, seen: Telemetry | None
 ) -> None:
-    """Changed files of settings count for the policy, for new jobs and in the log; who administers is told."""
+    """Changed files of settings count for the policy, for new jobs and in the log; who administers is told. They are
+    looked at once before the first decision: whoever stood by may have read them days ago.
+    """
 
     def changed(found: list[str]) -> None:
         restate(found)
@@ -230,6 +243,8 @@ def _obey(
     tell_changes(
         policy, changed, lambda why: told("SettingsRefused", f"{why}; the settings stay as they were", taken=False)
     )
+    if isinstance(policy, FollowedPolicy):
+        policy.look()
 
 
 def _writer(log: Path | None, head: Head, tally: Tally | None, megabytes: int) -> LogWriter:
@@ -272,19 +287,20 @@ def _seen(listen: str, guard: TrainedGuard | None, undo: ExitStack) -> Telemetry
 
 
 def _worker(
-    access: Access, namespace: str, system: str, seen: Telemetry | None, *, all_pods: bool, standby: bool
-) -> ApiWorker:
+    access: Access, namespace: str, system: str, seen: Telemetry | None, undo: ExitStack, *, all_pods: bool,
+    standby: bool,
+) -> ApiWorker:  # fmt: skip
     """The thread that talks to the API server. It lists at once, and writes nothing before it leads."""
     from headway.kube.writes.fence import Fence
     from headway.kube.writes.lease import NAME, SchedulerLease
     from headway.kube.writes.worker import ApiWorker, Hears
 
     lease = SchedulerLease(system, Fence(), name=f"{NAME}-{namespace}" if namespace else NAME, waits=standby)
-    if seen is None:
-        return ApiWorker(access, namespace, all_pods=all_pods, lease=lease)
-    hears = Hears(seen.metrics.answered, seen.metrics.heard)
+    hears = Hears() if seen is None else Hears(seen.metrics.answered, seen.metrics.heard)
     worker = ApiWorker(access, namespace, all_pods=all_pods, lease=lease, hears=hears)
-    seen.follow(worker=worker)
+    undo.callback(worker.close)
+    if seen is not None:
+        seen.follow(worker=worker)
     return worker
 
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from headway.core.job import Job
+from headway.core.job import Job, computes
 from headway.core.placement import Placement
-from headway.estimates.models.scaling import computes
 
 
 @dataclass(frozen=True, slots=True)

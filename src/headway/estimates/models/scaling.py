@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway.core.job import Job
-from headway.core.node import Nodes
+from headway.core.job import Job, computes
 
 PARALLEL = 0.9
 """Share of the work that more replicas divide among them."""
@@ -31,11 +30,6 @@ RELATIVE_SPEED: Mapping[str, float] = {
 """
 
 
-def computes(role: str) -> bool:
-    """Whether replicas of this role train: all but parameter servers do."""
-    return role != "ps"
-
-
 def plain_speed(job: Job, counts: tuple[int, ...], parallel: float = PARALLEL) -> float:
     """Amdahl's law over the replicas that compute, relative to the requested size; zero below the gang's min."""
     if any(count < role.min for role, count in zip(job.roles, counts, strict=True)):
@@ -45,14 +39,3 @@ def plain_speed(job: Job, counts: tuple[int, ...], parallel: float = PARALLEL) -
     if now == asked or not asked:
         return 1.0
     return 1.0 / ((1.0 - parallel) + parallel * asked / now) if now else 0.0
-
-
-def workers_per_node(job: Job, nodes: Nodes) -> int:
-    """How many workers fit on the largest empty node; 0 where they request nothing that nodes have."""
-    roles = job.roles
-    request = (roles[0] if len(roles) == 1 else next((role for role in roles if computes(role.name)), roles[0])).request
-    known: int | None = nodes.memo.get((workers_per_node, request))
-    if known is None:
-        asks = [(nodes.kinds.index(kind), amount) for kind, amount in request if amount and kind in nodes.kinds]
-        known = nodes.keep((workers_per_node, request), nodes.per_node(asks))
-    return known

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from headway.core.job import Job, Role
+from headway.core.job import Job, Role, computes, worker_role
 from headway.core.node import Constraint, Node, Nodes, types_named
 from headway.core.placement import Placement
-from headway.estimates.models.scaling import RELATIVE_SPEED, computes
+from headway.estimates.models.scaling import RELATIVE_SPEED
 
 
 def type_at(job: Job, placement: Placement, nodes: Nodes) -> str:
@@ -29,7 +29,7 @@ def type_at(job: Job, placement: Placement, nodes: Nodes) -> str:
 
 def type_wanted(job: Job, nodes: Nodes) -> str:
     """The type that it names, or on which alone its workers fit; empty where there are several, or none."""
-    role = next((role for role in job.roles if computes(role.name)), job.roles[0])
+    role = job.roles[worker_role(job.roles)]
     if names_one(role) or not types_of(nodes):
         return role.accelerator.lower()
     constraint = Constraint.of(role)

@@ -24,13 +24,12 @@ from operator import mul
 
 import numpy as np
 
-from headway.core.job import Job
+from headway.core.job import Job, computes
 from headway.core.node import FloatArray, Nodes
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.scaling import Scaling, SizeSpan
 from headway.estimates.models.profiles import Layout
-from headway.estimates.models.scaling import computes
 from headway.estimates.speed.accelerators import relative_speed, type_at
 
 INSIDE = 0.5

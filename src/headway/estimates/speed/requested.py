@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headway.core.job import Job
+from headway.core.job import Job, computes
 from headway.core.node import Nodes
+from headway.core.scaling import workers_per_node
 from headway.estimates.job.track import Track
-from headway.estimates.models.scaling import computes, workers_per_node
 from headway.estimates.speed.accelerators import type_wanted
 from headway.estimates.speed.model import Setting, gang_setting
 

@@ -16,9 +16,8 @@ from headway.compare.perform import Tell
 from headway.compare.scenario import Scenario
 from headway.core.job import Job
 from headway.core.node import FloatArray, Nodes
-from headway.core.scaling import SizeSpan
+from headway.core.scaling import SizeSpan, workers_per_node
 from headway.estimates.history.history import History
-from headway.estimates.models.scaling import workers_per_node
 from headway.estimates.progress import ProgressBook
 from headway.estimates.speed.model import scaling
 from headway.estimates.speed.requested import requested_setting

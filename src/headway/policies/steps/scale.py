@@ -13,9 +13,9 @@ from headway.core.node import FloatArray, IntArray
 from headway.core.snapshot import Snapshot
 from headway.policies.placing.add_remove import SOON
 from headway.policies.placing.affinity import place_near
+from headway.policies.steps.elastic_start import start_elastic
 from headway.policies.steps.gather import gather
 from headway.policies.steps.grow import grow_into_idle
-from headway.policies.steps.newcomers import start_newcomers
 from headway.policies.steps.order import by_key, rows_to_stop
 from headway.policies.steps.release import release_useless
 from headway.policies.steps.shrink import shrink_for
@@ -64,10 +64,10 @@ def _start(draft: Draft, rows: Rows, worth: Worth) -> None:
     jobs, started = draft.snapshot.jobs, len(draft.decided_rows())
     for _ in range(ROUNDS):
         first, rows = rows[:AT_ONCE], rows[AT_ONCE:]
-        start_newcomers(draft, first, worth)
+        start_elastic(draft, first, worth)
         begun = len(draft.decided_rows()) - started
         if begun == AT_ONCE and len(rows):
-            start_newcomers(draft, _in_turn(draft.snapshot, rows)[:OTHERS], worth)
+            start_elastic(draft, _in_turn(draft.snapshot, rows)[:OTHERS], worth)
         if begun or not len(rows):
             return
         rows = _in_turn(draft.snapshot, rows[~np.isin(jobs.shape[rows], jobs.shape[first])])

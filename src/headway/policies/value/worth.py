@@ -19,12 +19,12 @@ from functools import cached_property
 import numpy as np
 
 from headway.core.estimates import Counts
+from headway.core.job import computes, worker_role
 from headway.core.jobs.shapes import dominant_share
 from headway.core.node import FloatArray
 from headway.core.placement import Placement
 from headway.core.quantity import CPU
 from headway.core.snapshot import Snapshot
-from headway.estimates.models.scaling import computes
 from headway.estimates.sizes.holder import ShapeSizes, SizesHolder, holder_of
 from headway.estimates.sizes.table import LONGEST_PATH, SizeTable, usable
 from headway.policies.placing.pack import place
@@ -289,7 +289,7 @@ class Worth:
     def _all(self, row: int, workers: int, served: bool) -> Counts:
         """This many workers, and as many servers where there are any; of other roles what was asked for."""
         roles = self.snapshot.jobs.shape_at(row).roles
-        first = next((number for number, role in enumerate(roles) if computes(role.name)), 0)
+        first = worker_role(roles)
         return tuple(
             workers if number == first or (served and not computes(role.name)) else role.replicas
             for number, role in enumerate(roles)
@@ -311,6 +311,5 @@ class Worth:
         known = self._per_node.get(number)
         if known is None:
             shape, nodes = self.snapshot.jobs.shape_at(row), self.snapshot.nodes
-            role = next((role for role in shape.roles if computes(role.name)), shape.roles[0])
-            known = self._per_node[number] = nodes.per_node(role.asks)
+            known = self._per_node[number] = nodes.per_node(shape.roles[worker_role(shape.roles)].asks)
         return known

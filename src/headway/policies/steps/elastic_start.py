@@ -45,11 +45,11 @@ def smallest_first(worth: Worth, waiting: Rows, patience: float) -> Rows:
     return by_key(waiting, np.where(aged, 0.0, 1.0 + 1000.0 * area))
 
 
-def start_newcomers(draft: Draft, ordered: Rows, worth: Worth) -> None:
+def start_elastic(draft: Draft, ordered: Rows, worth: Worth) -> None:
     """Starts what fits, in this order, each job at the size that is worth most."""
     snapshot, failed = draft.snapshot, set[tuple[int, int]]()
     rows = may_fit(draft, ordered).tolist()
-    sizes = newcomer_sizes(draft, rows[:MANY], worth) if rows else {}
+    sizes = starting_sizes(draft, rows[:MANY], worth) if rows else {}
     for row in rows:
         alike = (int(snapshot.jobs.shape[row]), int(snapshot.jobs.can[row]))
         placement = None if alike in failed else _best_place(draft, row, sizes.get(row), worth)
@@ -59,7 +59,7 @@ def start_newcomers(draft: Draft, ordered: Rows, worth: Worth) -> None:
             failed.add(alike)
 
 
-def newcomer_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Counts]:
+def starting_sizes(draft: Draft, rows: list[int], worth: Worth) -> dict[int, Counts]:
     """Sizes for waiting jobs, from what is free. Running jobs that would grow compete for it, but are not changed."""
     snapshot = draft.snapshot
     budget: FloatArray = draft.free.clip(min=0).sum(axis=1).astype(np.float64)

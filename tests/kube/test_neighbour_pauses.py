@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_cluster import MemoryApi, SmallCluster
-from test_rehearsal import REQUIRED, a_machine, job
+from test_bookings import REQUIRED, a_machine, job
 
 from headway.cli.wiring import make_policy
 from headway.kube.api.objects import NodeObject, TrainingJob

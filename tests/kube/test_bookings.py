@@ -99,7 +99,7 @@ def test_a_sidecar_of_a_webhook_is_booked_before_anything_is_held():
     assert amounts == {"cpu": 1000}, "the training container itself gets what was asked for"
 
 
-def test_also_jobs_that_wait_at_the_start_are_rehearsed():
+def test_also_jobs_that_wait_at_the_start_are_tried_by_a_dry_run():
     small = a_cluster(Injecting(), a_machine("a"))
     small.api.on = False
     for number in range(3):
@@ -141,7 +141,7 @@ def demand(small: SmallCluster) -> dict[str, int]:
     return {kind: amount + dict(role.overhead).get(kind, 0) for kind, amount in role.request}
 
 
-def test_jobs_that_wait_are_rehearsed_again_when_a_webhook_comes_or_goes():
+def test_jobs_that_wait_are_tried_again_when_a_webhook_comes_or_goes():
     api = Injecting()
     api.on = False
     small, uid = full_and_waiting(api)

@@ -42,7 +42,7 @@ def ports(*numbers: int, address: str = "") -> dict[str, Any]:
     return {"containers": [{"name": "c", "ports": [{"hostPort": n, "hostIP": address} for n in numbers]}]}
 
 
-def hall(there: dict[str, tuple[Pod, ...]] | None = None) -> Neighbours:
+def four_nodes(there: dict[str, tuple[Pod, ...]] | None = None) -> Neighbours:
     """Four nodes, two in each zone."""
     found = Neighbours()
     for number in range(4):
@@ -54,7 +54,7 @@ def hall(there: dict[str, tuple[Pod, ...]] | None = None) -> Neighbours:
     return found
 
 
-def seated(neighbours: Neighbours, pod: Pod, planned: tuple[int, ...], room: int = 4) -> tuple[int, ...]:
+def placed(neighbours: Neighbours, pod: Pod, planned: tuple[int, ...], room: int = 4) -> tuple[int, ...]:
     nodes = Nodes.of([Node(name=f"n{i}", capacity=(("cpu", room),)) for i in range(4)])
     shape = shape_of(a_job("j", roles=(Role(name="w", replicas=len(planned), request=(("cpu", 1),)),)), nodes)
     placing = Placing(nodes, nodes.capacity.astype(np.int32), neighbours)
@@ -66,51 +66,53 @@ def seated(neighbours: Neighbours, pod: Pod, planned: tuple[int, ...], room: int
 
 
 def test_a_gang_without_such_demands_is_where_it_was_planned():
-    assert seated(hall(), a_pod(), (2, 2, 1)) == (2, 2, 1)
+    assert placed(four_nodes(), a_pod(), (2, 2, 1)) == (2, 2, 1)
 
 
 def test_replicas_that_avoid_each_other_get_a_node_each():
-    assert sorted(seated(hall(), a_pod(**rule("podAntiAffinity", "red", "host")), (0, 0, 0, 0))) == [0, 1, 2, 3]
+    assert sorted(placed(four_nodes(), a_pod(**rule("podAntiAffinity", "red", "host")), (0, 0, 0, 0))) == [0, 1, 2, 3]
     with pytest.raises(
         NoNodeLeft, match="None of 4 nodes with room takes a replica of role 'w'; the last one has pods"
     ):
-        seated(hall(), a_pod(**rule("podAntiAffinity", "red", "zone")), (0, 0, 0))
+        placed(four_nodes(), a_pod(**rule("podAntiAffinity", "red", "zone")), (0, 0, 0))
 
 
 def test_pods_that_are_there_keep_others_away_in_their_whole_zone():
     guard = a_pod("blue", **rule("podAntiAffinity", "red", "zone"))
-    assert seated(hall({"n0": (guard,)}), a_pod(), (0, 1)) == (2, 2)
-    assert seated(hall({"n0": (guard,)}), a_pod(namespace="b"), (0, 1)) == (0, 1), "another namespace"
+    assert placed(four_nodes({"n0": (guard,)}), a_pod(), (0, 1)) == (2, 2)
+    assert placed(four_nodes({"n0": (guard,)}), a_pod(namespace="b"), (0, 1)) == (0, 1), "another namespace"
     wide = a_pod("blue", **rule("podAntiAffinity", "red", "zone", namespaceSelector={"matchLabels": {"x": "y"}}))
-    assert seated(hall({"n0": (wide,)}), a_pod(namespace="b"), (0,)) == (2,), "unknown namespaces: better away"
+    assert placed(four_nodes({"n0": (wide,)}), a_pod(namespace="b"), (0,)) == (2,), "unknown namespaces: better away"
 
 
 def test_affinity_follows_a_pod_and_the_first_of_a_kind_may_be_anywhere():
     near = a_pod(**rule("podAffinity", "blue", "zone"))
-    assert seated(hall({"n3": (a_pod("blue"),)}), near, (0, 3)) == (2, 3)
+    assert placed(four_nodes({"n3": (a_pod("blue"),)}), near, (0, 3)) == (2, 3)
     with pytest.raises(NoNodeLeft, match="no pod near"):
-        seated(hall(), near, (0,))
-    assert seated(hall(), a_pod(**rule("podAffinity", "red", "zone")), (0, 2, 1)) == (0, 0, 1)
+        placed(four_nodes(), near, (0,))
+    assert placed(four_nodes(), a_pod(**rule("podAffinity", "red", "zone")), (0, 2, 1)) == (0, 0, 1)
 
 
 def test_spread_counts_pods_in_each_zone():
-    assert sorted(seated(hall(), a_pod(**spread(1)), (0, 0, 0, 0))) == [0, 0, 2, 2]
-    assert seated(hall({"n0": (a_pod(), a_pod())}), a_pod(**spread(1)), (1, 1)) == (2, 2)
+    assert sorted(placed(four_nodes(), a_pod(**spread(1)), (0, 0, 0, 0))) == [0, 0, 2, 2]
+    assert placed(four_nodes({"n0": (a_pod(), a_pod())}), a_pod(**spread(1)), (1, 1)) == (2, 2)
     with pytest.raises(NoNodeLeft, match="maxSkew 1"):
-        seated(hall(), a_pod(**spread(1, minDomains=3)), (0, 0, 0))
+        placed(four_nodes(), a_pod(**spread(1, minDomains=3)), (0, 0, 0))
 
 
 def test_a_host_port_is_taken_once_per_node():
-    assert sorted(seated(hall(), a_pod(**ports(80)), (0, 0, 0))) == [0, 1, 2]
-    assert seated(hall({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80)), (0,)) == (1,)
-    assert seated(
-        hall({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80, address="10.0.0.2")), (0,)
+    assert sorted(placed(four_nodes(), a_pod(**ports(80)), (0, 0, 0))) == [0, 1, 2]
+    assert placed(four_nodes({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80)), (0,)) == (1,)
+    assert placed(
+        four_nodes({"n0": (a_pod(**ports(80, address="10.0.0.1")),)}), a_pod(**ports(80, address="10.0.0.2")), (0,)
     ) == (0,)
 
 
-def test_room_counts_when_a_replica_is_seated_elsewhere():
+def test_room_counts_when_a_replica_is_placed_elsewhere():
     assert sorted(
-        seated(hall({"n1": (a_pod("blue", **rule("podAntiAffinity", "red", "host")),)}), a_pod(), (1, 1, 1), room=1)
+        placed(
+            four_nodes({"n1": (a_pod("blue", **rule("podAntiAffinity", "red", "host")),)}), a_pod(), (1, 1, 1), room=1
+        )
     ) == [0, 2, 3]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headway.core.draft import Draft
 from headway.core.plan import Start
-from headway.policies.steps.newcomers import newcomer_sizes, smallest_first, start_newcomers
+from headway.policies.steps.elastic_start import smallest_first, start_elastic, starting_sizes
 from headway.policies.value.terms import Terms
 from headway.policies.value.worth import Worth
 from make import a_job, a_snapshot, some_nodes, waiting
@@ -39,9 +39,9 @@ def test_sizes_of_newcomers(why, leasts, speed, gpus, sizes):
     snapshot = a_snapshot(*jobs, nodes=some_nodes(1, gpus=gpus), speed=speed)
     draft = Draft(snapshot)
     worth = Worth(snapshot, Terms())
-    found = newcomer_sizes(draft, list(range(len(jobs))), worth)
+    found = starting_sizes(draft, list(range(len(jobs))), worth)
     assert {snapshot.jobs.job(row).id: counts[0] for row, counts in found.items()} == sizes, why
-    start_newcomers(draft, snapshot.jobs.waiting(), worth)
+    start_elastic(draft, snapshot.jobs.waiting(), worth)
     starts = {one.job: one.placement.width() for one in draft.plan().decisions if isinstance(one, Start)}
     assert starts == sizes, why
 
