@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -42,6 +42,7 @@ from headway.cli.options import (
 from headway.cli.wiring import (
     beliefs_for,
     env_setting,
+    for_live,
     guard_for,
     head_settings,
     keep_beliefs,
@@ -177,7 +178,7 @@ def schedule(
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
     settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
-    chosen, known = followed(policy, settings) or make_policy(policy, settings), beliefs_for(estimates, beliefs)
+    chosen, known = _decider(policy, settings), beliefs_for(estimates, beliefs)
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", master_port=master_port)
@@ -206,6 +207,10 @@ def schedule(
         _serve(cluster, chosen, (policy, settings), _book(estimates, known, state, guard), writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
+
+
+def _decider(name: str, settings: Sequence[str]) -> Policy:
+    return for_live(name, followed(name, settings) or make_policy(name, settings))
 
 
 def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, settings: list[str]) -> Head:
