@@ -23,6 +23,7 @@ from headway.cli.options import (
     TraceFile,
     World,
 )
+from headway.cli.screen.asides import asides
 from headway.cli.screen.live import Bars
 from headway.cli.screen.say import say
 from headway.cli.screen.show import show_result
@@ -88,7 +89,7 @@ def simulate(
         picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
     )  # fmt: skip
-    with Bars([policy], quiet=json) as bars:
+    with asides(), Bars([policy], quiet=json) as bars:
         tally = run_simulation(scenario, task, lambda share: bars.set(0, share), log, lambda sentence: warn([sentence]))
     if report is not None:
         from headway.compare.report import write
