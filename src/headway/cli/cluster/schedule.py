@@ -48,6 +48,7 @@ from headway.cli.wiring import (
     keep_beliefs,
     keeping,
     make_policy,
+    no_sharing,
     queue_rules,
     queue_setting,
     quotas_of,
@@ -56,6 +57,7 @@ from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.restarts import RestartLimits
+from headway.core.snapshot import Snapshot
 from headway.cycle.explained import explanation
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.kube.settings import Measure
@@ -369,6 +371,7 @@ def _serve(
         cluster.show(decided.snapshot)
         cluster.keep(state)
         foreseeing.look(decided.snapshot)
+        tell_sharing(decided.snapshot)
         if guard is not None:
             guard.observe(decided)
         if isinstance(policy, FollowedPolicy):
@@ -378,6 +381,7 @@ def _serve(
                 warn("%s", sentence)
 
     name, settings = asked
+    tell_sharing = _sharing(name)
     warn, foreseeing = logging.getLogger("headway").warning, Foreseeing(cluster, name, policy, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
@@ -393,6 +397,22 @@ def _serve(
     if cluster.settings.until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
+
+
+def _sharing(policy: str) -> Callable[[Snapshot], None]:
+    """Says once, when jobs run, that neither they nor those that wait can share cores."""
+    over = policy != "migration"
+
+    def look(snapshot: Snapshot) -> None:
+        nonlocal over
+        if over or not snapshot.placements:
+            return
+        rows = [*snapshot.placements, *snapshot.jobs.waiting().tolist()]
+        for sentence in no_sharing(policy, [snapshot.jobs.job(row) for row in rows]):
+            logging.getLogger("headway").warning("%s", sentence)
+            over = True
+
+    return look
 
 
 def _port(listen: str) -> str:
