@@ -197,7 +197,7 @@ def schedule(
         how = KubeSettings(
             began=state.began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
-            claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
+            claims=claims, quotas=quotas_of(chosen), explain=_explain(chosen, state.began),
         )  # fmt: skip
         cluster = _open(access, worker, progress_listen, system, how, seen, progress_service)
         later = undo.pop_all()
@@ -237,6 +237,13 @@ def _obey(
     tell_changes(
         policy, changed, lambda why: told("SettingsRefused", f"{why}; the settings stay as they were", taken=False)
     )
+
+
+def _explain(policy: Policy, began: float) -> Callable[[Snapshot, int], list[tuple[str, str]]]:
+    """What the policy says of a job. Times of day are in UTC, as in a status."""
+    from headway.kube.views.foreseen import between
+
+    return partial(explanation, policy, clock=lambda at: between((at, at, at), began) or "never")
 
 
 def _writer(log: Path | None, head: Head, tally: Tally | None, megabytes: int) -> LogWriter:
