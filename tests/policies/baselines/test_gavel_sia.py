@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from forked import headway
 from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.core.plan import Start, Stop
@@ -253,6 +254,37 @@ def test_a_policy_that_is_used_again_begins_anew(name):
     policy = POLICIES[name]()
     first, second = (simulate(jobs, TWO_WIDE, policy) for _ in range(2))
     assert [one.plan for one in first] == [one.plan for one in second]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupted_simulation_begins_anew(name, tmp_path):
+    """What the policy remembered is not in the log."""
+    jobs = [f"{{name: j{n}, gpu: 1, replicas: {1 + n % 2}, seconds: {900 + 300 * (n % 5)}, submit: {70 * n}}}"
+            for n in range(16)]  # fmt: skip
+    nodes = [f"{{gpu: 2, labels: {{accelerator: {kind}}}}}" for kind in ("k80", "v100")]
+    (tmp_path / "jobs.yaml").write_text(f"jobs: [{', '.join(jobs)}]\nnodes: [{', '.join(nodes)}]\n")
+    words = ["simulate", "jobs.yaml", "--policy", name, "--set", "round=10", "--estimates", "oracle", "--json"]
+    done = headway(*words, "--log", "run.log", folder=tmp_path)
+    log = tmp_path / "run.log"
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(whole.splitlines(keepends=True)[: whole.count(b"\n") // 2]))
+    again = headway(*words, "--log", "run.log", folder=tmp_path)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert log.read_bytes() == whole
+    assert "begins anew" in again.stderr
+    assert "begins anew" not in done.stderr
+    assert headway("replay", "run.log", folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("run", "jobs.yaml"), ("run", "jobs.yaml", "--dry-run"), ("schedule",)])
+def test_a_policy_that_remembers_is_for_virtual_time(words, tmp_path):
+    (tmp_path / "jobs.yaml").write_text("jobs: [{name: a, cpu: 100m, command: ['true']}]\n")
+    (tmp_path / "queues.yaml").write_text("queues: [{name: a}]\n")
+    done = headway(*words, "--policy", "sia", "--queues", "queues.yaml", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--policy sia: " in done.stderr
+    assert "virtual time" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 TWO_WIDE = Nodes.of([a_node("slow", gpus=2, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])
