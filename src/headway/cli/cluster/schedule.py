@@ -190,14 +190,9 @@ def schedule(
         return
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
-<<<<<<< HEAD
     settings = [*settings_of_file(settings_file), *settings, *queue_setting(queues), *env_setting(env, policy)]
-    chosen = followed(policy, settings) or make_policy(policy, settings)
+    chosen = _decider(policy, settings)
     known, settings = beliefs_for(estimates, beliefs), written_out(settings)
-=======
-    settings = [*settings, *queue_setting(queues), *env_setting(env, policy)]
-    chosen, known = _decider(policy, settings), beliefs_for(estimates, beliefs)
->>>>>>> front-d
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
     pods = pod_defaults(template, checkpoints=checkpoints, progress=f"tls:{report_to}", master_port=master_port)
